@@ -137,6 +137,14 @@ def needs(law: Law) -> frozenset[str]:
     return law.needs or frozenset({CALLS})
 
 
+def _late(law: Law) -> tuple[bool, int]:
+    """Where a law comes among those of a target that takes long: of the dear ones first what needs most,
+    since one worker alone is waited for in the end.
+    """
+    late = bool(DEAR & law.needs)
+    return late, -len(law.needs) if late else 0
+
+
 def starved(verdicts: Iterable[Verdict]) -> dict[str, int]:
     """Families of laws of which nothing was run, by the number of targets to which that happened."""
     run: dict[tuple[str, str], bool] = {}
@@ -303,7 +311,7 @@ class Schedule:
         group.state = "ready"
         if seconds > SLOW:
             group.slow = True
-            group.pending = deque(sorted(group.pending, key=lambda law: bool(DEAR & law.needs)))
+            group.pending = deque(sorted(group.pending, key=_late))
 
     def enter(self, verdict: Verdict, target: Target) -> Iterator[Verdict]:
         """A pair is done: yields its verdict, and those of the pairs that it keeps from running."""

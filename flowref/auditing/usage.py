@@ -14,9 +14,10 @@ from dataclasses import dataclass
 GROUP = "/sys/fs/cgroup"
 # What a process is called that does nothing until it is woken.
 SLEEPING = "S"
-# The parameter of mallopt by its number, and bytes from which on a block is large: of heavy targets,
-# and of others.
-MMAP_THRESHOLD, BLOCK, LARGEST = -3, 2**22, 2**25
+# Parameters of mallopt by their numbers; bytes from which on a block is large, and free ones at the end of
+# the memory that are kept: where every freed block goes back to the system, large calls spend half of their
+# time on pages that are given anew, and cleared.
+MMAP_THRESHOLD, TRIM_THRESHOLD, BLOCK, KEPT = -3, -1, 2**25, 2**26
 # Bytes that have to come before what stayed is looked through again.
 AGAIN = 2**26
 
@@ -108,15 +109,12 @@ def _confined() -> tuple[int, int]:
     return 0, 0
 
 
-def give_back(block: int = BLOCK) -> None:
-    """Give blocks of such a size back to the system when they are freed, and what is free now.
-
-    By default the C library learns to keep them among small ones, so that a call which writes
-    gigabytes in sum, and holds a few megabytes of them at a time, takes them all.
-    """
+def give_back() -> None:
+    """Give large blocks back to the system when they are freed, and what is free now."""
     with contextlib.suppress(Exception):  # it is another library, or none that is known
         library = ctypes.CDLL(None)
-        library.mallopt(MMAP_THRESHOLD, block)
+        library.mallopt(MMAP_THRESHOLD, BLOCK)
+        library.mallopt(TRIM_THRESHOLD, KEPT)
         library.malloc_trim(0)
 
 

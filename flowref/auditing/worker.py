@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
 from flowref import backends
-from flowref.auditing.usage import LARGEST, forget_peak, give_back, peak, resident, shed
+from flowref.auditing.usage import forget_peak, give_back, peak, resident, shed
 from flowref.backends import process
 from flowref.model import (
     USER,
@@ -113,16 +113,8 @@ def name_of(law: Law) -> str | Law:
 
 @functools.lru_cache(maxsize=1)
 def make_ready(target: Target) -> None:
-    """Let this process give back what a heavy target frees, from the first calls on, which show
-    whether it is one. What takes hundreds of passes asks for the same few blocks over and over, and
-    would be given zeros each time.
-    """
-    from flowref import loading
-
+    """Let this process give back what another target left, and large blocks when they are freed."""
     give_back()
-    cost = loading.recipe_of(target).facts.cost
-    if not cost.heavy or any(call.repeats for call in cost.calls.values()):
-        give_back(LARGEST)
 
 
 def resolve(name: str) -> Entry:

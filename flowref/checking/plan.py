@@ -27,8 +27,9 @@ FEWEST, FEWEST_JACOBIANS = 2, 1
 DEAR, DEAREST = 0.25, 6.0
 # What statistics of samples need at least, and may take of what is planned.
 SAMPLES, SAMPLING = 400, 7.0
-# The perturbations of which one comes first, and how much more may be spent until anything is decided.
-MOVED, UNDECIDED_YET = (0.3, 0.1, 0.03, 0.01), 4.0
+# The perturbations of which one comes first, and how much more may be spent until anything is decided; more
+# still by the second batch, which has other weights or points.
+MOVED, UNDECIDED_YET, SECOND_TRY = (0.3, 0.1, 0.03, 0.01), 4.0, 8.0
 # The same of maps of hundreds of steps, each of which enlarges what the ones before it left.
 BARELY = (0.01,)
 # Batches of so few rows are ordinary points where the weights are as given: of those that may lie
@@ -76,13 +77,16 @@ class Plan:
 
     def enough(self, tally: Tally, spent: Means, settings: Settings) -> bool:
         """Whether another batch like those so far would take more than is planned; several times as
-        much where nothing was decided yet, which the second batch may do whatever it takes: it has
-        other weights, which add no ability where one turned out to be missing.
+        much where nothing was decided yet, and once more than that: the second batch has other weights,
+        which add no ability where one turned out to be missing.
         """
-        held = tally.points[HELD] > 0
-        if self.rows is None or tally.batches < (1 if held or tally.unsupported else 2):
+        if self.rows is None or not tally.batches:
             return False
-        times = 1.0 if held else UNDECIDED_YET
+        if tally.points[HELD]:
+            times = 1.0
+        else:
+            once = tally.batches == 1 and not tally.unsupported
+            times = SECOND_TRY if once else UNDECIDED_YET
         return spent.spent * (tally.batches + 1) / tally.batches > times * settings.planned
 
     def lighter(self, subject: Subject) -> Subject:

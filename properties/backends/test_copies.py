@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.distributions import AffineTransform, ExpTransform, Transform
 
+from flowref.backends.torch import copies
 from flowref.backends.torch.copies import LARGE, PATIENCE, Inventory, Shelf
 from flowref.backends.torch.state import duplicate, tensors
 
@@ -371,3 +372,18 @@ def test_one_entry_that_is_written_past_autograd_is_seen(
     assert inventory.unchanged()
     held.data[count - 1, 1] = 1
     assert not inventory.unchanged()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_large_tensors_are_compared_byte_by_byte(
+    there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last entry counts, with the C library's comparison or without; a nan equals itself."""
+    if not there:
+        monkeypatch.setattr(copies, "_memcmp", lambda: None)
+    x = torch.full((copies.LARGE + 3,), float("nan"), dtype=torch.float64)
+    y = x.clone()
+    assert copies.same_values(x, y)
+    y[-1] = 0.0
+    assert not copies.same_values(x, y)
+    assert not copies.same_values(x, x[:-1])

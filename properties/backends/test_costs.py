@@ -234,3 +234,14 @@ def test_a_call_that_a_measurement_repeats_is_asked_for_once() -> None:
         spent.append(asked.spent)
     assert spent[0] > 0
     assert spent == [spent[0], spent[0], 2 * spent[0]]
+
+
+def test_what_is_normalized_along_a_short_axis_takes_more_than_a_sum() -> None:
+    """As the widths of splines are: several times as much for each number."""
+    x = torch.zeros(100, 8, dtype=torch.float64)
+    with Measuring() as adding:
+        x + x
+    with Measuring() as normalizing:
+        x.softmax(-1)
+    assert normalizing.work - normalizing.dispatched > 5 * (adding.work - adding.dispatched)
+    assert normalizing.written == adding.written

@@ -130,7 +130,7 @@ def test_nothing_is_left_out_where_every_call_takes_long() -> None:
 
 
 def test_no_batch_is_added_once_the_planned_work_is_spent() -> None:
-    """Unless nothing was decided so far."""
+    """Unless nothing was decided so far: then a second may take more than a third."""
     law = registry.find_law("bijection/forward-roundtrip")
     layout = planned(law, subject(forward=lasting(0.1), inverse=lasting(0.1)), Settings())
     spent, work = Means(), Settings().planned
@@ -141,9 +141,11 @@ def test_no_batch_is_added_once_the_planned_work_is_spent() -> None:
     assert not layout.enough(tally, spent, Settings())
     spent.spent = work
     assert layout.enough(tally, spent, Settings())
-    tally.points["held"], spent.spent = 0, 10 * work
+    tally.points["held"], spent.spent = 0, 3 * work
     assert not layout.enough(tally, spent, Settings())
     tally.batches = 2
+    assert layout.enough(tally, spent, Settings())
+    tally.batches, spent.spent = 1, 5 * work
     assert layout.enough(tally, spent, Settings())
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowref.laws.density.balance import detailed_balance, overlap
+from flowref.laws.density.balance import detailed_balance
+from flowref.laws.density.overlap import overlap
 from flowref.laws.density.reach import log_prob_shape, rows_differ, support, tails
 from flowref.model import (
     REAL,

@@ -11,6 +11,7 @@ sees.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import itertools
 import operator
@@ -18,7 +19,7 @@ import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -195,7 +196,29 @@ def same_values(first: torch.Tensor, second: torch.Tensor) -> bool:
     if whole is None or not large or not plain:
         return torch.equal(first, second)
     one, other = (torch._C.TensorBase.numpy(each.detach().view(whole)) for each in (first, second))
-    return np.array_equal(one, other)
+    return one.shape == other.shape and same_bytes(one, other)
+
+
+@functools.cache
+def _memcmp() -> Callable[[int, int, int], int] | None:
+    """The C library's comparison of memory, which takes half the time of numpy's; None where there is none
+    to be found.
+    """
+    try:
+        found = ctypes.CDLL(None).memcmp
+    except (OSError, TypeError, AttributeError):
+        return None
+    found.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    found.restype = ctypes.c_int
+    return cast(Callable[[int, int, int], int], found)
+
+
+def same_bytes(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> bool:
+    """Whether two contiguous arrays of one type and shape hold the same bytes."""
+    compare = _memcmp()
+    if compare is None:
+        return np.array_equal(first, second)
+    return not compare(first.ctypes.data, second.ctypes.data, first.nbytes)
 
 
 def _originals(obj: Any, original: Any) -> dict[int, torch.Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from flowref.backends.torch.narrowing import Watching
-from flowref.model.cost import OPERATION, work
+from flowref.model.cost import DEAR_ENTRIES, OPERATION, work
 
 # Products of two matrices; of which arguments.
 MATRICES = {
@@ -64,10 +64,11 @@ class Measuring(Watching):
     ) -> Any:
         out = super().__torch_dispatch__(func, types, args, kwargs)
         if not _views(func):
+            name = func.overloadpacket.__name__
+            dear = DEAR_ENTRIES.get(name, 1.0)
             for value in out if isinstance(out, (tuple, list)) else (out,):
                 if isinstance(value, torch.Tensor):
-                    self._result(value, _writes(func))
-            name = func.overloadpacket.__name__
+                    self._result(value, _writes(func), dear)
             self.products += _products(name, args, out)
             if name in MATRICES:
                 self.factors += sum(args[index].numel() for index in MATRICES[name])
@@ -75,8 +76,8 @@ class Measuring(Watching):
             raise Enough
         return out
 
-    def _result(self, value: torch.Tensor, in_place: bool) -> None:
-        self.entries += value.numel()
+    def _result(self, value: torch.Tensor, in_place: bool, dear: float) -> None:
+        self.entries += value.numel() * dear
         self.single |= value.dtype == torch.float32
         self.half |= value.dtype in HALVES
         if in_place:

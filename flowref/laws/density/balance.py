@@ -14,7 +14,7 @@ from flowref.laws.common.requirements import exact_density, exact_log_det, repea
 from flowref.laws.density.consistency import LACKING, critical, full_dimensional, lacking
 from flowref.laws.density.draws import (
     FEWEST,
-    LOST,
+    LEAST,
     MORE,
     Draws,
     Frame,
@@ -25,10 +25,10 @@ from flowref.laws.density.draws import (
     frame,
     number,
     pilot,
+    placing,
     unsettled,
     width,
 )
-from flowref.laws.density.fitted import fitted
 from flowref.laws.density.pictures import samples_beside
 from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow
@@ -40,21 +40,22 @@ DIRECTIONS, SHARE = 4, 0.25
 # The calls that all maps together make, where of dear samples each map is given as many as these calls
 # of the log-density may take: so much of what the samples took.
 CALLS, OF_SAMPLES = 28, 2.0
-# The log-densities that are asked for of each sample, at the least: by maps, and by an overlap.
-BALANCED, OVERLAPPING = 9, 2
+# The log-densities that are asked for of each sample, at the least.
+BALANCED = 9
 # Of samples as many times the entries of an event half the others lie within their range.
 WITHIN = 0.35
 SHIFT, STRETCH, SHEAR = 0.5, 0.6, 0.5
-# Shares of these steps that are tried, until enough samples stay where the density is comparable: a
-# rough density of many entries has changed by many nats a step away.
-SHARES = (1.0, 0.1)
+# Shares of these steps, and at how many samples they are tried until as many times the terms that have to
+# count will: a rough density of many entries has changed by many nats a step away.
+SHARES, GLANCE, PLENTY = (1.0, 0.3, 0.1, 0.03, 0.01), 100, 2.0
+# Of a few samples it takes so many for each term that is to count, in as many directions at the least.
+EACH, FEWEST_DIRECTIONS = 4, 2
 # A mean of fewer terms than these that count is not normal, or of half as many where another one
 # confirms it; means below the second are no error.
-EFFECTIVE, NEGLIGIBLE, OVERLAP, UNMET = 200, 5e-4, 0.02, 10.0
+EFFECTIVE, NEGLIGIBLE = 200, 5e-4
 # Of what stands out, the share that rounding has to explain for nothing to be said.
 MOSTLY = 0.5
 UNSTABLE = "rounding alone moves the log-density too much where the two sides are compared"
-APART = "a normal density that fits its samples does not overlap it enough"
 # The standard normal quantile of 0.99: what would have been seen with that probability.
 SEEN = 2.326
 
@@ -72,7 +73,7 @@ sampled = full_dimensional & continuous & repeatable & exact_density
 
 @law(
     "sampling/detailed-balance",
-    version=4,
+    version=5,
     points="data",
     picture=samples_beside,
     tolerance=STATISTICAL,
@@ -88,14 +89,15 @@ def detailed_balance(flow: SampledDensity, batch: Batch) -> Residual:
 
     $T$ are dilations, shifts, stretches and shears in coordinates that fit the samples; $p$ counts
     as zero outside a box of other samples, and contexts are drawn. Both sides are
-    $\int \min(p(x), p(Tx) |\det T'|)\,dx$, whatever the normalizer. Two stages at level 1e-3 each.
+    $\int \min(p(x), p(Tx) |\det T'|)\,dx$, whatever the normalizer. Steps are as large as the density
+    allows: a hundred samples tell where it is still comparable. Two stages at level 1e-3 each.
     With probability 0.99 it sees samples whose scale is off by 2 % in four dimensions (5 % in one),
     a shift by 0.12 spreads, or a correlation off by 0.15, where a round trip takes few operations;
     else fewer samples are drawn.
     """
     worst, name, mean, seen = 0.0, "", 0.0, math.nan
     for stage in range(2):
-        count = _number(flow, BALANCED) * (MORE if stage else 1)
+        count = affordable(flow, BALANCED) * (MORE if stage else 1)
         seed = batch.seed + 1000 * stage
         scores = list(_scores(flow, count, seed, EFFECTIVE if stage else EFFECTIVE / 2))
         if not scores:
@@ -164,7 +166,8 @@ class Linear:
         return y @ self.forth[0] + self.forth[1], y @ self.back[0] + self.back[1]
 
 
-def _maps(size: int, rng: np.random.Generator, share: float) -> Iterator[Linear]:
+def _maps(size: int, rng: np.random.Generator, share: float, most: int) -> Iterator[Linear]:
+    """A dilation, and maps along so many directions at most."""
     one, zero = np.eye(size), np.zeros(size)
     step = share / math.sqrt(2 * size)
     yield Linear(
@@ -174,8 +177,8 @@ def _maps(size: int, rng: np.random.Generator, share: float) -> Iterator[Linear]
         size * step,
     )
     directions = one
-    if size > DIRECTIONS:
-        directions = np.linalg.qr(rng.standard_normal((size, DIRECTIONS)))[0].T
+    if size > most:
+        directions = np.linalg.qr(rng.standard_normal((size, most)))[0].T
     for u in directions:
         shift, stretch = share * SHIFT, share * STRETCH
         yield Linear("a shift", (one, shift * u), (one, -shift * u), 0.0)
@@ -188,7 +191,7 @@ def _maps(size: int, rng: np.random.Generator, share: float) -> Iterator[Linear]
             yield Linear("a shear", (one + across, zero), (one - across, zero), 0.0)
 
 
-def _number(flow: SampledDensity, asked: int) -> int:
+def affordable(flow: SampledDensity, asked: int) -> int:
     """How many samples are drawn, if so many log-densities are asked for of each: few where more would
     take all the time there is, and nothing be said; not of events of so many entries that hardly a sample
     lies within the range of as few others.
@@ -201,22 +204,26 @@ def _number(flow: SampledDensity, asked: int) -> int:
     return min(count, FEWEST) if work > means().left else count
 
 
-def _part(flow: SampledDensity, count: int) -> int:
-    """By how many samples each map but the first is judged: of few that are dear by all, as far as the
-    log-density is cheap.
+def _part(flow: SampledDensity, count: int, enough: float) -> tuple[int, int]:
+    """By how many samples each map but the first is judged, and along how many directions: of few that
+    are dear by all, as far as the log-density is cheap; of few others by as many as a mean takes, along
+    fewer.
     """
     cost, part = flow.facts.cost, max(1, int(SHARE * count))
-    if not cost.of("sample").repeats:
-        return part
-    most = OF_SAMPLES / CALLS * cost.of("sample").work.of(count)
-    return max(part, min(count, cost.of("log_prob").work.rows(most)))
+    if cost.of("sample").repeats:
+        most = OF_SAMPLES / CALLS * cost.of("sample").work.of(count)
+        return max(part, min(count, cost.of("log_prob").work.rows(most))), DIRECTIONS
+    wanted = int(EACH * enough)
+    if count < LEAST or part >= wanted:
+        return part, DIRECTIONS
+    return min(count, wanted), max(FEWEST_DIRECTIONS, DIRECTIONS * part // wanted)
 
 
 def _scores(
     flow: SampledDensity, count: int, seed: int, enough: float = EFFECTIVE
 ) -> Iterator[Score]:
     """The means of every map, those of enough terms; of smaller steps where those have none."""
-    within = frame(flow, seed + 1, max(count, FEWEST))
+    within = frame(flow, placing(flow, seed + 1, max(count, FEWEST)))
     draws = drawn(flow, count, seed)
     usable = within.holds(draws.flat)
     if usable.sum() < min(
@@ -231,40 +238,61 @@ def _scores(
     usable &= ~lost
     rng = np.random.default_rng(seed)
     signs = _signs(draws.context, rng)
-    rows = np.flatnonzero(usable)
+    points = _Points(flow, within, draws, log_p, np.flatnonzero(usable))
+    step = _comparable(points, rng, enough)
+    if step is not None:
+        yield from _means(points, step, rng, signs, count, enough)
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Samples and their log-densities; ``rows``: those that are usable."""
+
+    flow: SampledDensity
+    within: Frame
+    draws: Draws
+    log_p: Array
+    rows: Array
+
+
+def _comparable(points: _Points, rng: np.random.Generator, enough: float) -> float | None:
+    """The share of the steps at which terms of enough samples count, as some of them tell under the
+    dilation: the largest with plenty, or the one with most. None where that is not enough.
+    """
+    rows = points.rows[:GLANCE]
+    most, chosen = enough / 2, None
     for share in SHARES if len(rows) else ():
-        maps = list(_maps(draws.flat.shape[1], rng, share))
-        scores = list(_means(flow, maps, within, draws, log_p, rows, signs, count, enough))
-        yield from scores
-        if scores:
-            return
+        dilation = next(_maps(points.draws.flat.shape[1], rng, share, DIRECTIONS))
+        expected = _effective(_Ratios(points, dilation, rows).gap) * len(points.rows) / len(rows)
+        if expected >= PLENTY * enough:
+            return share
+        if expected >= most:
+            most, chosen = expected, share
+    return chosen
 
 
 def _means(
-    flow: SampledDensity,
-    maps: list[Linear],
-    within: Frame,
-    draws: Draws,
-    log_p: Array,
-    rows: Array,
+    points: _Points,
+    share: float,
+    rng: np.random.Generator,
     signs: Array | None,
     count: int,
     enough: float,
 ) -> Iterator[Score]:
-    """The same of some maps, at the samples that are usable."""
-    part, start = _part(flow, count), 0
-    for index, chosen in enumerate(maps):
+    """The means of maps with a share of their steps."""
+    rows, size = points.rows, points.draws.flat.shape[1]
+    part, directions = _part(points.flow, count, enough)
+    start = 0
+    for index, chosen in enumerate(_maps(size, rng, share, directions)):
         if index and part < enough:  # so few never count as many
             return
         taken = rows
         if index and part < len(rows):
             taken = np.take(rows, range(start, start + part), mode="wrap")
         start += part if index else 0
-        ratios = _Ratios(flow, chosen, within, draws, log_p, taken)
-        forth, back = ratios.both
-        gap = np.exp(np.minimum(forth, 0.0)) - np.exp(np.minimum(back, 0.0))
-        step = chosen.log_det / draws.flat.shape[1]
-        slope = 0.0 if index else _slope(gap, forth, back, step)
+        ratios = _Ratios(points, chosen, taken)
+        gap = ratios.gap
+        slope = 0.0 if index else _slope(gap, *ratios.both, chosen.log_det / size)
         yield from _enough(chosen.name, gap, slope, ratios.slack, enough)
         if signs is not None and chosen.name == "a shift":
             signed = gap * signs[taken]
@@ -285,22 +313,20 @@ def _signs(context: Array | None, rng: np.random.Generator) -> Array | None:
 class _Ratios:
     """log r_T and log r of the inverse map at some of the samples."""
 
-    def __init__(
-        self,
-        flow: SampledDensity,
-        chosen: Linear,
-        within: Frame,
-        draws: Draws,
-        log_p: Array,
-        taken: Array,
-    ) -> None:
-        self.flow, self.flat, self.here = flow, draws.flat[taken], log_p[taken]
+    def __init__(self, points: _Points, chosen: Linear, taken: Array) -> None:
+        self.flow, draws, within = points.flow, points.draws, points.within
+        self.flat, self.here = draws.flat[taken], points.log_p[taken]
         self.context = None if draws.context is None else draws.context[taken]
         self.images = [within.outward(y) for y in chosen.images(within.inward(self.flat))]
-        self.within = within
-        self.there = [elsewhere(flow, x, self.context, within=within) for x in self.images]
+        self.there = [elsewhere(self.flow, x, self.context, within=within) for x in self.images]
         forth, back = self.there
         self.both = forth + chosen.log_det - self.here, back - chosen.log_det - self.here
+
+    @property
+    def gap(self) -> Array:
+        """min(1, r_T) less that of the inverse map, of which the mean should be zero."""
+        forth, back = self.both
+        return np.asarray(np.exp(np.minimum(forth, 0.0)) - np.exp(np.minimum(back, 0.0)))
 
     def slack(self) -> float:
         """By how much rounding may move the mean of a term."""
@@ -315,11 +341,16 @@ def _enough(
     name: str, gap: Array, sensitivity: float, slack: Callable[[], float], enough: float
 ) -> Iterator[Score]:
     """The mean of some terms, if enough of them count for it to be normal."""
-    squares = gap**2
-    total, fourth = float(squares.sum()), float((squares**2).sum())
-    if fourth and total**2 / fourth >= enough:
+    if _effective(gap) >= enough:
         error = float(gap.std()) / math.sqrt(len(gap))
         yield Score(name, float(gap.mean()), error, sensitivity, slack)
+
+
+def _effective(gap: Array) -> float:
+    """How many terms count."""
+    squares = gap**2
+    total, fourth = float(squares.sum()), float((squares**2).sum())
+    return total**2 / fourth if fourth else 0.0
 
 
 def _slope(gap: Array, forth: Array, back: Array, step: float) -> float:
@@ -328,97 +359,3 @@ def _slope(gap: Array, forth: Array, back: Array, step: float) -> float:
     """
     change = np.clip(np.nan_to_num(back), -20, 20) - np.clip(np.nan_to_num(forth), -20, 20)
     return abs(float((gap * change).mean())) / (2 * step)
-
-
-@law(
-    "sampling/overlap",
-    version=4,
-    points="data",
-    picture=samples_beside,
-    tolerance=STATISTICAL,
-    scales=(0.0, 0.3),
-    size=1,
-    effort=2,
-    applies=comparable,
-    source="Bennett 1976, Efficient estimation of free energy differences: the acceptance ratio",
-)
-def overlap(flow: SampledDensity, batch: Batch) -> Residual:
-    r"""The density is normalized, and samples follow it: its overlap with a normal density $r$ is
-    the same seen from samples and from $r$,
-    $E_{sample} \min(1, r/p) = E_r \min(1, p/r) = \int \min(p, r)\,dx$.
-
-    $r$ fits the samples; where it does not overlap $p$ enough, each entry is bent by its own quantiles.
-    Two stages at level 1e-3 each. With probability 0.99 it sees a constant of
-    0.02 that is missing from the log-density of a nearly normal distribution.
-    """
-    worst, sides, seen, bending = 0.0, (0.0, 0.0), math.nan, False
-    for stage in range(2):
-        count = _number(flow, OVERLAPPING) * (MORE if stage else 1)
-        seed = batch.seed + 1000 * stage
-        found = None if bending else _overlaps(flow, count, seed)
-        if found is None:
-            found, bending = _overlaps(flow, count, seed, bending=True), True
-        if found is None:
-            raise Undecidable(APART)
-        theirs, own, slack = found
-        sides = float(theirs.mean()), float(own.mean())
-        # Terms are at most one, so that what no sample has met adds no more than this.
-        error = math.sqrt((theirs.var() + own.var() + UNMET / count) / count)
-        gap = abs(sides[0] - sides[1]) - NEGLIGIBLE
-        if gap > critical(1) * error:
-            gap = unexplained(gap, slack(), critical(1) * error)
-        worst = max(0.0, gap) / error / critical(1)
-        seen = (critical(1) + SEEN) * error / max(sides)
-        if worst <= 1:
-            break
-    observed = {
-        "from samples": np.array([sides[0]]),
-        "from the normal density": np.array([sides[1]]),
-        "smallest constant that it could have seen": np.array([seen]),
-    }
-    return Residual(np.array([worst]), allowed=1.0, observed=observed)
-
-
-def _overlaps(
-    flow: SampledDensity, count: int, seed: int, bending: bool = False
-) -> tuple[Array, Array, Callable[[], float]] | None:
-    """min(1, r/p) at samples, and min(1, p/r) at points drawn from r; by how much rounding may move
-    the difference of their means. None where both are too small. ``bending``: r is normal in
-    coordinates that are bent.
-    """
-    most = max(count, FEWEST)
-    near = fitted(flow, seed + 1, most, bending)
-    within, draws = near.within, drawn(flow, count, seed)
-    usable = within.holds(draws.flat)
-    points = near.points(np.random.default_rng(seed).standard_normal(draws.flat.shape))
-    with np.errstate(invalid="ignore"):
-        known = np.where(usable, near.log_density(draws.flat), -np.inf)
-        drawn_r = near.log_density(points)
-    lying = [usable.mean(), within.holds(points).mean()]
-    # Terms come to no more than these; bent to the samples, points leave their box as seldom as can be.
-    if max(lying[: 1 if bending else 2]) < OVERLAP:
-        return None
-    here = at_samples(flow, draws)
-    there = elsewhere(flow, points, draws.context, within=within)
-    theirs, own = known - here, there - drawn_r
-    if np.isnan(theirs).mean() > LOST:
-        raise Undecidable("the log-density of its samples is not a number")
-
-    def slack() -> float:
-        mine = np.zeros(len(here))
-        context = _rows(draws.context, usable)
-        mine[usable] = unsettled(flow, draws.flat[usable], context, here[usable])
-        beside = unsettled(flow, points, draws.context, there)
-        return width(theirs, mine) + width(own, beside)
-
-    terms = tuple(
-        np.exp(np.minimum(np.nan_to_num(one, nan=-np.inf, posinf=0.0, neginf=-np.inf), 0.0))
-        for one in (theirs, own)
-    )
-    if max(float(terms[0].mean()), float(terms[1].mean())) < OVERLAP:
-        return None
-    return terms[0], terms[1], slack
-
-
-def _rows(context: Array | None, chosen: Array) -> Array | None:
-    return None if context is None else context[chosen]

@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from flowref.laws.density.draws import CORRELATED, FLAT, SampledDensity, drawn, pilot
+from flowref.laws.density.draws import CORRELATED, FLAT
 from flowref.model import Array, Undecidable
 
 # Scores of a standard normal variable at which quantiles are taken, besides the ends: so few that they
@@ -58,9 +58,8 @@ class Bent:
         return self.scores[piece], np.take_along_axis(steps, piece, 0)
 
 
-def bent(flow: SampledDensity, seed: int, most: int) -> Bent:
-    """The coordinates of samples of their own, those that `frame` takes with this seed."""
-    flat = drawn(flow, min(pilot(flow), most), seed).flat
+def bent(flat: Array) -> Bent:
+    """The coordinates of samples ``(n, size)``."""
     flat = flat[np.isfinite(flat).all(1)]
     normal = NormalDist()
     end = normal.inv_cdf(1 - 0.5 / len(flat))

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flowref.laws.density.balance import APART, OVERLAP, UNMET
 from flowref.laws.density.consistency import SampledDensity, unconditional
-from flowref.laws.density.draws import FEWEST, MORE, drawn, number
+from flowref.laws.density.draws import FEWEST, MORE, Draws, drawn, number, placing
 from flowref.laws.density.fitted import fitted
 from flowref.laws.density.lower_bound import DRAWS, FEWER
+from flowref.laws.density.overlap import APART, OVERLAP, UNMET
 from flowref.laws.density.wider_noise import averaged, bounds
 from flowref.model import CONTRACT, STATISTICAL, VOLUME, Array, Batch, Residual, Undecidable, law
 
@@ -78,9 +78,11 @@ def lower_bound_overlap(flow: SampledDensity, batch: Batch) -> Residual:
     for stage in range(2):
         count = max(FEWEST, number(flow) // (FEWER if draws > 1 else 1)) * (MORE if stage else 1)
         seed = batch.seed + 1000 * stage
-        found = None if bending else ratios(flow, count, seed, draws)
+        placed = placing(flow, seed + 1, max(count, FEWEST))
+        samples = drawn(flow, count, seed).flat
+        found = None if bending else ratios(flow, placed, samples, seed, draws)
         if found is None:
-            found, bending = ratios(flow, count, seed, draws, bending=True), True
+            found, bending = ratios(flow, placed, samples, seed, draws, bending=True), True
         if found is None:
             raise Undecidable(APART)
         theirs, own = found.sides()
@@ -104,13 +106,17 @@ def lower_bound_overlap(flow: SampledDensity, batch: Batch) -> Residual:
 
 
 def ratios(
-    flow: SampledDensity, count: int, seed: int, draws: int, bending: bool = False
+    flow: SampledDensity,
+    placed: Draws,
+    samples: Array,
+    seed: int,
+    draws: int,
+    bending: bool = False,
 ) -> Ratios | None:
-    """Of as many samples as points; None where the two hardly overlap. Raises `Undecidable` where nothing
-    can be said.
+    """Of as many samples as points; None where the two hardly overlap. ``placed``: the samples that r fits.
+    Raises `Undecidable` where nothing can be said.
     """
-    near = fitted(flow, seed + 1, max(count, FEWEST), bending)
-    samples = drawn(flow, count, seed).flat
+    near = fitted(flow, placed, bending)
     points = near.points(np.random.default_rng(seed).standard_normal(samples.shape))
     both = np.concatenate([samples, points])
     with np.errstate(invalid="ignore"):

@@ -53,6 +53,10 @@ class Draws:
     flat: Array
     context: Array | None
 
+    def rows(self, chosen: slice | Array) -> Draws:
+        """Some of them."""
+        return Draws(self.flat[chosen], None if self.context is None else self.context[chosen])
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -208,9 +212,13 @@ def elsewhere(
     return np.where(inside & ~np.isnan(log_p), log_p, -np.inf)
 
 
-def frame(flow: SampledDensity, seed: int, most: int = PILOT) -> Frame:
-    """The frame of samples of their own. Raises `Undecidable` where they do not fill the space."""
-    found = drawn(flow, min(pilot(flow), most), seed)
+def placing(flow: SampledDensity, seed: int, most: int = PILOT) -> Draws:
+    """Samples that place and scale a frame."""
+    return drawn(flow, min(pilot(flow), most), seed)
+
+
+def frame(flow: SampledDensity, found: Draws) -> Frame:
+    """The frame of samples. Raises `Undecidable` where they do not fill the space."""
     finite = np.isfinite(found.flat).all(1)
     flat = found.flat[finite]
     distinct = min(len(np.unique(column)) for column in flat.T)

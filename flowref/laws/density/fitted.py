@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flowref.laws.density.bent import Bent, bent
-from flowref.laws.density.draws import Frame, SampledDensity, frame
+from flowref.laws.density.draws import Draws, Frame, SampledDensity, frame
 from flowref.model import Array
 
 
@@ -33,10 +33,10 @@ class Fitted:
         return normal(at) + log_det
 
 
-def fitted(flow: SampledDensity, seed: int, most: int, bending: bool = False) -> Fitted:
-    """The density that fits samples of its own. Raises `Undecidable` where they do not fill the space."""
-    within = frame(flow, seed, most)
-    return Fitted(within, bent(flow, seed, most) if bending else None)
+def fitted(flow: SampledDensity, samples: Draws, bending: bool = False) -> Fitted:
+    """The density that fits samples. Raises `Undecidable` where they do not fill the space."""
+    within = frame(flow, samples)
+    return Fitted(within, bent(samples.flat) if bending else None)
 
 
 def normal(y: Array) -> Array:

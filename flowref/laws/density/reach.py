@@ -18,6 +18,7 @@ from flowref.laws.density.draws import (
     number,
     periodic,
     pilot,
+    placing,
     repeats,
 )
 from flowref.laws.density.forgotten import ends_there, forgotten, gather
@@ -181,7 +182,7 @@ def support(flow: SampledDensity, batch: Batch) -> Residual:
     errors. With probability 0.99 a density that goes on beyond the end of its support is seen
     where that adds one part in fifty.
     """
-    within = frame(flow, batch.seed + 1)
+    within = frame(flow, placing(flow, batch.seed + 1))
     count = min(LOOKED, number(flow))
     draws = drawn(flow, count, batch.seed)
     y = np.random.default_rng(batch.seed).standard_normal(draws.flat.shape)

@@ -11,9 +11,10 @@ from typing import Any, cast
 import numpy as np
 
 from flowref.laws.common.requirements import exact_density, exact_log_det
-from flowref.laws.density.balance import detailed_balance, overlap
+from flowref.laws.density.balance import detailed_balance
 from flowref.laws.density.consistency import unconditional
 from flowref.laws.density.draws import SampledDensity
+from flowref.laws.density.overlap import overlap
 from flowref.model import (
     REAL,
     STATISTICAL,
