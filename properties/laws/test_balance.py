@@ -183,6 +183,16 @@ def test_of_few_dear_samples_all_are_moved_by_every_map(size: int) -> None:
     assert sum(value > 1 for value in measured) >= SEEDS / 2
 
 
+@pytest.mark.parametrize("size", [2, 4])
+def test_of_a_thousand_samples_maps_along_every_axis_are_judged(size: int) -> None:
+    """By so many of them that a shift by 0.4 spreads along one is seen in most tries."""
+    flow = normal(size, shift=0.4)
+    flow.operations = 4_000
+    batches = [Batch(np.zeros((1, size)), None, 17 * seed) for seed in range(SEEDS)]
+    seen = sum(float(detailed_balance.measure(flow, batch).value[0]) > 1 for batch in batches)
+    assert seen > 0.7 * SEEDS
+
+
 @pytest.mark.parametrize("law", [detailed_balance, overlap], ids=lambda law: law.id)
 def test_of_heavy_calls_as_few_samples_are_drawn_as_can_be_judged(law: Law) -> None:
     """Where there is no time for more, of which nothing would be said."""

@@ -207,7 +207,7 @@ def affordable(flow: SampledDensity, asked: int) -> int:
 def _part(flow: SampledDensity, count: int, enough: float) -> tuple[int, int]:
     """By how many samples each map but the first is judged, and along how many directions: of few that
     are dear by all, as far as the log-density is cheap; of few others by as many as a mean takes, along
-    fewer.
+    fewer where there are more than these.
     """
     cost, part = flow.facts.cost, max(1, int(SHARE * count))
     if cost.of("sample").repeats:
@@ -216,7 +216,9 @@ def _part(flow: SampledDensity, count: int, enough: float) -> tuple[int, int]:
     wanted = int(EACH * enough)
     if count < LEAST or part >= wanted:
         return part, DIRECTIONS
-    return min(count, wanted), max(FEWEST_DIRECTIONS, DIRECTIONS * part // wanted)
+    fewer = max(FEWEST_DIRECTIONS, DIRECTIONS * part // wanted)
+    few = math.prod(flow.density_shape) <= DIRECTIONS
+    return min(count, wanted), DIRECTIONS if few else fewer
 
 
 def _scores(
