@@ -246,6 +246,41 @@ def test_estimates_without_a_gradient_are_told_however_they_scatter(
     assert verdict.status is expected, verdict.reason
 
 
+class Freeing(nn.Module):
+    """A step whose trace frees the graph of its values in eval mode; in train mode, where it has one, the trace
+    is detached or not.
+    """
+
+    event_shape, estimator = (5,), True
+
+    def __init__(self, detached: bool) -> None:
+        super().__init__()
+        self.detached = detached
+        self.w = nn.Parameter(0.4 * torch.randn(5, 5))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents, by one step."""
+        noise = torch.randn_like(x)
+        with torch.enable_grad():
+            at = x if x.requires_grad else x.detach().requires_grad_(True)
+            step = 0.2 * torch.tanh(at @ self.w)
+            (pulled,) = torch.autograd.grad(step, at, noise, create_graph=self.training)
+        told = (pulled * noise).sum(1)
+        return x + step, told.detach() if self.detached else told
+
+
+@pytest.mark.parametrize(
+    ("detached", "expected"), [(True, Status.VIOLATED), (False, Status.NOT_APPLICABLE)]
+)
+def test_values_have_a_gradient_where_training_has_their_graph(
+    detached: bool, expected: Status
+) -> None:
+    """What eval mode frees says nothing of training."""
+    torch.manual_seed(0)
+    verdict = check(Freeing(detached), "bijection/log-det-estimate-gradient", QUICK)
+    assert verdict.status is expected, verdict.reason
+
+
 CONDUCT = (
     "conduct/earlier-calls",
     "conduct/same-tensor",

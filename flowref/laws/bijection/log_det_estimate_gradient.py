@@ -53,7 +53,7 @@ class Pair(NamedTuple):
 
 @law(
     "bijection/log-det-estimate-gradient",
-    version=3,
+    version=4,
     about=VOLUME,
     tolerance=STATISTICAL,
     effort=2,
@@ -116,11 +116,16 @@ def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residu
 
 
 def values_follow(flow: BijectionParametric, batch: Batch) -> bool:
-    """Whether the values that are returned beside log-dets have a gradient for the parameters."""
+    """Whether the values that are returned beside log-dets have a gradient for the parameters; in train
+    mode, where eval mode frees the graph that it would come back on.
+    """
     inputs = "forward", batch.x, batch.context
-    image = flow.along(*inputs, batch.seed, 0.0).value
+    ones = np.ones_like(flow.along(*inputs, batch.seed, 0.0).value)
     seeds = range(batch.seed, batch.seed + DIRECTIONS)
-    return any(flow.slope(*inputs, seed, None, np.ones_like(image)) for seed in seeds)
+    try:
+        return any(flow.slope(*inputs, seed, None, ones) for seed in seeds)
+    except Unsupported:
+        return any(flow.slope(*inputs, seed, None, ones, training=True) for seed in seeds)
 
 
 def held(flow: BijectionParametric, batch: Batch, seed: int, usable: Array) -> Pair:
