@@ -276,6 +276,10 @@ def head() -> str:
     return done.stdout.strip()
 
 
+# So many times a page that was quiet is waited for until a button is there.
+PATIENCE = 40
+
+
 class Browser:
     """Chromium without a window, spoken to by its debugging pipe: messages in JSON, each ended by a
     zero byte.
@@ -329,7 +333,7 @@ class Browser:
         """The text of a page, what its console reports as errors, the addresses that it asked for,
         and a picture.
 
-        ``view``: the button to press once it is there.
+        ``view``: the button to press once it is there, for which is waited.
         """
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -339,7 +343,13 @@ class Browser:
         self.ask("Page.navigate", session, url=url)
         self.wait(session, patience)
         if view:
-            press = f"[...document.querySelectorAll('button, a')].find(one => one.innerText.trim() === '{view}').click()"
+            button = f"[...document.querySelectorAll('button, a')].find(one => one.innerText.trim() === '{view}')"
+            for _ in range(PATIENCE):  # a loaded machine takes its time to draw it
+                there = self.ask("Runtime.evaluate", session, expression=f"Boolean({button})")
+                if there["result"]["value"]:
+                    break
+                self.wait(session, patience)
+            press = f"{button}.click()"
             assert "exceptionDetails" not in self.ask("Runtime.evaluate", session, expression=press)
             self.wait(session, patience)
         text = self.ask("Runtime.evaluate", session, expression="document.body.innerText")[
