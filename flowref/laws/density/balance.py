@@ -224,7 +224,7 @@ def _part(flow: SampledDensity, count: int, enough: float) -> tuple[int, int]:
 def _scores(
     flow: SampledDensity, count: int, seed: int, enough: float = EFFECTIVE
 ) -> Iterator[Score]:
-    """The means of every map, those of enough terms; of smaller steps where those have none."""
+    """The means of maps, those of enough terms, with steps at which the density is comparable."""
     within = frame(flow, placing(flow, seed + 1, max(count, FEWEST)))
     draws = drawn(flow, count, seed)
     usable = within.holds(draws.flat)
