@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -105,7 +105,7 @@ class Worker:
     baseline: int = 0
     pair: Pair | None = None
     last: Target | None = None
-    family: str = ""
+    had: tuple[str, ...] = ()
     settled: tuple[Target, int] | None = None
     granted: int = 0
     used: float = 0.0
@@ -123,9 +123,9 @@ class Pairs(Protocol):
         """Pairs that were not handed out."""
         ...
 
-    def next(self, last: Target | None = None, family: str | None = None) -> Pair | None:
-        """A pair for a worker whose last one was about ``last`` and a law of that ``family``; None
-        where none can start now.
+    def next(self, last: Target | None = None, had: Sequence[str] | None = None) -> Pair | None:
+        """A pair for a worker whose last one was about ``last``, and that had pairs of these kinds (see
+        `Pair`), the last of them last; None where none can start now.
         """
         ...
 
@@ -188,7 +188,7 @@ class Pool:
             for worker in self.workers:
                 if not worker.ready or worker.pair is not None:
                     continue
-                pair = schedule.next(worker.last, worker.family) or schedule.ahead(worker.last)
+                pair = schedule.next(worker.last, worker.had) or schedule.ahead(worker.last)
                 if pair is not None:
                     if not self._has_room(worker, pair):
                         if any(one.pair for one in self.workers):  # which may leave room
@@ -253,8 +253,11 @@ class Pool:
                 self.messages.put((worker, line))
 
     def _give(self, worker: Worker, pair: Pair) -> None:
+        if pair.target != worker.last:
+            worker.had = ()
+        if pair.kin:
+            worker.had = (*(kin for kin in worker.had if kin != pair.kin), pair.kin)
         worker.pair, worker.last, worker.began = pair, pair.target, time.monotonic()
-        worker.family = pair.law.family if pair.law else ""
         room = pair.memory or (pair.room if self._leaves_room(worker, pair.room) else 0)
         worker.granted = max(room, self.limits.granted(pair))
         before = usage(worker.process.pid)

@@ -66,7 +66,7 @@ class Batch:
         """Pairs that did not start; none of an audit that is over."""
         return 0 if self.audit in _pools.over else len(self.pairs)
 
-    def next(self, last: Target | None = None, family: str | None = None) -> Pair | None:
+    def next(self, last: Target | None = None, had: Sequence[str] | None = None) -> Pair | None:
         """The next pair."""
         return self.pairs.popleft() if self.left else None
 

@@ -29,6 +29,8 @@ WORTH_LOADING = 8
 CALLS = "calls"
 # Seconds from which on loading a target, and calling it once, takes long; what takes most there.
 SLOW, DEAR = 4.0, frozenset({"jacobian", "along"})
+# Calls that mostly take longest there.
+DEAR_CALLS = ("sample", "inverse")
 # That a law came back from these shows nothing of what it needs.
 SILENT = (*STRIKING, Status.NOT_APPLICABLE, Status.NOT_RUN)
 
@@ -42,6 +44,7 @@ class Pair:
     ``room``: mebibytes that others of the target had to have, which it may take as well where the
     machine has them free; it is planned as if it did not.
     ``ahead``: a probe beside another, by a worker that has nothing else to do and would load the target next.
+    ``kin``: what its calls have in common with those of other laws of the target.
     """
 
     target: Target
@@ -51,6 +54,7 @@ class Pair:
     refused: Verdict | None = None
     ahead: bool = False
     room: int = 0
+    kin: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.target} {self.law.id if self.law else '(loading)'}"
@@ -84,6 +88,7 @@ class _Group:
     returned: int = 0
     measured: Counter[str] = field(default_factory=Counter)
     at_work: Counter[str] = field(default_factory=Counter)
+    met: set[str] = field(default_factory=set)
     room: int = 0
     slow: bool = False
 
@@ -115,16 +120,30 @@ class _Group:
         """The next law of the family that was measured least."""
         return min(self.pending, key=lambda law: self.measured[law.family])
 
-    def nearest(self, family: str) -> Law:
-        """The next law for a worker that measured one of that family last: laws of a family ask for
-        the same calls, of which it keeps the results; then a family that no other worker is at.
+    def kin(self, law: Law) -> str:
+        """What laws have in common that ask for the same calls: their family; where calls take long, rather
+        that they draw, or go back.
+        """
+        dear = [call for call in DEAR_CALLS if self.slow and call in law.needs]
+        return dear[0] if dear else law.family
+
+    def nearest(self, had: Sequence[str]) -> Law:
+        """The next law for a worker that measured these kinds before, the last of them last: it keeps the
+        results of the calls that they ask for. Then one that no other worker is at, nor was; least of all one
+        whose long calls another has made.
         """
         dear = DEAR if self.slow else frozenset[str]()
         late = bool(dear & self.pending[0].needs)
         rest = [law for law in self.pending if bool(dear & law.needs) is late]
-        own = (law for law in rest if law.family == family)
-        others = (law for law in rest if self.at_work[law.family] < 1)
-        return next(own, None) or next(others, None) or rest[0]
+
+        def rank(law: Law) -> tuple[bool, ...]:
+            kin = self.kin(law)
+            new = kin not in had
+            elsewhere = new and kin in self.met
+            dear = kin != law.family
+            return kin not in had[-1:], elsewhere and dear, self.at_work[kin] > 0, new, elsewhere
+
+        return min(rest, key=rank)
 
     @property
     def round(self) -> int:
@@ -198,15 +217,15 @@ class Schedule:
         waiting = sum(len(group.pending) + len(group.cases) for group in self.groups.values())
         return waiting + len(self.late)
 
-    def next(self, last: Target | None = None, family: str | None = None) -> Pair | None:
-        """The next pair for a worker whose last pair was about ``last``, and a law of that
-        ``family`` where there are several workers; None where nothing can start now.
+    def next(self, last: Target | None = None, had: Sequence[str] | None = None) -> Pair | None:
+        """The next pair for a worker whose last pair was about ``last``, and that measured laws of these
+        kinds where there are several workers (see `kin`); None where nothing can start now.
         """
         own = self.groups.get(last) if last is not None else None
         if own is not None and own.state == "ready" and own.cases:
             return self._replay(own)
         if own is not None and own.state == "ready" and own.pending and not self._ahead(own):
-            return self._take(own, family)
+            return self._take(own, had)
         for group in self.groups.values():
             if group.state == "new" and (group.pending or group.cases):
                 group.state = "probing"
@@ -221,7 +240,9 @@ class Schedule:
             return self._postponed(last)
         if self.hurried:
             return self._take(min(ready, key=lambda group: group.round))
-        return self._take(max(ready, key=lambda group: len(group.pending)), family)
+        return self._take(
+            max(ready, key=lambda group: len(group.pending)), None if had is None else ()
+        )
 
     def ahead(self, last: Target | None = None) -> Pair | None:
         """A target that another worker is loading, and of which there will be enough to do for a worker
@@ -242,16 +263,18 @@ class Schedule:
             for other in self.groups.values()
         )
 
-    def _take(self, group: _Group, family: str | None = None) -> Pair:
+    def _take(self, group: _Group, had: Sequence[str] | None = None) -> Pair:
         group.running += 1
         law = group.neediest if self.hurried else group.pending[0]
-        if family is not None and not self.hurried:
-            law = group.nearest(family)
+        if had is not None and not self.hurried:
+            law = group.nearest(had)
+        kin = group.kin(law)
         group.pending.remove(law)
-        group.at_work[law.family] += 1
+        group.at_work[kin] += 1
+        group.met.add(kin)
         if self.hurried:  # another worker takes another family
             group.measured[law.family] += 1
-        return Pair(group.target, law, room=group.room)
+        return Pair(group.target, law, room=group.room, kin=kin)
 
     def postpone(self, pair: Pair, refused: Verdict, memory: int) -> None:
         """A pair needs so many mebibytes: it comes again when all else was handed out."""
@@ -259,7 +282,7 @@ class Schedule:
         group.running = max(0, group.running - 1)
         group.room = max(group.room, memory)
         if pair.law is not None and not pair.memory:
-            group.at_work[pair.law.family] -= 1
+            group.at_work[group.kin(pair.law)] -= 1
             group.measured[pair.law.family] -= self.hurried
         self.late.append(replace(pair, memory=memory, refused=refused))
 
@@ -292,7 +315,7 @@ class Schedule:
             group.cases.appendleft(pair)
             return
         group.pending.appendleft(pair.law)
-        group.at_work[pair.law.family] -= 1
+        group.at_work[group.kin(pair.law)] -= 1
         if self.hurried:
             group.measured[pair.law.family] -= 1
 
@@ -318,7 +341,7 @@ class Schedule:
         group = self.groups[target]
         group.running = max(0, group.running - 1)
         family = verdict.law.partition("/")[0]
-        group.at_work[family] -= 1
+        group.at_work[group.kin(self.laws[verdict.law])] -= 1
         if self.hurried and verdict.status is Status.NOT_APPLICABLE:  # which took no time
             group.measured[family] -= 1
         yield verdict

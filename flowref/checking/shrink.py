@@ -29,8 +29,8 @@ TRIES = 3
 # Candidates that may be judged surely, times the operations of a round trip; and those granted in
 # any case.
 ATTEMPT_OPERATIONS, LEAST_ATTEMPTS = 16_000, 4
-# Where a round trip takes more operations, lives are not played over and over for a simpler point, on
-# which they seldom hang, if there are no more rows than so many.
+# Where a round trip takes more operations, or an event is vast, lives are not played over and over for a
+# simpler point, on which they seldom hang, nor for fewer rows where there are no more than so many.
 LIVES, FEW = 500, 3
 
 
@@ -44,14 +44,15 @@ def shrink(judgement: Judgement) -> Judgement:
         return judgement
     batch = judgement.measurement.batch
     subject = judgement.measurement.subject
-    if "play" in law.needs and subject.operations > LIVES and len(batch.x) <= FEW:
+    lives = "play" in law.needs and (subject.operations > LIVES or vast(subject))
+    if lives and len(batch.x) <= FEW:
         return judgement
     # Nor is a large map taken apart twice more, for a point that is seldom simpler.
     if "jacobian" in law.needs and vast(subject) and len(batch.x) == 1:
         return judgement
     looks = max(LEAST_LOOKS, ENTRIES // max(1, batch.x[:1].size))
     looks = VAST_LOOKS if vast(subject) else looks
-    budget = Budget(min(EVALUATIONS, looks), attempts(law, subject))
+    budget = Budget(0, 0) if lives else Budget(min(EVALUATIONS, looks), attempts(law, subject))
     for simpler in reversed(list(_simpler(judgement, budget))):
         measurement = simpler.measurement
         confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, measurement.subject))

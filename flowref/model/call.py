@@ -47,7 +47,8 @@ class Observation(NamedTuple):
     ``graded``: names of the parameters that were left with a gradient; ``written``: bytes of all
     results on the way; ``redrawn``: how many draws fell between two evaluations of what is evaluated
     step by step, beside the number of these; ``half``: whether anything was computed in half precision;
-    ``beside``: whether float32 feeds the log-det alone.
+    ``beside``: whether float32 feeds the log-det alone; ``reseeds()``: the generators that the call
+    seeds for everybody, which only another call tells.
     """
 
     printed: str
@@ -62,6 +63,7 @@ class Observation(NamedTuple):
     beside: bool = False
     redrawn: float = 0.0
     half: bool = False
+    reseeds: Callable[[], tuple[str, ...]] = tuple
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from flowref.auditing.journal import Earlier, Journal
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Limits
 from flowref.auditing.running import conduct
-from flowref.auditing.schedule import MOST, STRIKES, Pair, Schedule, starved
+from flowref.auditing.schedule import MOST, SLOW, STRIKES, Pair, Schedule, starved
 from flowref.auditing.selection import select, select_laws
 from flowref.auditing.usage import usage
 from flowref.checking import Settings
@@ -438,11 +438,31 @@ def test_workers_of_one_target_keep_to_families_of_their_own() -> None:
         own = seen[turn % 2]
         if own:
             list(schedule.enter(own[-1].verdict(Status.HOLDS, ""), target))
-        pair = schedule.next(target, own[-1].law.family if own and own[-1].law else "")
+        pair = schedule.next(target, [pair.kin for pair in own])
         assert pair is not None
         own.append(pair)
     families = [[pair.law.family for pair in own if pair.law] for own in seen]
     assert families == [["bijection", "bijection", "state"], ["mode", "mode", "mode"]]
+
+
+def test_a_worker_of_a_slow_target_keeps_to_what_goes_back() -> None:
+    """Where calls take long, laws of any family follow those whose results they share."""
+    names = ("bijection/finite", "bijection/forward-roundtrip", "mode/kept", "mode/not-a-direction")
+    target = Target("user", "a.py:one")
+    schedule = Schedule([target], select_laws(names))
+    assert schedule.next() == Pair(target, None)
+    schedule.loaded(target, 2 * SLOW)
+    had: list[list[str]] = [[], []]
+    laws: list[list[str]] = [[], []]
+    for turn in (0, 1, 1, 0):
+        pair = schedule.next(target, had[turn])
+        assert pair is not None and pair.law is not None
+        had[turn].append(pair.kin)
+        laws[turn].append(pair.law.id)
+    assert laws == [
+        ["bijection/finite", "mode/kept"],
+        ["bijection/forward-roundtrip", "mode/not-a-direction"],
+    ]
 
 
 def test_selection_sets_mistakes_aside() -> None:

@@ -5,6 +5,7 @@ precision it works.
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -78,8 +79,6 @@ def _observed(
         changed = tuple(name for name, value in settings().items() if value != before[name])
         written = printed.getvalue()
         graded = tuple(name for name, tensor in trainable(obj) if tensor.grad is not None)
-    if ended != states:
-        changed += reseeded(live, name, inputs, DTYPES[default], ended, training)
     # A library that is imported by its first call may set filters while it is.
     if heard and filtering(live, name, inputs, DTYPES[default], training):
         changed += ("warnings filters",)
@@ -95,6 +94,12 @@ def _observed(
     narrow = (False, False)
     if watching:
         narrow = feeds_float32(live, name, inputs, DTYPES[default], training)
+
+    @functools.cache
+    def reseeds() -> tuple[str, ...]:
+        drew = ended != states
+        return reseeded(live, name, inputs, DTYPES[default], ended, training) if drew else ()
+
     return Observation(
         printed=written,
         rng=ended != states,
@@ -111,6 +116,7 @@ def _observed(
         written=counter.written,
         redrawn=counter.redrawn,
         half=counter.half,
+        reseeds=reseeds,
     )
 
 

@@ -118,6 +118,9 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         parameter = nn.Parameter(value.data.clone(), value.requires_grad)
         memo[id(value)] = parameter
         return parameter
+    if kind is torch.Tensor and (tensor := _whole(value, memo)) is not None:
+        memo[id(value)] = tensor
+        return tensor
     if isinstance(value, nn.Module) and _plain(kind):
         module = kind.__new__(kind)
         memo[id(value)] = module
@@ -134,6 +137,23 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         made = kind.__new__(kind)
         memo[id(value)] = made
         vars(made).update(_copied(vars(value), {id(value): made}))
+    return made
+
+
+def _whole(value: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor | None:
+    """A copy of a constant that is alone in its memory, noted as its own `__deepcopy__` does, so that what
+    shares this memory shares that of the copy; None of any other tensor.
+    """
+    if value.requires_grad or vars(value) or value.grad is not None or not value.is_cpu:
+        return None
+    if value.layout is not torch.strided or value.is_quantized or not value.is_contiguous():
+        return None
+    memory: Any = value.untyped_storage()
+    copied = memo.setdefault("torch", {})  # type: ignore[call-overload]  # the key that torch takes
+    if memory._cdata in copied or memory.nbytes() != value.nbytes or value.is_conj():
+        return None
+    made = value.clone()
+    copied[memory._cdata] = made.untyped_storage()
     return made
 
 
@@ -212,6 +232,9 @@ def tensor_entries(obj: Any) -> Iterator[tuple[Any, Any, Any]]:
         else:
             continue
         for key, value in entries:
+            kind: Any = type(value)
+            if kind in ATOMS or (kind in CONTAINERS and not value):
+                continue  # most of what a module holds
             if isinstance(value, torch.Tensor):
                 yield item, key, value
             else:

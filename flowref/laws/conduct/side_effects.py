@@ -167,7 +167,11 @@ def no_global_settings(flow: Flow, batch: Batch) -> Residual:
     # Whoever sets the default dtype to float32 is only seen where it was another one.
     others, _ = watched(flow, batch, default="float64")
     watch = [*conduct(flow, batch), *others]
-    seen = sorted({f"{name} (by {which})" for which, seen in watch for name in seen.globals})
+    seen = sorted(
+        f"{name} (by {which})"
+        for which, one in watch
+        for name in {*one.globals, *(attempt(one.reseeds)[0] or ())}
+    )
     return absent(seen, len(batch.x), "it changed {}")
 
 

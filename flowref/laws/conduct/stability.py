@@ -23,6 +23,8 @@ REACH, MANY, FARTHER = 8.0, 512, 16.0
 LARGEST = 1e4
 # Entries of an event of which a log-det so large is a large one.
 ORDINARY = 16
+# Something of the values, and the same of the log-dets, per row.
+Both = tuple[Array, Array]
 
 
 @requires("it is a composite; its parts are judged on their own")
@@ -31,10 +33,12 @@ def single(flow: Flow) -> bool:
     return not offers(flow, Composite)
 
 
-def spread(flow: Flow, seed: int, probe: Probe, exact: Mapped) -> tuple[Array, Array]:
-    """How far value and log-det move when inputs, contexts and parameters move by one float32 unit."""
+def spread(flow: Flow, seed: int, probe: Probe, exact: Mapped, errors: Both, floors: Both) -> Both:
+    """How far value and log-det move when inputs, contexts and parameters move by one float32 unit. More
+    moves allow more: what is heavy is not moved again once that allows the errors of all points.
+    """
     rows, rng = len(probe.points), np.random.default_rng(seed)
-    value, ladj = np.zeros(rows), np.zeros(rows)
+    value, ladj, heavy = np.zeros(rows), np.zeros(rows), flow.facts.cost.heavy
     size = largest_parameter(flow) if offers(flow, Parametric) else 0.0
     for _ in range(TRIALS):
         moved = probe.mapped(
@@ -47,6 +51,17 @@ def spread(flow: Flow, seed: int, probe: Probe, exact: Mapped) -> tuple[Array, A
         for out in outs:
             apart, other = distance(exact, out, rows)
             value, ladj = np.maximum(value, apart), np.maximum(ladj, other)
+        allowed = allowances((value, ladj), floors)
+        if heavy and all((one <= most).all() for one, most in zip(errors, allowed, strict=True)):
+            break
+    return value, ladj
+
+
+def allowances(moved: Both, floors: Both) -> Both:
+    """The errors of value and log-det that are no instability."""
+    value, ladj = (
+        PATIENCE * (one + UNIT * floor) for one, floor in zip(moved, floors, strict=True)
+    )
     return value, ladj
 
 
@@ -121,7 +136,12 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
         single, error = attempt(probe, dtype="float32")
         if error or np.shape(single.value) != np.shape(exact.value):
             raise Unsupported(f"it does not run in float32 ({error or 'another shape'})")
-        moved, refused = attempt(spread, flow, batch.seed, probe, exact)
+        floors = (
+            np.maximum(np.maximum(1, magnitude(probe.points)), magnitude(np.asarray(exact.value))),
+            4 + np.abs(log_det(exact, rows)),
+        )
+        errors = distance(exact, single, rows)
+        moved, refused = attempt(spread, flow, batch.seed, probe, exact, errors, floors)
         if refused:
             # One float32 unit takes a point out of the set that the call accepts.
             continue
@@ -134,12 +154,9 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
         here &= (magnitude(np.asarray(exact.value)) <= LARGEST) & (
             np.abs(log_det(exact, rows)) <= LARGEST * max(1.0, batch.x[0].size / ORDINARY)
         )
-        floors = (
-            np.maximum(np.maximum(1, magnitude(probe.points)), magnitude(np.asarray(exact.value))),
-            4 + np.abs(log_det(exact, rows)),
-        )
-        for column, apart in enumerate(distance(exact, single, rows)):
-            allowed = PATIENCE * (moved[column] + UNIT * floors[column])
+        for column, (apart, allowed) in enumerate(
+            zip(errors, allowances(moved, floors), strict=True)
+        ):
             worse = here & (apart * bound[:, column] > residual[:, column] * allowed)
             worse |= here & ~np.isfinite(bound[:, column])
             residual[worse, column], bound[worse, column] = apart[worse], allowed[worse]
