@@ -387,3 +387,16 @@ def test_large_tensors_are_compared_byte_by_byte(
     y[-1] = 0.0
     assert not copies.same_values(x, y)
     assert not copies.same_values(x, x[:-1])
+
+
+@pytest.mark.parametrize("other", ["same", "row", "turned"])
+def test_what_shares_memory_shares_that_of_the_copy(other: str) -> None:
+    """A constant and another view of it, whichever of them is copied first."""
+    held = torch.arange(6.0).reshape(2, 3)
+    view = {"same": held.view(6), "row": held[1], "turned": held.T}[other]
+    for order in ((held, view), (view, held)):
+        first, second = duplicate(list(order))
+        assert torch.equal(first, order[0]) and torch.equal(second, order[1])
+        assert first.stride() == order[0].stride()
+        memory = {one.untyped_storage().data_ptr() for one in (first, second)}
+        assert len(memory) == 1 and held.untyped_storage().data_ptr() not in memory

@@ -12,7 +12,7 @@ import pytest
 
 from flowref.laws.density.balance import detailed_balance
 from flowref.laws.density.overlap import overlap
-from flowref.laws.density.reach import log_prob_shape, rows_differ, support, tails
+from flowref.laws.density.reach import FEW_RAYS, log_prob_shape, rows_differ, support, tails
 from flowref.model import (
     REAL,
     UNCOUNTED,
@@ -214,6 +214,28 @@ def test_of_heavy_calls_as_few_samples_are_drawn_as_can_be_judged(law: Law) -> N
     asked.clear()
     law.measure(flow, Batch(np.zeros((1, 3)), None, 0))
     assert max(asked) == 1_000
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_few_rays_tell_a_density_that_does_not_decay(stays: bool) -> None:
+    """Where a log-density is dear, and of one that does in no direction."""
+    flow = normal(3)
+    work = Line(0.0, 1e9)
+    cost = Cost({"log_prob": CallCost(work=work), "sample": CallCost(work=work)})
+    flow.facts = SimpleNamespace(declared=True, cost=cost)
+    asked: list[int] = []
+    log_prob = flow.log_prob
+
+    def counted(x: Array, context: Array | None = None) -> Array:
+        asked.append(len(x))
+        decays = np.asarray(log_prob(x))
+        return np.maximum(decays, -20.0) if stays else decays
+
+    flow.log_prob = counted
+    with within(Means(work=1e11)):
+        found = tails.measure(flow, Batch(np.zeros((1, 3)), None, 0))
+    assert bool(found.value[0] > np.asarray(found.allowed)) is stays
+    assert asked[:2] == [FEW_RAYS, FEW_RAYS]
 
 
 @pytest.mark.parametrize("law", [detailed_balance, overlap], ids=lambda law: law.id)

@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.laws.conduct.stability import float32_agrees
+from flowref.backends.torch import derivatives
+from flowref.laws.conduct.stability import TRIALS, float32_agrees
 from flowref.loading import load
 from flowref.model import Batch
 from flowref.model.abilities import Bijection, offers
+from flowref.model.cost import Cost
 from flowref.registry import parse_target
 
 
@@ -59,3 +61,22 @@ def test_what_float32_loses_is_seen_among_many(slip: str, accused: bool) -> None
     """A difference of large numbers is told from a product."""
     found = residual(1024, slip)
     assert bool((found.value > found.allowed).any()) is accused
+
+
+@pytest.mark.parametrize(("slip", "moves"), [("", 1), ("1", TRIALS)])
+def test_what_is_heavy_is_moved_until_its_errors_are_allowed(
+    slip: str, moves: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More moves allow more, and change nothing then; an error that is never allowed is told as ever."""
+    asked: list[str] = []
+    along = derivatives.along
+
+    def counted(live: Any, which: str, *inputs: Any) -> Any:
+        asked.append(which)
+        return along(live, which, *inputs)
+
+    monkeypatch.setattr(derivatives, "along", counted)
+    monkeypatch.setattr(Cost, "heavy", True)
+    found = residual(1025, slip)
+    assert asked.count("forward") == moves
+    assert bool((found.value > np.asarray(found.allowed)).any()) is bool(slip)
