@@ -130,7 +130,8 @@ class _Group:
     def nearest(self, had: Sequence[str]) -> Law:
         """The next law for a worker that measured these kinds before, the last of them last: it keeps the
         results of the calls that they ask for. Then one that no other worker is at, nor was; least of all one
-        whose long calls another has made.
+        whose long calls another has made. Of those that come last the longest are begun first, since nothing
+        else is left to do beside them, and results that old are mostly forgotten.
         """
         dear = DEAR if self.slow else frozenset[str]()
         late = bool(dear & self.pending[0].needs)
@@ -140,8 +141,10 @@ class _Group:
             kin = self.kin(law)
             new = kin not in had
             elsewhere = new and kin in self.met
-            dear = kin != law.family
-            return kin not in had[-1:], elsewhere and dear, self.at_work[kin] > 0, new, elsewhere
+            long = kin != law.family
+            if late:
+                return not long, kin not in had[-1:], self.at_work[kin] > 0
+            return kin not in had[-1:], elsewhere and long, self.at_work[kin] > 0, new, elsewhere
 
         return min(rest, key=rank)
 

@@ -465,6 +465,18 @@ def test_a_worker_of_a_slow_target_keeps_to_what_goes_back() -> None:
     ]
 
 
+def test_of_what_comes_last_the_longest_is_begun_first() -> None:
+    """Whoever has gone back from points before, and whatever the worker measured last."""
+    names = ("bijection/forward-roundtrip", "bijection/inverse-log-det", "bijection/log-det")
+    target = Target("user", "a.py:one")
+    schedule = Schedule([target], select_laws(names))
+    assert schedule.next() == Pair(target, None)
+    schedule.loaded(target, 2 * SLOW)
+    first, second, third = (schedule.next(target, had) for had in ((), ("bijection",), ()))
+    told = [pair.law.id for pair in (first, second, third) if pair and pair.law]
+    assert told == [names[0], names[1], names[2]]
+
+
 def test_selection_sets_mistakes_aside() -> None:
     """A bad spec becomes a sentence, repetitions are dropped, and defaults go to those who do not
     say otherwise.
