@@ -23,7 +23,7 @@ from flowref.laws.common.arithmetic import (
     rows_max,
 )
 from flowref.laws.common.outcomes import attempt
-from flowref.model import CONTRACT, EXACT, VALUES, Array, Batch, Mapped, Residual, law
+from flowref.model import CONTRACT, EXACT, VALUES, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible, offers
 
 ROUND_TRIP = "change of variables: a flow is a bijection; NICE (arXiv:1410.8516), Real NVP (arXiv:1605.08803)"
@@ -319,14 +319,16 @@ def monotone(flow: Bijection, batch: Batch) -> Residual:
 @law("bijection/batch-dimensions", force=CONTRACT, promise="batch-dims", effort=4)
 def batch_dimensions(flow: Bijection, batch: Batch) -> Residual:
     r"""Several batch dimensions are one: $f$ on $(b_1, b_2, \dots)$ is $f$ on $(b_1 b_2, \dots)$,
-    reshaped.
+    reshaped. Of what refuses them nothing is said.
     """
     flat = flow.forward(batch.x, batch.context)
     lead = (2, len(batch.x) // 2) if len(batch.x) % 2 == 0 else (1, len(batch.x))
     context = (
         None if batch.context is None else batch.context.reshape(*lead, *flow.context_shape or ())
     )
-    deep = flow.forward(batch.x.reshape(*lead, *flow.event_shape), context)
+    deep, refused = attempt(flow.forward, batch.x.reshape(*lead, *flow.event_shape), context)
+    if refused:
+        raise Unsupported(f"it refuses points in two batch dimensions ({refused})", waits=False)
     value = np.asarray(deep.value)
     if value.shape[:2] != lead or value.size != flat.value.size:
         return Residual(
