@@ -86,3 +86,50 @@ def test_log_dets_of_members_of_a_set(options: str, law: str, status: Status) ->
     verdict = check(f"{__file__}:Cloud?{options}", law, QUICK)
     assert verdict.status is status, verdict.reason
     assert ("say ?ladj_form=members" in str(verdict)) == (not options)
+
+
+class Renamed(nn.Module):
+    """A linear map whose methods have names of their own."""
+
+    event_shape = (3,)
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        self.rates = nn.Parameter(torch.tensor([0.5, -0.2, 0.1]))
+        self.factor = factor
+
+    def analyze(self, x: Any) -> Any:
+        """Data to latents."""
+        return x * self.rates.exp()
+
+    def synthesize(self, z: Any) -> Any:
+        """Latents to data."""
+        return z / self.rates.exp()
+
+
+class OfTheInput(Renamed):
+    """With a log-det of the input, as the map calls it."""
+
+    def log_abs_det(self, x: Any) -> Any:
+        """For each point."""
+        return (self.factor * self.rates.sum()).expand(len(x))
+
+
+class OfInputAndValue(Renamed):
+    """With a log-det as transforms of torch have it."""
+
+    def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
+        """For each point."""
+        return (self.factor * self.rates.sum()).expand(len(x))
+
+
+@pytest.mark.parametrize("name", ["OfTheInput", "OfInputAndValue"])
+@pytest.mark.parametrize("law", ["bijection/log-det", "bijection/inverse-log-det"])
+@pytest.mark.parametrize(("factor", "status"), [(1.0, "HOLDS"), (1 / 3, "VIOLATED")])
+def test_a_log_det_beside_a_map_that_was_named(
+    name: str, law: str, factor: float, status: str
+) -> None:
+    """It is read whatever the map is called, and held to autograd: a mean over entries is found."""
+    options = f"forward=analyze&inverse=synthesize&factor={factor!r}"
+    verdict = check(f"{__file__}:{name}?{options}", law, QUICK)
+    assert verdict.status == status, verdict.reason

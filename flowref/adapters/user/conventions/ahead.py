@@ -100,17 +100,18 @@ def _read(
     else:
         reading = read(out, len(x), entries_of(x), chosen, "forward")
     alone = reading.ladj is answers.none
-    if alone and is_tensor(out) and not hasattr(obj, "log_abs_det_jacobian"):
-        beside = told_beside(obj, way.ask, x, context)
+    single = hasattr(obj, "log_abs_det_jacobian")
+    if alone and is_tensor(out) and not (single and way.usual):
+        beside = told_beside(obj, way.ask, x, context, way.method or method_name(obj))
         if beside is not None:
             function = beside.onward(way.ask, reading.value)
             return Spoken(function, (beside.words,), beside=beside)
-    if alone and volume and not hasattr(obj, "log_abs_det_jacobian"):
+    if alone and volume and not single:
         return Spoken(
             partial(asking.zeros, ask=way.ask, value=reading.value), reading.words, reading.parts
         )
     if way.usual and reading.usual:
-        if hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
+        if single and is_tensor(out):
             one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
             return Spoken(calls.forward_single_of_input if one else calls.forward_single)
         return Spoken(calls.forward_single if alone else calls.forward_pair)

@@ -157,7 +157,8 @@ def _as_it_is(obj: Any, way: Way, spoken: Spoken) -> Any:
 
 def _back_beside(obj: Any, way: Way, told: Told, latent: Any, context: Any) -> Spoken:
     """A way back that returns its value alone, of an object that tells its log-det beside the map."""
-    if told.arity or told_beside(obj, way.ask, latent, context, back=True):
+    name = way.method or method_name(obj)
+    if told.arity or told_beside(obj, way.ask, latent, context, name, back=True):
         return Spoken(told.back(way.ask, answers.whole))
     return Spoken(way.speak(answers.whole, answers.none), (BACK_ALONE,))
 

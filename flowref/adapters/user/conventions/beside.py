@@ -50,16 +50,18 @@ class Told:
         return partial(call, ask=ask, value=value, log_det=self.name, arity=self.arity)
 
 
-def told_beside(obj: Any, ask: Any, x: Any, context: Any, back: bool = False) -> Told | None:
+def told_beside(
+    obj: Any, ask: Any, x: Any, context: Any, method: str, back: bool = False
+) -> Told | None:
     """What tells the log-det of a call that returns its value alone; None where nothing does, or
-    more than one thing. ``back``: whether the call is the way back, whose log-det only an attribute
-    tells of itself.
+    more than one thing. ``method``: the name of the call, empty of a function; ``back``: whether it
+    is the way back, whose log-det only an attribute tells of itself.
     """
     likely = {
         told: seen
         for told in _written(obj, _candidates(obj), ask, x, context)
         if not (back and told.arity)
-        and _of_input(obj, told)
+        and _of_input(obj, told, method)
         and (seen := _seen(obj, told, ask, x, context))
     }
     found = [told for told, seen in likely.items() if _fits(told, seen, x)]
@@ -115,7 +117,7 @@ def _named(name: str) -> bool:
     return TELLING.fullmatch(plain(name)) is not None
 
 
-def _of_input(obj: Any, told: Told) -> bool:
+def _of_input(obj: Any, told: Told, method: str) -> bool:
     """Whether a method of one argument calls it as the map calls its input: another name may be that
     of its value; one of two arguments calls the second as a value is called.
     """
@@ -123,7 +125,7 @@ def _of_input(obj: Any, told: Told) -> bool:
         return plain(signatures.required(obj, told.name)[1]) in OF_VALUES
     if told.arity != 1:
         return True
-    names = [signatures.required(obj, name)[:1] for name in (told.name, "forward")]
+    names = [signatures.required(obj, name)[:1] for name in (told.name, method)]
     return names[0] == names[1]
 
 
