@@ -37,7 +37,9 @@ def copy(root: Path, source: Path) -> None:
     """Copy docs/ and what is taken as it is; their links lead to where things stand."""
     shutil.copytree(root / "docs", source)
     pages = sorted((root / "docs").rglob("*.md"))
-    own = {f"docs/{name}": name for name in (p.relative_to(root / "docs").as_posix() for p in pages)}
+    own = {
+        f"docs/{name}": name for name in (p.relative_to(root / "docs").as_posix() for p in pages)
+    }
     for name, place in {**TAKEN, **own}.items():
         if name in WRITTEN or not (root / name).exists():
             continue
