@@ -4,18 +4,15 @@ take pairs from a schedule and yield what came of them.
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flowref import backends
 from flowref.auditing.cluster import Cluster
 from flowref.auditing.options import Options
 from flowref.auditing.pool import Broken, Pool
 from flowref.auditing.schedule import Pair, Schedule
-from flowref.auditing.worker import Outcome, Replay, guarded, name_of, resolve
+from flowref.auditing.worker import Outcome, Replay, guarded, import_frameworks, name_of, resolve
 from flowref.model import Target
 
 
@@ -28,9 +25,7 @@ class Here:
     frameworks: tuple[str, ...]
 
     def __enter__(self) -> Here:
-        for name in self.frameworks:  # so that settings are saved around the very first pair, too
-            with contextlib.suppress(ImportError):
-                importlib.import_module(backends.find(name).requires)
+        import_frameworks(self.frameworks)
         return self
 
     def __exit__(self, *_: object) -> None:

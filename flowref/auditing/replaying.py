@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from flowref import registry
-from flowref.auditing.worker import undisturbed
+from flowref.auditing.selection import frameworks
+from flowref.auditing.worker import import_frameworks, undisturbed
 from flowref.baseline.entry import Baseline, Entry
 from flowref.baseline.standing import known, stand
 from flowref.model import (
@@ -51,6 +52,7 @@ def replay(verdicts: Iterable[Verdict], report: Report) -> Iterator[Replayed]:
             try:
                 law, case = registry.find_law(recorded.law), recorded.counterexample
                 target = registry.parse_target(recorded.target)
+                import_frameworks(frameworks([target]))
                 with undisturbed():
                     now = remeasure(target, law, case, settings)
                     others = other_weights(target, case)
@@ -76,8 +78,9 @@ def standings(baseline: Baseline) -> Iterator[tuple[Entry, KnownFailure]]:
         pinned, now = baseline.pinned(entry), None
         if pinned is not None and (case := pinned.counterexample) is not None:
             try:
+                target = registry.parse_target(pinned.target)
+                import_frameworks(frameworks([target]))
                 with undisturbed():
-                    target = registry.parse_target(pinned.target)
                     now = remeasure(target, registry.find_law(pinned.law), case, Settings())
             except FlowrefError as error:
                 now = replace(pinned, status=Status.NOT_RUN, reason=str(error))

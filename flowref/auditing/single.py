@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flowref import backends
 from flowref.auditing.deadline import OutOfTime, deadline
 from flowref.auditing.pool import Broken
 from flowref.auditing.schedule import STRIKES, Pair
 from flowref.auditing.selection import frameworks
 from flowref.auditing.settling import final, not_run, settle
-from flowref.auditing.worker import Outcome, Replay, check_pair, guarded
+from flowref.auditing.worker import Outcome, Replay, check_pair, guarded, import_frameworks
 from flowref.baseline.entry import Baseline
 from flowref.baseline.standing import known, stand
 from flowref.checking import Settings
@@ -63,7 +60,7 @@ class Judge:
         """Load a target, once. Raises `TargetError`, at each call, where that fails."""
         __tracebackhide__ = True
         if target not in self.recognized and target not in self.unloadable:
-            _import_frameworks(target)
+            import_frameworks(frameworks([target]))
             outcome = self._run(target, None, None)
             if isinstance(outcome, Broken):
                 self.unloadable[target] = f"{target} cannot be loaded: {outcome.reason}"
@@ -115,14 +112,3 @@ class Judge:
             return Broken(
                 Status.TIMEOUT, f"it took more than {seconds:g} s of processor time", seconds
             )
-
-
-def _import_frameworks(target: Target) -> None:
-    """Import what a target needs before settings are saved around the first pair; what a framework
-    warns of is its affair, also where warnings are errors.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for name in frameworks([target]):
-            with contextlib.suppress(ImportError):
-                importlib.import_module(backends.find(name).requires)

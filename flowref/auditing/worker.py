@@ -18,7 +18,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
@@ -150,10 +151,21 @@ def guarded(entry: Entry, target: Target, law: str | Law | None, settings: Any) 
     return Outcome(raised=raised, seconds=time.perf_counter() - began)
 
 
+def import_frameworks(names: Iterable[str]) -> None:
+    """Import these frameworks, so that `undisturbed` sees their settings; what one warns of while it is
+    imported is its own business, also where warnings are errors.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in names:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(backends.find(name).requires)
+
+
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Put global settings and random states back afterwards: a pair must not see what another one
-    did.
+    """Compute with one thread, and put global settings and random states back afterwards: a pair must
+    not see what another one did.
     """
     environment, path, folder = dict(os.environ), list(sys.path), os.getcwd()
     handlers: dict[int, Any] = {}
@@ -163,6 +175,7 @@ def undisturbed() -> Iterator[None]:
         with process.quarantine(0), contextlib.ExitStack() as stack:
             for backend in backends.imported():
                 stack.enter_context(backend.sandbox(0))
+            stack.enter_context(backends.single_threaded())
             yield
     finally:
         if dict(os.environ) != environment:

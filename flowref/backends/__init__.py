@@ -30,7 +30,7 @@ INSTALL = {"torch": "pip install torch==2.13.0", "jax": "pip install jax==0.10.2
 
 __all__ = [
     "DEFAULT", "Backend", "Counter", "Wish", "build_seed", "elsewhere", "find", "importable", "imported", "importing", "installed",
-    "names", "of", "sandbox",
+    "names", "of", "sandbox", "single_threaded",
 ]  # fmt: skip
 
 
@@ -114,6 +114,17 @@ def sandbox(seed: int, dtype: str | None = None) -> Iterator[None]:
     with process.quarantine(seed), contextlib.ExitStack() as stack:
         for backend in _likely():
             stack.enter_context(backend.sandbox(seed, dtype))
+        yield
+
+
+@contextlib.contextmanager
+def single_threaded() -> Iterator[None]:
+    """Compute with one thread of each framework that is imported: the order of sums depends on their
+    number, and small calls take many times as long with several.
+    """
+    with contextlib.ExitStack() as stack:
+        for backend in imported():
+            stack.enter_context(backend.single_threaded())
         yield
 
 

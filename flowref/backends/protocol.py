@@ -62,6 +62,11 @@ class Backend(Protocol):
     def worker_setup(self) -> None:
         """Prepare a worker process: import the framework, and let it use one thread."""
 
+    def single_threaded(self) -> AbstractContextManager[Any]:
+        """Compute with one thread, and with as many as before afterwards. Nothing happens where the
+        framework is not imported, or fixes their number once and for all.
+        """
+
     def owns(self, obj: Any) -> bool:
         """Whether a live object is of this framework: by its class, or by the arrays it holds."""
 

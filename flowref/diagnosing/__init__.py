@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref import checking, registry
+from flowref import checking, loading, registry
 from flowref.checking import Settings, as_target
 from flowref.diagnosing import densities, log_dets, normalizers, round_trips
 from flowref.diagnosing.generic import PAIRS, of_pair
@@ -32,10 +32,12 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
     """
     chosen = registry.find_law(law) if isinstance(law, str) else law
     target = as_target(target)
-    verdict = checking.check(target, chosen, settings)
-    if verdict.status is not Status.VIOLATED:
-        return verdict
-    return replace(verdict, diagnosis=diagnosis(target, chosen, verdict, settings or Settings()))
+    with loading.single_threaded():
+        verdict = checking.check(target, chosen, settings)
+        if verdict.status is not Status.VIOLATED:
+            return verdict
+        told = diagnosis(target, chosen, verdict, settings or Settings())
+    return replace(verdict, diagnosis=told)
 
 
 def diagnosis(target: Target, law: Law, verdict: Verdict, settings: Settings) -> str:

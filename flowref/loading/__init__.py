@@ -2,6 +2,7 @@
 ones: source, instance, recognition, declared, probing, recipe.
 """
 
+from flowref.backends import single_threaded
 from flowref.backends.process import numpy_apart
 from flowref.loading.data import Rows, open_rows
 from flowref.loading.live_objects import LIVE
@@ -20,5 +21,6 @@ __all__ = [
     "numpy_apart",
     "open_rows",
     "recipe_of",
+    "single_threaded",
     "snapshot",
 ]

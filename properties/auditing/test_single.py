@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+import torch
 
 import flowref
-from flowref import registry
+from flowref import loading, registry
 from flowref.auditing import single
 from flowref.auditing.deadline import OutOfTime, deadline
 from flowref.auditing.single import Judge
@@ -127,3 +131,48 @@ def test_a_deadline_leaves_nothing_behind() -> None:
             sum(range(1_000_000))
     finally:
         signal.signal(signal.SIGVTALRM, before)
+
+
+def judged_by_a_judge(flow: Any) -> None:
+    """As pytest has it judged."""
+    Judge(QUICK, Path()).judge(loading.snapshot(flow), LAW)
+
+
+class Seen(torch.nn.Module):
+    """A map that notes with how many threads it is computed; its log-det is wrong."""
+
+    threads: ClassVar[set[int]] = set()
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Twice the input."""
+        self.threads.add(torch.get_num_threads())
+        return 2 * x, x.new_zeros(len(x))
+
+    def inverse(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Half of it."""
+        self.threads.add(torch.get_num_threads())
+        return z / 2, z.new_zeros(len(z))
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        judged_by_a_judge,
+        lambda flow: flowref.audit(flow, event_shape=2, laws=LAW, profile="quick"),
+        lambda flow: flowref.check(loading.snapshot(flow), LAW, QUICK),
+        lambda flow: flowref.check_flow(flow, event_shape=2, laws=LAW, profile="quick"),
+    ],
+    ids=["plugin", "audit", "check", "check_flow"],
+)
+def test_one_thread_computes_in_this_process(way: Callable[[Any], Any]) -> None:
+    """What is judged here has one thread, and whoever comes afterwards as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    Seen.threads.clear()
+    try:
+        with contextlib.suppress(flowref.FlowrefViolation):
+            way(Seen())
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert Seen.threads == {1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,6 +46,10 @@ class Jax:
         import jax
 
         jax.numpy.zeros(1)  # the platform is chosen by the first array
+
+    def single_threaded(self) -> AbstractContextManager[Any]:
+        """XLA reads how many threads it may use when it starts, and never again."""
+        return nullcontext()
 
     def owns(self, obj: Any) -> bool:
         """Whether an object is of a class of JAX, holds its arrays, or has functions that call it."""

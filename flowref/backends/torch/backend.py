@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,20 @@ class Torch:
         import torch
 
         torch.set_num_threads(1)
+
+    @contextlib.contextmanager
+    def single_threaded(self) -> Iterator[None]:
+        """See `Backend.single_threaded`; what runs beside each other in torch stays as it is."""
+        torch = sys.modules.get("torch")
+        before = 1 if torch is None else torch.get_num_threads()
+        if torch is None or before == 1:
+            yield
+            return
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
     def owns(self, obj: Any) -> bool:
         """Whether an object derives from a class of torch, or holds a module or a tensor."""

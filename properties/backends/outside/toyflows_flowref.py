@@ -80,6 +80,10 @@ class Numpy:
     def worker_setup(self) -> None:
         """Nothing: it is imported, and uses one thread."""
 
+    def single_threaded(self) -> contextlib.AbstractContextManager[None]:
+        """It never takes more."""
+        return contextlib.nullcontext()
+
     def owns(self, obj: Any) -> bool:
         """Whether it comes from `toyflows`."""
         return type(obj).__module__ == "toyflows"
