@@ -12,4 +12,4 @@ if sys.path[:1] == [os.getcwd()] and Path.cwd() != Path(__file__).parents[1]:
 from flowref.cli import main
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="flowref")

@@ -23,7 +23,8 @@ class Options:
     interrupted audit. ``defaults``: options for targets that do not give them. ``baseline``:
     failures that are known. ``entry``: the function that checks a pair, as "module:name".
     ``shard``: which part is to be run, as "1/4", empty for all; ``costs``: what targets took earlier,
-    by which the parts are balanced. ``wanted``: the laws of targets that are not held to all of
+    by which the parts are balanced. ``ignore``: laws that are left out, as globs. ``failures``: after
+    how many new ones no pair starts, 0 for never. ``wanted``: the laws of targets that are not held to all of
     them, by id. ``dask``: the address of a scheduler whose workers are used, in
     place of processes of this machine.
     """
@@ -43,6 +44,8 @@ class Options:
     shard: str = ""
     costs: Mapping[str, float] = field(default_factory=dict)
     wanted: Mapping[str, Collection[str]] = field(default_factory=dict)
+    ignore: Sequence[str] = ()
+    failures: int = 0
     dask: str = ""
 
 

@@ -42,12 +42,14 @@ from flowref.model import (
     Recognized,
     ReportError,
     SpecError,
+    Standing,
     Status,
     Verdict,
     nearest,
 )
 from flowref.model.means import asked_for
 from flowref.reporting.contents import FREE, Environment, Expense, LawNote, Shard
+from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 
 
@@ -65,7 +67,7 @@ def conduct(
             f"the profile is {options.profile!r}; expected one of {', '.join(PROFILES)}{hint}"
         )
     data.vet(options.data)
-    chosen_laws = select_laws(laws)
+    chosen_laws = select_laws(laws, options.ignore)
     selection = select(targets, options.defaults)
     vet(options.baseline, selection.targets)
     if options.shard:
@@ -109,6 +111,7 @@ class Audit:
         self.told: set[str] = set()
         self.journal: Journal | None = None
         self.spent = False
+        self.failures = 0
         self.began = time.monotonic()
         self.started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
@@ -227,6 +230,8 @@ class Audit:
                 self._enter_all(verdicts, journal=True)
             if self.schedule.left and time.monotonic() - self.began > self.options.budget:
                 self._out_of_time()
+            if self.schedule.left and 0 < self.options.failures <= self.failures:
+                self._stop()
 
     def _spend(self, target: str, expense: Expense) -> None:
         """Add what a pair took to what its target took."""
@@ -262,6 +267,13 @@ class Audit:
                 f"{budget} was spent before the first law of these families: {', '.join(told)}"
             )
 
+    def _stop(self) -> None:
+        """Enough has failed: the pairs left are not run."""
+        count = self.failures
+        said = f"the audit stopped after {count} failure{'' if count == 1 else 's'}"
+        self.listener.notice(f"{said}; {self.schedule.left} pairs were not run")
+        self._enter_all(self.schedule.abandon_all(said))
+
     def _enter_replay(self, pair: Pair, outcome: Outcome | Broken) -> None:
         """What a recorded case shows now."""
         assert pair.law is not None
@@ -295,6 +307,7 @@ class Audit:
         """A target that cannot be loaded has no verdicts."""
         self.problems.append(problem)
         self.done.pop(problem.spec, None)
+        self.failures += 1
         self.listener.problem(problem)
 
     def _enter_all(self, verdicts: Iterable[Verdict], *, journal: bool = False) -> None:
@@ -307,6 +320,9 @@ class Audit:
         """Keep a verdict; the last one of a target ends it."""
         self.verdicts[verdict.target, verdict.law] = verdict
         self.listener.verdict(verdict)
+        if verdict.status in FAILING:
+            known = self._overlay([verdict])
+            self.failures += all(one.standing is not Standing.KNOWN for one in known)
         self.done[verdict.target].append(verdict)
         self._end_of(verdict.target)
 

@@ -93,19 +93,28 @@ def _renamed(target: Target, renamed: Target) -> Target:
     return renamed
 
 
-def select_laws(globs: str | Law | Iterable[str | Law]) -> tuple[Law, ...]:
-    """The laws that match any of the globs, sorted by id.
+def select_laws(
+    globs: str | Law | Iterable[str | Law], ignore: Iterable[str] = ()
+) -> tuple[Law, ...]:
+    """The laws that match any of the globs and none of those to ``ignore``, sorted by id.
 
-    Raises: `SpecError` for a glob that matches nothing.
+    Raises: `SpecError` for a glob that matches nothing, and where no law is left.
     """
     wanted = [globs] if isinstance(globs, str | Law) else list(globs)
-    texts = tuple(
-        part for item in wanted if isinstance(item, str) for part in item.split(",") if part
-    )
+    texts = _split(item for item in wanted if isinstance(item, str))
     laws = {law.id: law for law in wanted if isinstance(law, Law)}
     if texts or not laws:
         laws |= {law.id: law for law in registry.select_laws(texts)}
+    if without := _split(ignore):
+        for law in registry.select_laws(without):
+            laws.pop(law.id, None)
+        if not laws:
+            raise SpecError(f"no law is left: all that are wanted match {', '.join(without)}")
     return tuple(laws[key] for key in sorted(laws))
+
+
+def _split(globs: Iterable[str]) -> tuple[str, ...]:
+    return tuple(part.strip() for glob in globs for part in glob.split(",") if part.strip())
 
 
 def frameworks(targets: Sequence[Target]) -> tuple[str, ...]:

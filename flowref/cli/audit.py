@@ -11,18 +11,43 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from flowref.cli.formats import format_options, printing, write_formats
-from flowref.cli.interruption import INTERRUPTED, terminable
-from flowref.cli.parameters import Duration, Stream, jobs_option, profile_option
+from flowref.cli.exit_code import exit_code, exit_options
+from flowref.cli.formats import CONCISE, format_options, printing, write_formats
+from flowref.cli.help import Command
+from flowref.cli.interruption import terminable
+from flowref.cli.parameters import (
+    Duration,
+    Stream,
+    jobs_option,
+    profile_option,
+    quiet_option,
+    verbose_option,
+    verbosity,
+)
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        ("flowref audit flow.py:make", "what a function or class makes"),
+        ("flowref audit 'flow.py:Flow?event=3&hidden=8'", "with a shape and an argument"),
+        ("flowref audit zuko --laws 'density/*' -x", "stop at the first failure"),
+        ("flowref audit --ignore 'conduct/*'", "what pyproject.toml declares"),
+        ("flowref audit flow.py:make --output-format sarif", "for code scanning"),
+    ),
+)
 @click.argument("specs", nargs=-1)
 @click.option(
     "--laws",
     multiple=True,
     metavar="GLOB",
     help="Laws to check, such as 'bijection/*'; repeat or separate by commas.",
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="GLOB",
+    help="Laws to leave out, such as 'conduct/*'; repeat or separate by commas.",
 )
 @profile_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of everything that is drawn.")
@@ -31,6 +56,10 @@ from flowref.cli.parameters import Duration, Stream, jobs_option, profile_option
     "--in-process",
     is_flag=True,
     help="No workers: no time-out, no memory limit, no protection from crashes.",
+)
+@click.option("-x", "--exitfirst", is_flag=True, help="Stop after the first new failure.")
+@click.option(
+    "--max-failures", type=click.IntRange(1), metavar="N", help="Stop after N new failures."
 )
 @click.option(
     "--budget", type=Duration(), metavar="TIME", help="Start no pair after this long (60s, 5m)."
@@ -73,11 +102,6 @@ from flowref.cli.parameters import Duration, Stream, jobs_option, profile_option
     "output, or the open descriptor N.",
 )
 @click.option(
-    "--brief",
-    is_flag=True,
-    help="In JSON and Markdown count what holds or does not apply, without numbers and reasons.",
-)
-@click.option(
     "--resume/--fresh",
     default=True,
     help="Go on with an interrupted audit (default), or start anew.",
@@ -105,11 +129,12 @@ from flowref.cli.parameters import Duration, Stream, jobs_option, profile_option
     help="Run pairs on a dask.distributed cluster, by the address of its scheduler (tcp://host:8786).",
 )
 @click.option("--no-baseline", is_flag=True, help="Whatever is known counts as new.")
-@click.option("--strict", is_flag=True, help="Exit 4 where a known failure fails no more.")
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Say why laws were not decided or do not apply."
-)
-def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None:
+@exit_options
+@verbose_option
+@quiet_option
+def audit(
+    specs: tuple[str, ...], laws: tuple[str, ...], ignore: tuple[str, ...], **choices: Any
+) -> None:
     """Check every law on every target; with no SPECS, what pyproject.toml of this folder declares
     ([[tool.flowref.target]]), or else every supported library that is installed.
 
@@ -133,7 +158,7 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
     from flowref.cli.audit_progress import AuditProgress
     from flowref.cli.events import following
     from flowref.model.means import MEBIBYTE
-    from flowref.reporting.report import NOTHING, OK, STALE, Report
+    from flowref.reporting.report import Report
     from flowref.reporting.terminal import summary_lines
 
     there = total() // MEBIBYTE  # 0 where the system does not tell
@@ -147,6 +172,8 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         raise click.UsageError("--baseline and --no-baseline exclude each other; give one")
     if choices["dask"] and choices["in_process"]:
         raise click.UsageError("--dask and --in-process exclude each other; give one")
+    if choices["exitfirst"] and choices["max_failures"]:
+        raise click.UsageError("-x is --max-failures 1; give one of them")
     if choices["costs_path"] and not choices["shard"]:
         raise click.UsageError("--costs balances the parts of --shard, which is not given")
     baseline = Baseline() if without else load(Path(path) if path else None)
@@ -169,14 +196,20 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         costs=costs,
         wanted=own.wanted if own else {},
         dask=choices["dask"] or "",
+        ignore=ignore,
+        failures=1 if choices["exitfirst"] else choices["max_failures"] or 0,
     )
-    for hint in registry.renamings(glob for texts in laws for glob in texts.split(",")):
+    for hint in registry.renamings(glob for text in (*laws, *ignore) for glob in text.split(",")):
         click.echo(f"flowref: {hint}", err=True)
     if own:
         count = f"{len(own.targets)} target{'' if len(own.targets) == 1 else 's'}"
         click.echo(f"flowref: {count} of {PROJECT}; name SPECS to audit others", err=True)
     taken = printing(choices)
-    progress = AuditProgress(verbose=choices["verbose"], lines=not taken)
+    progress = AuditProgress(
+        verbosity=verbosity(choices),
+        lines=not taken,
+        silent=choices["output_format"] == CONCISE,
+    )
     with terminable(), progress, following(progress, choices["events"]) as listener:
         report = conduct(
             own.targets if own else specs or None, own.laws if own else laws, options, listener
@@ -188,11 +221,7 @@ def audit(specs: tuple[str, ...], laws: tuple[str, ...], **choices: Any) -> None
         resuming = shlex.join(["flowref", *(word for word in sys.argv[1:] if word != "--fresh")])
         click.echo("flowref: interrupted; the same command goes on from here:", err=True)
         click.echo(f"    {resuming}", err=True)
-        sys.exit(INTERRUPTED)
-    stale = choices["strict"] and report.stale and report.exit_code in (OK, NOTHING)
-    if report.shard is not None and report.exit_code == NOTHING:  # which the other parts decide
-        sys.exit(OK)
-    sys.exit(STALE if stale else report.exit_code)
+    sys.exit(exit_code(report, strict=choices["strict"], exit_zero=choices["exit_zero"]))
 
 
 def _default(name: str) -> bool:

@@ -24,11 +24,11 @@ class AuditProgress(Listener):
     """Prints one line per target as it is done; failures expand. Use as a context manager.
 
     ``lines`` False sends the lines about targets to standard error, because standard output carries
-    a report.
+    a report; ``silent``: there are none.
     """
 
-    def __init__(self, *, verbose: bool = False, lines: bool = True) -> None:
-        self.verbose, self.lines = verbose, lines
+    def __init__(self, *, verbosity: int = 0, lines: bool = True, silent: bool = False) -> None:
+        self.verbosity, self.lines, self.silent = verbosity, lines, silent
         self.statements: dict[str, str] = {}
         self.total = self.done = self.violations = 0
         self.pulse = Pulse(HEARTBEAT)
@@ -36,7 +36,8 @@ class AuditProgress(Listener):
         self.bar = Bar("{task.description}", BAR, COUNT, violated, LEFT)
 
     def __enter__(self) -> AuditProgress:
-        self.bar.__enter__()
+        if self.verbosity >= 0:
+            self.bar.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -54,7 +55,8 @@ class AuditProgress(Listener):
 
     def notice(self, text: str) -> None:
         """A remark."""
-        self._aside(f"flowref: {clean(text)}")
+        if self.verbosity >= 0:
+            self._aside(f"flowref: {clean(text)}")
 
     def problem(self, problem: Problem) -> None:
         """A target that cannot be audited: its pairs are off the list."""
@@ -89,7 +91,7 @@ class AuditProgress(Listener):
         self.done += 1
         self.violations += verdict.status is Status.VIOLATED
         self.bar.update(completed=self.done, violations=self.violations)
-        if not self.bar.drawn and self.pulse.due():
+        if self.verbosity >= 0 and not self.bar.drawn and self.pulse.due():
             count = f"{self.done} of {self.total} pairs, {self.violations} violated"
             click.echo(f"{count}, at {clean(verdict.target)}", err=True)
 
@@ -101,9 +103,14 @@ class AuditProgress(Listener):
         known: Sequence[KnownFailure] = (),
     ) -> None:
         """The line of a target; one that was not begun is left to the summary."""
-        if all(verdict.status is Status.NOT_RUN for verdict in verdicts):
+        if self.silent or all(verdict.status is Status.NOT_RUN for verdict in verdicts):
             return
         lines = target_lines(
-            str(target), verdicts, self.statements, recognized, verbose=self.verbose, known=known
+            str(target),
+            verdicts,
+            self.statements,
+            recognized,
+            verbosity=self.verbosity,
+            known=known,
         )
         self.say(lines)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flowref.cli.help import Command, Group
+
 if TYPE_CHECKING:
     from flowref.baseline.entry import Baseline, Entry
     from flowref.model import KnownFailure
@@ -20,15 +22,32 @@ file_option = click.option(
 )
 
 
-@click.group()
+@click.group(
+    cls=Group,
+    titles={
+        "Commands": {
+            "update": "Record what fails now.",
+            "check": "Measure the recorded cases again, without searching.",
+            "prune": "Remove what no longer fails.",
+        }
+    },
+    examples=(
+        ("flowref audit mylib", "measure"),
+        ("flowref baseline update", "record what fails in flowref-baseline.toml"),
+        ("flowref audit mylib", "from now on, only what is new fails"),
+    ),
+)
 def baseline() -> None:
-    """Known failures: adopt flowref today, and fail only on what is new.
-
-    flowref audit mylib; flowref baseline update    records what fails now in flowref-baseline.toml
-    """
+    """Known failures: adopt flowref today, and fail only on what is new."""
 
 
-@baseline.command()
+@baseline.command(
+    cls=Command,
+    examples=(
+        ("flowref baseline update", "record all that fails now"),
+        ("flowref baseline update K7Q2 --reason 'fixed in 1.2'", "one failure"),
+    ),
+)
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option(
     "--report",
@@ -89,7 +108,9 @@ def update(names: tuple[str, ...], path: str | None, **choices: Any) -> None:
         )
 
 
-@baseline.command()
+@baseline.command(
+    cls=Command, examples=(("flowref baseline check", "measure the recorded cases again"),)
+)
 @click.option("--strict", is_flag=True, help="Exit 4 where a known failure fails no more.")
 @file_option
 def check(strict: bool, path: str | None) -> None:
@@ -107,7 +128,7 @@ def check(strict: bool, path: str | None) -> None:
     sys.exit(STALE if strict and Standing.FIXED in standings else OK)
 
 
-@baseline.command()
+@baseline.command(cls=Command, examples=(("flowref baseline prune", "drop what no longer fails"),))
 @file_option
 def prune(path: str | None) -> None:
     """Take off every entry whose pinned case passes now; those of pyproject.toml are named."""

@@ -8,10 +8,17 @@ from typing import Any
 
 import click
 
+from flowref.cli.help import Command
 from flowref.cli.parameters import Output
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        ("flowref diff old.json new.json", "two audits of the same flows"),
+        ("flowref diff old.json new.json --rename 'a.py:*=b.py:*'", "a file that moved"),
+    ),
+)
 @click.argument("old_path", metavar="OLD.json")
 @click.argument("new_path", metavar="NEW.json")
 @click.option(

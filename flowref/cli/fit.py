@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flowref.cli.help import Command
 from flowref.cli.interruption import INTERRUPTED, stopping
 from flowref.training.flows import FLOWS
 
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
     from flowref.training.data import Dataset
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        ("flowref fit moons", "train Real NVP on points, and audit it"),
+        ("flowref fit runs/moons-1", "go on with an interrupted run"),
+        ("flowref fit --list", "the data sets"),
+    ),
+)
 @click.argument("what", metavar="DATASET|RUN", required=False)
 @click.option("--list", "listing", is_flag=True, help="Name the data sets.")
 @click.option(
@@ -153,7 +161,10 @@ def _prepare(
     return folder, training.read(training.resumed(folder, path))
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(("flowref sample runs/moons-1 -n 1000 --out points.npz", "an array of samples"),),
+)
 @click.argument("run", metavar="RUN")
 @click.option(
     "-n", "--number", type=click.IntRange(1), default=64, show_default=True, help="How many."

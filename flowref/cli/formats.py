@@ -1,4 +1,4 @@
-"""The formats that a report can be written in: options that `audit` and `report` share.
+"""The formats that a report can be written in: options that `audit`, `report` and `merge` share.
 
 Another format is another row of the table.
 """
@@ -22,23 +22,39 @@ if TYPE_CHECKING:
 
 # Where a job of GitHub's says that its summary is to be appended.
 SUMMARY = "GITHUB_STEP_SUMMARY"
+FULL, CONCISE, GITHUB = "full", "concise", "github"
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format: the name of its option, what is written, and the function from a report to text,
-    as "module:name". ``brief``: whether --brief shortens it.
+    """One format: its name, what is written, and the function from a report to text, as
+    "module:name". ``brief``: whether --brief shortens it; ``marks``: it is written to standard output
+    beside what is said there, by an option without a path.
     """
 
     name: str
     title: str
     maker: str
     brief: bool = False
+    marks: bool = False
 
     @property
     def key(self) -> str:
         """The parameter that holds the path."""
-        return f"{self.name}_path"
+        return self.name if self.marks else f"{self.name}_path"
+
+    @property
+    def option(self) -> Callable[[Any], Any]:
+        """The option that asks for it."""
+        if self.marks:
+            return click.option(f"--{self.name}", is_flag=True, help=f"{self.title}.")
+        return click.option(
+            f"--{self.name}",
+            self.key,
+            type=Output(),
+            metavar="PATH",
+            help=f"Write {self.title}.",
+        )
 
     def text(self, report: Report) -> str:
         """A report in this format."""
@@ -48,32 +64,40 @@ class Format:
 
 
 FORMATS = (
+    Format(CONCISE, "a line for each failure, file:line: law: message",
+           "flowref.reporting.formats.concise:to_concise"),
     Format("json", "the report as JSON", "flowref.reporting.report:to_json", brief=True),
     Format("markdown", "the report as Markdown", "flowref.reporting.markdown:to_markdown", True),
     Format("html", "a page for a browser: one file that loads nothing", "flowref.scorecard:page"),
     Format("junit", "JUnit XML", "flowref.reporting.formats.junit:to_junit"),
     Format("sarif", "SARIF 2.1.0", "flowref.reporting.formats.sarif:to_sarif"),
+    Format("gitlab", "Code Quality JSON of GitLab", "flowref.reporting.formats.gitlab:to_gitlab"),
     Format("summary", "a short summary as Markdown", "flowref.reporting.formats.github:to_summary"),
     Format("badge", "JSON for a badge of shields.io", "flowref.reporting.formats.badge:to_badge"),
-)
+    Format(GITHUB, f"Mark failures at their lines, and append the summary to ${SUMMARY}",
+           "flowref.reporting.formats.github:to_annotations", marks=True),
+)  # fmt: skip
 
 
 def format_options(command: Any) -> Any:
-    """Give a command an option for each format, and --github."""
-    command = click.option(
-        "--github",
-        is_flag=True,
-        help=f"Mark failures at their lines, and append the summary to ${SUMMARY}.",
-    )(command)
+    """Give a command an option for each format, --output-format and --brief."""
     for one in reversed(FORMATS):
-        command = click.option(
-            f"--{one.name}",
-            one.key,
-            type=Output(),
-            metavar="PATH",
-            help=f"Write {one.title} (- for standard output).",
-        )(command)
-    return command
+        command = one.option(command)
+    command = click.option(
+        "--brief",
+        is_flag=True,
+        help="In JSON and Markdown count what holds or does not apply, without numbers and "
+        "reasons.",
+    )(command)
+    return click.option(
+        "--output-format",
+        type=click.Choice([FULL, *(one.name for one in FORMATS)]),
+        default=FULL,
+        show_default=True,
+        metavar="FORMAT",
+        help="What standard output is: "
+        f"{', '.join([FULL, *(one.name for one in FORMATS)])}; full is for people.",
+    )(command)
 
 
 def printing(choices: Mapping[str, Any]) -> bool:
@@ -83,11 +107,17 @@ def printing(choices: Mapping[str, Any]) -> bool:
     """
     names = [f"--{one.name} -" for one in FORMATS if choices[one.key] == "-"]
     names += ["--events -"] if choices.get("events") in ("-", 1) else []
+    names += [f"--output-format {name}" for name in (choices["output_format"],) if name != FULL]
     if len(names) > 1:
         raise click.UsageError(
             f"{' and '.join(names)} would be mixed on standard output; give all but one a file"
         )
     return bool(names)
+
+
+def asked(choices: Mapping[str, Any]) -> bool:
+    """Whether any format was asked for."""
+    return choices["output_format"] != FULL or any(choices[one.key] for one in FORMATS)
 
 
 def write_formats(report: Report, choices: Mapping[str, Any]) -> None:
@@ -108,30 +138,30 @@ def write_formats(report: Report, choices: Mapping[str, Any]) -> None:
 
 
 def _writers(report: Report, choices: Mapping[str, Any]) -> Iterator[Callable[[], None]]:
+    taken, printed = printing(choices), choices["output_format"]
     for one in FORMATS:
-        if choices[one.key]:
-            short = report.brief() if one.brief and choices.get("brief") else report
+        short = report.brief() if one.brief and choices["brief"] else report
+        if printed == one.name:
+            yield functools.partial(_print, one, short)
+        elif one.marks and choices[one.key]:
+            yield functools.partial(_print, one, short, err=taken)
+        if not one.marks and choices[one.key]:
             yield functools.partial(_put, choices[one.key], one, short)
-    if choices["github"]:
-        yield functools.partial(_mark, report, err=printing(choices))
-        if os.environ.get(SUMMARY):
-            yield functools.partial(_append, report, Path(os.environ[SUMMARY]))
+    if (printed == GITHUB or choices[GITHUB]) and os.environ.get(SUMMARY):
+        yield functools.partial(_append, report, Path(os.environ[SUMMARY]))
+
+
+def _print(form: Format, report: Report, *, err: bool = False) -> None:
+    click.echo(form.text(report), nl=False, err=err)
 
 
 def _put(path: str, form: Format, report: Report) -> None:
     from flowref.reporting.files import write
 
-    text = form.text(report)
     if path == "-":
-        click.echo(text, nl=False)
+        _print(form, report)
     else:
-        write(Path(path), text)
-
-
-def _mark(report: Report, *, err: bool) -> None:
-    from flowref.reporting.formats.github import to_annotations
-
-    click.echo(to_annotations(report), nl=False, err=err)
+        write(Path(path), form.text(report))
 
 
 def _append(report: Report, path: Path) -> None:

@@ -6,10 +6,18 @@ import sys
 
 import click
 
+from flowref.cli.help import Command
 from flowref.cli.parameters import profile_option
 
 
-@click.command("laws")
+@click.command(
+    "laws",
+    cls=Command,
+    examples=(
+        ("flowref laws", "the catalogue"),
+        ("flowref laws --for flow.py:make", "which apply to a flow, and why not"),
+    ),
+)
 @click.option(
     "--for",
     "spec",
@@ -45,7 +53,10 @@ def _list_for(spec: str, profile: str) -> None:
         click.echo("\n".join([f"{target}:", *law_lines(laws, why_not)]))
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(("flowref explain bijection/log-det", "the law that finds wrong log-dets"),),
+)
 @click.argument("law")
 def explain(law: str) -> None:
     """What a law states, how it is judged, and which defects it is known to catch."""

@@ -15,17 +15,49 @@ from flowref.cli.audit import audit
 from flowref.cli.baseline import baseline
 from flowref.cli.diff import diff
 from flowref.cli.fit import fit, sample
+from flowref.cli.help import Group
 from flowref.cli.laws import explain, list_laws
 from flowref.cli.merge import merge
 from flowref.cli.replay import issue, replay, script
 from flowref.cli.report import report
 from flowref.cli.selftest import selftest
 
+# Title -> the commands below it, each in a line; others are listed as they are.
+GROUPS = {
+    "Check": {
+        "audit": "Check every law on flows, libraries or what pyproject.toml declares.",
+        "report": "Show a report again, or write it in another format.",
+        "diff": "What changed between two reports.",
+        "merge": "Make one report of several.",
+    },
+    "Violations": {
+        "replay": "Measure recorded violations again.",
+        "script": "Print a program that shows a violation without flowref.",
+        "issue": "Print a violation as the text of an issue.",
+        "baseline": "Record known failures, so that only new ones count.",
+    },
+    "Laws": {
+        "laws": "List the laws.",
+        "explain": "Explain a law: how it is measured, which bugs it catches.",
+        "selftest": "Test the laws on planted defects and healthy flows.",
+    },
+    "Trained flows": {
+        "fit": "Train a flow on a data set, and audit it.",
+        "sample": "Draw from a trained flow.",
+    },
+}
+EXAMPLES = (
+    ("flowref audit flow.py:make", "check a flow of your own"),
+    ("flowref audit zuko --profile quick", "check a library"),
+    ("flowref report -v", "the last audit, in more words"),
+    ("flowref script K7Q2", "a program that shows a violation"),
+    ("flowref explain bijection/log-det", "how a law is measured"),
+)
 # Commands whose reports tell what is wrong with the catalogue.
 AUDITING = ("audit", "fit", "selftest")
 
 
-class Commands(click.Group):
+class Commands(Group):
     """Commands whose mistakes of the user's come out as one sentence, and exit 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -60,9 +92,12 @@ def _show_problems() -> None:
 
 
 @click.group(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=Commands,
+    titles=GROUPS,
+    examples=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@click.version_option(__version__, prog_name="flowref")
+@click.version_option(__version__, "-V", "--version", prog_name="flowref")
 def main() -> None:
     """Check laws of normalizing flows on components of any library, and on your own code.
 

@@ -8,12 +8,19 @@ from typing import Any
 
 import click
 
+from flowref.cli.exit_code import exit_code, exit_options
 from flowref.cli.formats import format_options, printing, write_formats
-from flowref.cli.interruption import INTERRUPTED
-from flowref.cli.parameters import Output
+from flowref.cli.help import Command
+from flowref.cli.parameters import Output, quiet_option
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        ("flowref merge 1.json 2.json -o all.json", "one report of the parts"),
+        ("flowref merge *.json --html all.html", "a page for a browser"),
+    ),
+)
 @click.argument("paths", nargs=-1, required=True, metavar="A.json B.json ...")
 @click.option(
     "-o",
@@ -23,12 +30,16 @@ from flowref.cli.parameters import Output
     help="Write the merged report as JSON (- for standard output).",
 )
 @format_options
-@click.option(
-    "--brief",
-    is_flag=True,
-    help="In JSON and Markdown count what holds or does not apply, without numbers and reasons.",
-)
-def merge(paths: tuple[str, ...], output: str | None, **choices: Any) -> None:
+@exit_options
+@quiet_option
+def merge(
+    paths: tuple[str, ...],
+    output: str | None,
+    quiet: bool,
+    strict: bool,
+    exit_zero: bool,
+    **choices: Any,
+) -> None:
     """Put the reports on the shards of an audit together, or those on different targets.
 
     They have to be made alike: the same version of flowref and of the libraries, profile and seed.
@@ -45,7 +56,7 @@ def merge(paths: tuple[str, ...], output: str | None, **choices: Any) -> None:
     choices["json_path"] = output or choices["json_path"]
     taken = printing(choices)
     report = merged([(path, Report.load(Path(path))) for path in paths])
-    for line in summary_lines(report):
+    for line in () if quiet else summary_lines(report):
         click.echo(line, err=taken)
     write_formats(report, choices)
-    sys.exit(report.exit_code if report.complete else INTERRUPTED)
+    sys.exit(exit_code(report, strict=strict, exit_zero=exit_zero))

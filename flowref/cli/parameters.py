@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,22 @@ def _obstacle(path: Path) -> str:
         return f"no folder {path.parent}"
     there = path if path.exists() and not path.is_file() else path.parent
     return "" if os.access(there, os.W_OK) else "writing there is not allowed"
+
+
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    help="Say more: what was advised, and why laws were not decided or do not apply.",
+)
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="A line for each target, and the last sentence."
+)
+
+
+def verbosity(choices: Mapping[str, Any]) -> int:
+    """How much is said: -1 with --quiet, else how often --verbose was given."""
+    return -1 if choices["quiet"] else int(choices["verbose"])
 
 
 profile_option = click.option(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flowref.cli.help import Command
+
 if TYPE_CHECKING:
     from flowref.model import Verdict
     from flowref.reporting.report import Report
@@ -20,7 +22,14 @@ report_option = click.option(
 )
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        ("flowref replay K7Q2", "a violation of the last audit"),
+        ("flowref replay --all", "all of them"),
+        ("flowref replay old.json", "all of a report"),
+    ),
+)
 @click.argument("what", required=False)
 @click.option("--all", "everything", is_flag=True, help="Every violation of the report.")
 @report_option
@@ -53,7 +62,9 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
     sys.exit(1 if replaying.STILL_FAILS in labels else 3 if replaying.ERROR in labels else 0)
 
 
-@click.command()
+@click.command(
+    cls=Command, examples=(("flowref script K7Q2 > bug.py", "a program without flowref"),)
+)
 @click.argument("identity", metavar="ID")
 @report_option
 def script(identity: str, path: str | None) -> None:
@@ -65,7 +76,7 @@ def script(identity: str, path: str | None) -> None:
     click.echo(scripting.script(_one(_report(path), identity)))
 
 
-@click.command()
+@click.command(cls=Command, examples=(("flowref issue K7Q2 > issue.md", "with that program"),))
 @click.argument("identity", metavar="ID")
 @report_option
 @click.option("--no-script", is_flag=True, help="Without the program, which is run to be written.")

@@ -7,20 +7,24 @@ from typing import Any
 
 import click
 
-from flowref.cli.formats import FORMATS, format_options, printing, write_formats
+from flowref.cli.formats import asked, format_options, printing, write_formats
+from flowref.cli.help import Command
+from flowref.cli.parameters import quiet_option, verbose_option, verbosity
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        ("flowref report", "the last audit in this folder, once more"),
+        ("flowref report -v", "and what was advised, and why laws were not decided"),
+        ("flowref report --html audit.html", "a page for a browser"),
+        ("flowref report old.json --output-format concise", "file:line: law: message"),
+    ),
+)
 @click.argument("path", metavar="[REPORT.json]", required=False)
 @format_options
-@click.option(
-    "--brief",
-    is_flag=True,
-    help="In JSON and Markdown count what holds or does not apply, without numbers and reasons.",
-)
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Say why laws were not decided or do not apply."
-)
+@verbose_option
+@quiet_option
 def report(path: str | None, **choices: Any) -> None:
     """Show a report again, or write it in other formats; by default that of the last audit in this
     folder. Nothing is measured.
@@ -32,13 +36,13 @@ def report(path: str | None, **choices: Any) -> None:
 
     printing(choices)
     made = Report.load(Path(path)) if path else last_report()
-    if any(choices[one.key] for one in FORMATS) or choices["github"]:
+    if asked(choices):
         write_formats(made, choices)
     else:
-        _show(made, verbose=choices["verbose"])
+        _show(made, verbosity(choices))
 
 
-def _show(report: Any, *, verbose: bool) -> None:
+def _show(report: Any, verbosity: int) -> None:
     """What the audit said on the screen."""
     from flowref.reporting.terminal import summary_lines, target_lines
     from flowref.reporting.text import clean
@@ -48,7 +52,9 @@ def _show(report: Any, *, verbose: bool) -> None:
         known = [one for one in report.known if one.target == target]
         recognized = report.recognized.get(target)
         ordered = sorted(verdicts, key=lambda verdict: verdict.law)
-        lines = target_lines(target, ordered, statements, recognized, verbose=verbose, known=known)
+        lines = target_lines(
+            target, ordered, statements, recognized, verbosity=verbosity, known=known
+        )
         click.echo("\n".join(lines))
     for problem in report.problems:
         click.echo(f"cannot be audited: {clean(problem.message)}", err=True)

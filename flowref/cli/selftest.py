@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flowref.cli.help import Command
 from flowref.cli.interruption import INTERRUPTED, terminable
 from flowref.cli.parameters import Output, jobs_option
 
@@ -18,7 +19,13 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 MILLION = 1_000_000
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        ("flowref selftest --quick", "half the batches"),
+        ("flowref selftest --kills kills.json", "every defect under every law"),
+    ),
+)
 @click.option("--quick", is_flag=True, help="Half the batches.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @jobs_option

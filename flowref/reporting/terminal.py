@@ -21,14 +21,17 @@ def target_lines(
     statements: dict[str, str],
     recognized: Recognized | None = None,
     *,
-    verbose: bool = False,
+    verbosity: int = 0,
     known: Sequence[KnownFailure] = (),
 ) -> list[str]:
     """One line about a target, what is unusual about how it was taken, what keeps laws from being
     put to the test, then its failures, of those that are ``known`` a line each, and what was put to
-    the test without being decided; ``verbose`` adds what decided, what was advised, and why laws do
-    not apply.
+    the test without being decided; ``verbosity`` 1 adds what decided, what was advised, and why laws do
+    not apply, -1 leaves the one line.
     """
+    if verbosity < 0:
+        return [target_line(target, verdicts, recognized, known)]
+    verbose = verbosity > 0
     lines = head_lines(target, verdicts, recognized, verbose=verbose, known=known)
     accepted = {one.law for one in known if one.standing is Standing.KNOWN}
     new = [verdict for verdict in verdicts if verdict.law not in accepted]

@@ -27,9 +27,12 @@ from flowref.model import (
 from flowref.reporting.contents import Environment, LawNote
 from flowref.reporting.formats import events
 from flowref.reporting.formats.badge import to_badge
+from flowref.reporting.formats.concise import to_concise
 from flowref.reporting.formats.github import ROOM, ROWS, to_annotations, to_summary
+from flowref.reporting.formats.gitlab import to_gitlab
 from flowref.reporting.formats.junit import to_junit
 from flowref.reporting.formats.sarif import FINGERPRINT, to_sarif
+from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 
 SCHEMA = json.loads((Path(__file__).parent / "sarif.schema.json").read_text())
@@ -308,3 +311,42 @@ def test_a_summary_fits() -> None:
     assert f"and {1200 - ROWS} more targets, {1200 - ROWS} of them failing." in text
     left = 1200 - text.count("<details>")
     assert f"{left} more failures stand in the report" in text
+
+
+@pytest.mark.parametrize("status", OUTCOMES)
+def test_concise_lines_and_issues_of_gitlab_are_of_what_fails(status: Status) -> None:
+    """A line for each new failure, with file and line; GitLab's issues hold advice besides."""
+    report = report_of(verdict(status=status))
+    lines = to_concise(report).splitlines()
+    issues = json.loads(to_gitlab(report))
+    assert len(lines) == (status in FAILING)
+    assert all(line.startswith(f"src/my flows.py:7: {LAW}: ") for line in lines)
+    assert len(issues) == (status in (*FAILING, Status.ADVICE))
+    for issue in issues:
+        assert issue["severity"] == {Status.VIOLATED: "major", Status.ADVICE: "info"}.get(
+            status, "critical"
+        )
+        assert issue["location"] == {"path": "src/my flows.py", "lines": {"begin": 7}}
+
+
+def test_concise_lines_and_issues_of_gitlab_bear_anything() -> None:
+    """Whatever a target says, a failure is one line, and an issue has all that GitLab requires; no two
+    have one fingerprint, and known failures are in neither.
+    """
+    known = KnownFailure("b.py:make", LAW, Standing.KNOWN, "accepted")
+    bad = verdict(NASTY, status=Status.ERROR, why=NASTY)
+    report = report_of(
+        bad,
+        verdict(),
+        verdict("b.py:make"),
+        problems=(Problem("c.py:make", NASTY),),
+        known=(known,),
+    )
+    lines = to_concise(report).splitlines()
+    assert len(lines) == 3 and all(line.isprintable() for line in lines)
+    issues = json.loads(to_gitlab(report))
+    assert [issue["severity"] for issue in issues] == ["blocker", "critical", "major"]
+    assert len({issue["fingerprint"] for issue in issues}) == 3
+    for issue in issues:
+        assert set(issue) == {"description", "check_name", "fingerprint", "severity", "location"}
+        assert issue["description"].isprintable()

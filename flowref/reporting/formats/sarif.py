@@ -154,5 +154,9 @@ def _location(failure: Failure) -> Json:
 
 def fingerprint(verdict: Verdict) -> str:
     """The same for the same target and law in every run."""
-    pair = f"{verdict.target}\0{verdict.law}".encode(errors="surrogatepass")
-    return hashlib.sha256(pair).hexdigest()[:32]
+    return hashed(f"{verdict.target}\0{verdict.law}")
+
+
+def hashed(text: str) -> str:
+    """A name of 32 letters for a text."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]

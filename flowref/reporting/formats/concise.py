@@ -1,0 +1,26 @@
+"""A report as a line for each failure, ``file:line: law: message``, which editors and `grep` read."""
+
+from __future__ import annotations
+
+from flowref.reporting.formats.outlook import failures
+from flowref.reporting.report import Report
+from flowref.reporting.text import clean
+
+
+def to_concise(report: Report) -> str:
+    """The new failures, and first what could not be audited; of a construction of a library the
+    target stands in place of file and line.
+    """
+    lines = [
+        f"{clean(problem.spec)}: cannot be audited: {clean(problem.message)}"
+        for problem in report.problems
+    ]
+    for failure in failures(report):
+        if failure.accepted:
+            continue
+        verdict = failure.verdict
+        place = f"{failure.path}:{failure.line}" if failure.path else clean(verdict.target)
+        words = verdict.diagnosis or failure.headline
+        name = f" [{verdict.id}]" if verdict.counterexample is not None else ""
+        lines.append(f"{place}: {verdict.law}: {clean(words)}{name}")
+    return "".join(f"{line}\n" for line in lines)

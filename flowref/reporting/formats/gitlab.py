@@ -1,0 +1,57 @@
+"""A report as Code Quality JSON, which GitLab shows in merge requests and beside the source.
+
+An issue points at the line where its target is written; a construction of a library has none, and
+its issue names the target in place of a file. Its fingerprint is that of SARIF.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from flowref.model import Problem, Status
+from flowref.reporting.formats.outlook import Failure, failures, place
+from flowref.reporting.formats.sarif import fingerprint, hashed
+from flowref.reporting.report import Report
+from flowref.reporting.text import clean
+
+
+def to_gitlab(report: Report) -> str:
+    """A list of issues: what could not be audited, new failures, and advice."""
+    issues = [_unloadable(problem) for problem in report.problems]
+    issues += [_issue(one, _severity(one)) for one in failures(report) if not one.accepted]
+    for verdict in report.with_status(Status.ADVICE):
+        issues.append(_issue(Failure(verdict, "", *place(report, verdict.target)), "info"))
+    return json.dumps(issues, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _severity(failure: Failure) -> str:
+    """The word of GitLab's for how grave a failure is."""
+    if failure.verdict.status is not Status.VIOLATED:
+        return "critical"
+    return "major" if failure.cause is None else "minor"
+
+
+def _issue(failure: Failure, severity: str) -> dict[str, Any]:
+    verdict = failure.verdict
+    words = clean(verdict.diagnosis) or failure.headline
+    return {
+        "description": f"{verdict.law} in {clean(verdict.target)}: {words}",
+        "check_name": verdict.law,
+        "fingerprint": fingerprint(verdict),
+        "severity": severity,
+        "location": {
+            "path": failure.path or clean(verdict.target),
+            "lines": {"begin": max(failure.line, 1)},
+        },
+    }
+
+
+def _unloadable(problem: Problem) -> dict[str, Any]:
+    return {
+        "description": f"cannot be audited: {clean(problem.message)}",
+        "check_name": "flowref",
+        "fingerprint": hashed(problem.spec),
+        "severity": "blocker",
+        "location": {"path": clean(problem.spec), "lines": {"begin": 1}},
+    }
