@@ -28,6 +28,7 @@ from flowref.auditing.remote import Order
 from flowref.auditing.schedule import Pair, Schedule
 from flowref.auditing.worker import Outcome
 from flowref.model import FlowrefError, Status, Target, one_line
+from flowref.model.extras import imported
 
 # The most pairs of a batch, and seconds after which it hands back what did not start.
 MOST, SLICE = 32, 1.0
@@ -286,12 +287,7 @@ class Cluster:
 
 def _client(address: str) -> Any:
     """A connection. Raises `FlowrefError` in one sentence."""
-    try:
-        from distributed import Client
-    except ImportError:
-        raise FlowrefError(
-            "--dask needs the package distributed: pip install 'flowref[dask]'"
-        ) from None
+    cluster = imported("distributed", "dask", "--dask")
     if "://" not in address:
         raise FlowrefError(
             f"{address!r} is no address of a scheduler; expected one such as tcp://host:8786"
@@ -300,7 +296,7 @@ def _client(address: str) -> Any:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with _quiet():
-            return Client(address, timeout=REACH, set_as_default=False)  # type: ignore[no-untyped-call]  # of distributed
+            return cluster.Client(address, timeout=REACH, set_as_default=False)
     except Exception as error:
         reason = one_line(error, 200) if isinstance(error, ValueError) else "nothing answers"
         raise FlowrefError(

@@ -19,18 +19,17 @@ from typing import Any
 from flowref.backends import process
 from flowref.backends.protocol import Backend, Counter, Wish
 from flowref.model import TargetError, nearest, one_line
+from flowref.model.extras import installation, missing
 from flowref.model.seeds import derive
 
 GROUP = "flowref.backends"
 OURS = {"torch": "flowref.backends.torch.backend", "jax": "flowref.backends.jax.backend"}
 # Whose objects those of a user are taken for where nothing tells.
 DEFAULT = "torch"
-# How to install a framework of ours.
-INSTALL = {"torch": "pip install torch==2.13.0", "jax": "pip install jax==0.10.2"}
 
 __all__ = [
     "DEFAULT", "Backend", "Counter", "Wish", "build_seed", "elsewhere", "find", "importable", "imported", "importing", "installed",
-    "names", "of", "sandbox", "single_threaded",
+    "names", "of", "remedy", "sandbox", "single_threaded",
 ]  # fmt: skip
 
 
@@ -65,9 +64,21 @@ def find(name: str) -> Backend:
     """The backend of a name. `TargetError` where there is none, or its framework is missing."""
     backend = _backend(name)
     if not importable(backend.requires):
-        way = INSTALL.get(name, f"pip install {backend.requires}")
-        raise TargetError(f"{backend.requires} is not installed; `{way}` installs it")
+        raise TargetError(_missing(name, backend))
     return backend
+
+
+def _missing(name: str, backend: Backend) -> str:
+    """The sentence about a framework that is not installed; our extras bear the names of ours."""
+    if name in OURS:
+        return missing(backend.requires, name)
+    return f"{backend.requires} is not installed; `pip install {backend.requires}` installs it"
+
+
+def remedy(error: BaseException) -> str:
+    """How to install the framework that an import misses; empty for any other error."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    return f"; `{installation(name)}` installs it" if name in OURS else ""
 
 
 def installed(name: str) -> bool:
@@ -166,7 +177,7 @@ def of(obj: Any) -> Backend:
     owner = next((backend for backend in imported() if backend.owns(obj)), None)
     if owner is None and not installed(DEFAULT):
         raise TargetError(
-            f"nothing tells which framework a {type(obj).__name__} is written in, and "
-            f"{_backend(DEFAULT).requires}, for which it would be taken, is not installed"
+            f"the framework of a {type(obj).__name__} is unknown, and the default, {DEFAULT}, is not "
+            f"installed; `{installation(DEFAULT)}` installs it"
         )
     return owner or find(DEFAULT)

@@ -88,7 +88,9 @@ def _imported_from(place: str, cells: str | None) -> ModuleType:
     except (Exception, SystemExit) as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name == place
         beside = nearest(place, _modules_beside(place)) if missing else ""
-        hint = beside or (nearest(place, registry.adapters()) if missing else "")
+        hint = beside or (
+            nearest(place, registry.adapters()) if missing else backends.remedy(error)
+        )
         raise TargetError(f"importing {place} raised {one_line(error, 300)}{hint}") from error
 
 

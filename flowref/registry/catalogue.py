@@ -27,6 +27,7 @@ from flowref.model import (
     TargetError,
     nearest,
 )
+from flowref.model.extras import missing
 from flowref.model.promises import FLAG, canonical
 from flowref.registry.offers import Named, named, offered
 
@@ -235,16 +236,21 @@ def _usable(name: str) -> Adapter:
     """The adapter of a library that can be imported here, as its framework can."""
     adapter = adapters()[name]
     if adapter.package and not backends.importable(adapter.package):
-        raise TargetError(
-            f"{adapter.title} is not installed; `pip install 'flowref[libraries]'` installs what "
-            "flowref knows"
-        )
+        raise TargetError(_missing(adapter))
     if adapter.backend:
         try:
             backends.find(adapter.backend)
         except TargetError as error:
             raise TargetError(f"{adapter.title} cannot be audited here: {error}") from error
     return adapter
+
+
+def _missing(adapter: Adapter) -> str:
+    """The sentence about a library that is not installed. Extras bring those of our own adapters only."""
+    if not getattr(adapter.components, "__module__", "").startswith(f"{ADAPTERS}."):
+        return f"{adapter.title} is not installed; `pip install {adapter.package}` installs it"
+    beside_torch = adapter.backend == "torch" != adapter.package
+    return missing(adapter.title, "libraries" if beside_torch else adapter.backend)
 
 
 def find_component(target: Target) -> Component:

@@ -158,9 +158,9 @@ def test_code_of_a_user_is_audited_by_the_adapter_of_its_library(folder: Path) -
         ("torch:SigmoidTransform", "torch"),
         ("nflows:BatchNorm", "torch is not installed"),
         ("reference:*", "torch is not installed"),
-        ("torch_flows.py:make", "No module named 'torch'"),
+        ("torch_flows.py:make", "pip install 'flowref[torch]'"),
         ("flows.py:make", "has no 'make'"),
-        ("flows.py:Neither?event=2", "nothing tells which framework a Neither is written in"),
+        ("flows.py:Neither?event=2", "the framework of a Neither is unknown"),
     ],
 )
 def test_a_target_of_torch_is_one_sentence_without_it(folder: Path, spec: str, said: str) -> None:
@@ -177,7 +177,10 @@ def test_training_without_torch_is_one_sentence(folder: Path, arguments: tuple[s
     """The commands that train say what is missing, and exit 2."""
     done = flowref(folder, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "torch is not installed" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        "training needs torch, which is not installed" in done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_a_backend_that_does_not_import_is_left_alone(folder: Path) -> None:

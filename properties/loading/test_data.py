@@ -175,14 +175,6 @@ def test_contexts_are_as_many_as_points() -> None:
         open_rows("bad.npz")
 
 
-def test_parquet_says_how_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without pyarrow a parquet file is one sentence with the extra that reads it."""
-    Path("points.parquet").write_bytes(b"PAR1")
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(DataError, match=r"pip install 'flowref\[parquet\]'"):
-        open_rows("points.parquet")
-
-
 def test_parquet_rows_are_read_by_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a parquet file the groups of the rows that are asked for are read, column by column."""
     groups, asked = [FLAT[:400], FLAT[400:]], []

@@ -21,7 +21,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from flowref.cli import main
-from flowref.model import DataError, FlowrefError, SpecError
+from flowref.model import DataError, SpecError
 from flowref.reference import (
     Affine,
     Bijection,
@@ -681,18 +681,6 @@ def test_the_list_names_every_data_set() -> None:
     assert [line.split()[0] for line in lines] == list(data.NAMES) and set(RECIPES) == set(
         data.NAMES
     )
-
-
-@pytest.mark.parametrize(
-    "name", ["sklearn.datasets", "matplotlib", "safetensors.torch", "PIL.Image"]
-)
-def test_a_missing_package_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the extra, one sentence says what to install."""
-    top = name.partition(".")[0]
-    monkeypatch.setitem(sys.modules, top, None)
-    monkeypatch.delitem(sys.modules, name, raising=False) if top != name else None
-    with pytest.raises(FlowrefError, match=r"pip install 'flowref\[training\]'"):
-        extras.package(name)
 
 
 @pytest.mark.parametrize("words", [["fit", "--help"], ["sample", "--help"], ["fit", "--list"]])

@@ -23,6 +23,7 @@ from flowref.backends.jax.stepping import Stepped
 from flowref.backends.jax.trees import FOREIGN, apart, fresh, opened
 from flowref.backends.jax.uncompiled import uncompiled
 from flowref.model import Array, Mapped, Unsupported, one_line
+from flowref.model.extras import missing
 
 # How many objects are looked into for what a trace left, and what holds nothing.
 MOST = 2000
@@ -125,7 +126,7 @@ def saved(live: Live, speak: Callable[..., Any], name: str, x: Any, context: Any
     try:
         import equinox
     except ImportError:
-        raise Unsupported("equinox, which saves pytrees, is not installed", waits=False) from None
+        raise Unsupported(missing("equinox", "jax", "saving a pytree"), waits=False) from None
     if opened(apart(live.given)[1]):
         raise Unsupported("it is no pytree", waits=False)
     file = io.BytesIO()

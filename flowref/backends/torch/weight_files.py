@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from flowref.model import TargetError, one_line
+from flowref.model.extras import imported
 
 AGAIN = "copy or save it again"
 # What checkpoints keep beside tensors and that runs no code: numbers of numpy, and options as
@@ -103,14 +104,8 @@ def _pickled(path: Path) -> Any:
 
 def _safetensors(path: Path) -> Any:
     """The tensors of a file of safetensors."""
-    try:
-        package = importlib.import_module("safetensors")
-        importlib.import_module("safetensors.torch")
-    except ModuleNotFoundError:
-        raise TargetError(
-            f"{path} is a file of safetensors, which is not installed; `pip install "
-            "'flowref[weights]'` installs it"
-        ) from None
+    package = imported("safetensors", "weights", f"the file {path}", TargetError)
+    importlib.import_module("safetensors.torch")
     try:
         with package.safe_open(str(path), framework="pt") as file:
             return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  # no mapping

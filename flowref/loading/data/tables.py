@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from flowref.loading.data.rows import Rows
 from flowref.model import Array, DataError, one_line
+from flowref.model.extras import imported
 
 SEPARATORS = (",", ";", "\t")
 
@@ -78,13 +78,7 @@ def _picked(path: Path, wanted: Array, separator: str | None, width: int) -> Arr
 
 def parquet(path: Path) -> Rows:
     """The rows of a parquet file: its columns of numbers in their order, or one of lists."""
-    try:
-        reading = importlib.import_module("pyarrow.parquet")
-    except ModuleNotFoundError:
-        raise DataError(
-            f"{path} is a parquet file, and pyarrow is not installed; `pip install "
-            "'flowref[parquet]'` installs it"
-        ) from None
+    reading = imported("pyarrow.parquet", "parquet", f"the parquet file {path}", DataError)
     try:
         file = reading.ParquetFile(path, memory_map=True)
         first = next(file.iter_batches(batch_size=1), None)
