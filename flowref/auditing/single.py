@@ -27,7 +27,7 @@ from flowref.model import (
     TargetError,
     Verdict,
 )
-from flowref.reporting.outcomes import FAILING
+from flowref.reporting.outcomes import fails
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Judged:
     def fails(self) -> bool:
         """Whether it fails in a way that is not known."""
         accepted = self.known is not None and self.known.standing is Standing.KNOWN
-        return self.verdict.status in FAILING and not accepted
+        return fails(self.verdict) and not accepted
 
 
 @dataclass

@@ -11,7 +11,7 @@ from flowref.baseline.entry import OUTCOMES, Baseline, Entry
 from flowref.baseline.reading import VERSION
 from flowref.model import OBJECT, BaselineError, Standing, Status, Verdict, nearest
 from flowref.reporting.encoding import verdict_to_json
-from flowref.reporting.outcomes import FAILING
+from flowref.reporting.outcomes import fails
 from flowref.reporting.report import Report
 
 HEADING = """\
@@ -87,7 +87,7 @@ def updated(
     recorded anew, and what people wrote about it stays. Raises: `BaselineError` for a name that no
     failure of the report bears.
     """
-    failures = [verdict for verdict in report.verdicts if verdict.status in FAILING]
+    failures = list(filter(fails, report.verdicts))
     wanted = {name.strip().upper() for name in names}
     if unknown := sorted(wanted - {verdict.id for verdict in failures}):
         ids = sorted({verdict.id for verdict in failures})

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.checking.error_size import error_size
 from flowref.checking.judgement import Judgement
 from flowref.checking.parts import offending_part
 from flowref.checking.pictures import picture
@@ -31,6 +32,7 @@ from flowref.model.means import Beyond
 
 def record(target: Target, judgement: Judgement) -> Verdict:
     """The verdict on a reviewed violation, on a simpler input."""
+    size = error_size(judgement)
     with contextlib.suppress(Beyond):
         judgement = shrink(judgement)
     measurement = judgement.measurement
@@ -55,6 +57,7 @@ def record(target: Target, judgement: Judgement) -> Verdict:
         ),
         part=part,
         figure=picture(judgement),
+        size=size,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from flowref import loading, registry
 from flowref.checking.doubts import leaks
+from flowref.checking.error_size import error_size, is_minor
 from flowref.checking.judgement import HELD, TRIVIAL, Judgement
 from flowref.checking.measurement import DOUBLE, SINGLE, Measurement, measure, precision_of
 from flowref.checking.record import accusing, observations
@@ -60,6 +61,8 @@ def remeasure(
             reason=note,
             evidence=judgement.evidence(judgement.worst()),
             counterexample=replace(case, observed=observed),
+            size=error_size(judgement),
+            minor=is_minor(judgement),
         )
     decided = (judgement.outcome == HELD) | (judgement.outcome == TRIVIAL)
     status = Status.HOLDS if decided.any() else Status.INCONCLUSIVE

@@ -19,6 +19,7 @@ from flowref import loading, registry
 from flowref.checking.applicability import not_applicable, rebuilt, resembled
 from flowref.checking.bisection import Split, bisect
 from flowref.checking.data import ALL, DATA, Data, all_rows, data_batch, data_of, visits
+from flowref.checking.error_size import is_minor, without_minor
 from flowref.checking.examples import GENTLE, TRAINED, Example, explore
 from flowref.checking.guessed import doubted
 from flowref.checking.judgement import Judgement
@@ -121,6 +122,7 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
                 search.scan(replace(TRAINED, reach="lines", seed=SCANNED))
         if str(search.target) == name and visits(law):
             search.at_data(data_of(search.target, settings), trains)
+        search.accuse_of_minor()
     except Violated as end:
         return replace(end.verdict, target=name, counts=search.tally.counts())
     verdict = conclude(name, law, search.tally, subject.facts.declared)
@@ -160,7 +162,8 @@ class Violated(Exception):
 @dataclass
 class Search:
     """The search for a violation of a law by a target, and what it has seen so far. ``like``: see
-    `loading.load`; ``written``: see `check`.
+    `loading.load`; ``written``: see `check`; ``minor``: the first violation below the rounding of single precision,
+    after which the search goes on for a larger one.
     """
 
     target: Target
@@ -171,6 +174,7 @@ class Search:
     written: bool = True
     tally: Tally = field(default_factory=Tally)
     violation: Verdict | None = None
+    minor: tuple[Judgement, Example] | None = None
     data: Data | None = None
 
     def at_data(self, data: Data | None, trains: bool) -> None:
@@ -230,10 +234,7 @@ class Search:
         if measurement is None:
             return
         try:
-            judgement = judge(measurement)
-            if judgement.accuses:
-                means().draw_on_reserve()
-            judgement = review(judgement)
+            judgement = self._reviewed(judge(measurement))
         except Unsupported as reason:
             self.tally.refused(reason)
             return
@@ -244,9 +245,33 @@ class Search:
         if judgement.accuses:
             self._accuse(judgement, example)
 
+    def _reviewed(self, judgement: Judgement) -> Judgement:
+        """What review leaves of a judgement. Once a minor violation is known only a larger one is of
+        interest; a minor one does not hide a larger one of the same batch.
+        """
+        if judgement.accuses:
+            means().draw_on_reserve()
+        if self.minor is not None:
+            return review(without_minor(judgement))
+        reviewed = review(judgement)
+        if reviewed.accuses and is_minor(reviewed) and not is_minor(judgement):
+            larger = review(without_minor(judgement))
+            return larger if larger.accuses else reviewed
+        return reviewed
+
+    def accuse_of_minor(self) -> None:
+        """End a search that saw nothing but a minor violation; raises `Violated` where it saw one."""
+        if self.minor is not None:
+            judgement, example = self.minor
+            self.violation = replace(self._recorded(judgement, example), minor=True)
+            raise Violated(self.violation)
+
     def _accuse(self, judgement: Judgement, example: Example) -> None:
         """End the search with a violation, or with what leaves it open."""
         doubt = doubted(judgement, self.target, example)
+        if not doubt and self.written and is_minor(judgement):
+            self.minor = self.minor or (judgement, example)
+            return
         if doubt:
             name = str(self.target)
             self.violation = Verdict(name, self.law.id, Status.INCONCLUSIVE, doubt)
@@ -281,7 +306,7 @@ class Search:
             rows = conspicuous(measurement)
             if not len(rows):
                 return
-            judgement = review(judge(measurement.rows(rows)))
+            judgement = self._reviewed(judge(measurement.rows(rows)))
         except Exception:  # fewer rows are refused, or nothing can be said of them
             return
         if judgement.accuses:

@@ -14,6 +14,7 @@ import numpy as np
 
 from flowref.checking.candidates import fewer_coordinates, rounder_numbers
 from flowref.checking.doubts import beside
+from flowref.checking.error_size import is_minor
 from flowref.checking.judgement import Judgement
 from flowref.checking.tolerance import CONFIRM_REPLICAS, affordable, guess, judge, vast
 from flowref.model import ADVICE, EXACT, ROUNDING, Array, Batch, Evidence, Law, Subject
@@ -175,7 +176,9 @@ def _surely(judgement: Judgement, batch: Batch, floor: float = 0.0) -> Judgement
             again = beside(again)
     except Exception:
         return None
-    return again if again.accuses and again.margin[again.worst()] >= floor else None
+    if not again.accuses or (is_minor(again) and not is_minor(judgement)):
+        return None
+    return again if again.margin[again.worst()] >= floor else None
 
 
 def _roughly(judgement: Judgement, batch: Batch, like: Evidence) -> Judgement | None:

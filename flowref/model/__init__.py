@@ -54,7 +54,7 @@ from flowref.model.structure.spreads import DEVIATION, ROOT_MEAN_SQUARE, SPREADS
 from flowref.model.subject import Batch, Subject, per_point
 from flowref.model.support import CORNER, REAL, Support, draw
 from flowref.model.target import CONVENTIONS, OBJECT, USER, Condition, History, Target
-from flowref.model.verdict import Counterexample, Counts, Evidence, Status, Verdict, identity
+from flowref.model.verdict import Counterexample, Counts, Evidence, Size, Status, Verdict, identity
 
 __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "CORNER", "DEVIATION", "EXACT", "KINDS", "MASKS", "MEANINGS",
@@ -66,7 +66,7 @@ __all__ = [
     "DataError", "Dialect", "Evidence", "Facts", "Figure", "FlowrefError", "History", "Kernel", "KnownFailure", "Law", "LawError",
     "Life", "Line", "Manner", "Mapped", "MultiScale", "Mutant", "Normalizer", "Observation",
     "Preprocessing", "Problem", "Promise", "Recognized", "ReportError", "Requirement", "Residual",
-    "Shape", "Silence", "SpecError", "Squeezing", "Stage", "Standing", "Status", "Subject", "Support",
+    "Shape", "Silence", "Size", "SpecError", "Squeezing", "Stage", "Standing", "Status", "Subject", "Support",
     "Target", "TargetError", "Undecidable", "UnknownShape", "Unsupported", "Verdict", "Visitor", "derive",
     "draw", "identity", "law", "mutant", "named_mask", "nearest", "one_line", "per_point",
     "place_of", "requires", "seed_of",

@@ -43,6 +43,7 @@ class Residual:
     ``span``: the largest response to noise at which rounding is still a small change of it. The
     logarithm of a determinant that is measured has half a nat: beyond, the determinant may be
     nothing but rounding, and its logarithm anything.
+    ``nats`` ``(batch,)``: the error of a log-det or log-density, where the value is another measure of it.
     ``observed``: named numbers per point, for the reader. ``note``: a sentence for the reader.
     ``road``: how it was measured where there are several ways, in words; said of what holds, too.
     """
@@ -54,6 +55,7 @@ class Residual:
     excused: Callable[[], Array] | None = None
     trivial: Array | None = None
     span: float = np.inf
+    nats: Array | None = None
     observed: dict[str, Array] = field(default_factory=dict)
     note: str = ""
     road: str = ""
@@ -98,6 +100,7 @@ class Law:
 
     ``about``: "values" of a law that compares values alone, whose log-dets may be in single precision; "volume" of one of
     volume or mass, which depend on what is one event.
+    ``nats``: its residual is the error of a log-det or log-density, in nats.
     ``points``: where they are drawn: "domain", "latents" (in the codomain where one is declared,
     else in the domain), "beyond" (outside the domain) or "data" (where the log-density lives).
     ``history``: how the subject has lived before the measurement (see `Condition`).
@@ -132,6 +135,7 @@ class Law:
     needs: frozenset[str]
     force: str = CLAIM
     about: str = ""
+    nats: bool = False
     tolerance: str = ROUNDING
     points: str = "domain"
     history: History = "warm"

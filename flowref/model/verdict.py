@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,6 +52,29 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Size:
+    """How large an error of a log-det or log-density is, in nats.
+
+    ``nats``: the mean of |error| over the ``points`` measured, ``largest`` the largest one;
+    ``dimensions``: entries of an event.
+    """
+
+    nats: float
+    largest: float
+    points: int
+    dimensions: int
+
+    @property
+    def bits_per_dim(self) -> float:
+        """The mean error in bits per dimension.
+
+        >>> Size(math.log(2), 1.0, 48, 1).bits_per_dim
+        1.0
+        """
+        return self.nats / (self.dimensions * math.log(2))
+
+
+@dataclass(frozen=True)
 class Counterexample:
     """Everything needed to measure a violation again without searching. Arrays are nested lists of
     floats.
@@ -83,7 +107,9 @@ class Verdict:
 
     ``waits`` and ``remedy``: of a law that does not apply, of which kind its silence is (see
     `Silence`). ``diagnosis``: of a violation, which known slip explains its numbers.
-    ``figure``: of a violation, numbers for a picture of it.
+    ``figure``: of a violation, numbers for a picture of it. ``size``: of a violation of volume or
+    density, how large the error is. ``minor``: the violation stays below the rounding of single
+    precision at every point measured.
     """
 
     target: str
@@ -101,6 +127,8 @@ class Verdict:
     remedy: str = ""
     diagnosis: str = ""
     figure: Figure | None = None
+    size: Size | None = None
+    minor: bool = False
 
     @property
     def id(self) -> str:

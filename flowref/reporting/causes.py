@@ -124,9 +124,11 @@ def explained(verdicts: Iterable[Verdict]) -> dict[str, Cause]:
 
 
 def _outgrows(symptom: Verdict, cause: Verdict) -> bool:
-    """Whether a violation is too large to come of another: both are sizes, held to rounding, and it
-    is a million times larger.
+    """Whether a violation is too large to come of another: it is not minor and the other is, or both
+    are sizes, held to rounding, and it is a million times larger.
     """
+    if cause.minor and not symptom.minor:
+        return True
     if symptom.evidence is None or cause.evidence is None:
         return False
     sizes = []

@@ -15,6 +15,7 @@ from flowref.model import (
     Figure,
     Recognized,
     ReportError,
+    Size,
     Status,
     Verdict,
     one_line,
@@ -157,8 +158,9 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
         evidence=None,
         counterexample=None,
         figure=None,
+        size=None,
     )
-    for name in ("counts", "evidence", "counterexample", "figure"):
+    for name in ("counts", "evidence", "counterexample", "figure", "size"):
         del row[name]
     counts = _plain(verdict.counts, scales=[hexed(scale) for scale in verdict.counts.scales])
     if not counts["scales"]:
@@ -167,6 +169,8 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
         row["counts"] = counts
     if verdict.evidence is not None:
         row["evidence"] = _plain(verdict.evidence)
+    if verdict.size is not None:
+        row["size"] = _plain(verdict.size)
     if (case := verdict.counterexample) is not None:
         row["counterexample"] = {
             "x": packed_array(case.x),
@@ -195,6 +199,8 @@ def verdict_from_json(row: Json) -> Verdict:
             special["counts"] = _build(Counts, row["counts"], scales=scales)
         if "evidence" in row:
             special["evidence"] = _build(Evidence, row["evidence"])
+        if "size" in row:
+            special["size"] = _build(Size, row["size"])
         if "counterexample" in row:
             case = row["counterexample"]
             condition = _build(

@@ -36,8 +36,10 @@ LABELS = {
 }
 # Violations that another one of the target explains; laws that do not apply: those that wait, and
 # those about something else.
-EXPLAINED, WAIT, ELSEWHERE = "explained", "wait", "n/a"
-ORDER = ("hold", "VIOLATED", EXPLAINED, *list(LABELS.values())[2:], WAIT, ELSEWHERE)
+EXPLAINED, MINOR, WAIT, ELSEWHERE = "explained", "minor", "wait", "n/a"
+ORDER = (
+    "hold", "VIOLATED", EXPLAINED, "CRASHED", "TIMEOUT", "ERROR", MINOR, "advice", "inconclusive", "not run", WAIT, ELSEWHERE,
+)  # fmt: skip
 # Of known failures, those that do not count as failures.
 STANDINGS = ("known", "fixed")
 
@@ -57,7 +59,19 @@ def labels(verdicts: Iterable[Verdict]) -> list[str]:
     ]
 
 
+def fails(verdict: Verdict) -> bool:
+    """Whether a verdict counts for the exit code: a violation that is not minor, an error, a crash or
+    a time-out.
+
+    >>> fails(Verdict("t", "l", Status.VIOLATED)), fails(Verdict("t", "l", Status.VIOLATED, minor=True))
+    (True, False)
+    """
+    return verdict.status in FAILING and not verdict.minor
+
+
 def _label(verdict: Verdict) -> str:
+    if verdict.minor:
+        return MINOR
     if verdict.status is Status.NOT_APPLICABLE:
         return WAIT if verdict.waits else ELSEWHERE
     return LABELS[verdict.status]
@@ -76,7 +90,7 @@ def tally(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> st
         labels(
             verdict
             for verdict in verdicts
-            if verdict.status not in FAILING or (verdict.target, verdict.law) not in accepted
+            if not fails(verdict) or (verdict.target, verdict.law) not in accepted
         )
     )
     standings = Counter(str(one.standing).lower() for one in known)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from flowref.model import FlowrefError, Status, Verdict
 from flowref.reporting.causes import by_size, explained
-from flowref.reporting.outcomes import EXPLAINED, FAILING, labels
+from flowref.reporting.outcomes import EXPLAINED, fails, labels
 from flowref.reporting.text import clean, command
 from flowref.reporting.words import failure, live, symptom
 
@@ -59,7 +59,7 @@ def group(
     """All failures among verdicts, and sentences about targets that cannot be judged, as one
     exception; None where there are none. What another violation explains comes last, in a line.
     """
-    failed = [verdict for verdict in verdicts if verdict.status in FAILING]
+    failed = list(filter(fails, verdicts))
     sentences = [clean(problem) for problem in problems]
     if not failed and not sentences:
         return None

@@ -14,7 +14,7 @@ from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, S
 from flowref.reporting.files import read, write
 from flowref.reporting.lines import target_line
 from flowref.reporting.notebook import folded
-from flowref.reporting.outcomes import BROKEN, FAILING, violations
+from flowref.reporting.outcomes import BROKEN, FAILING, fails, violations
 from flowref.reporting.raising import FlowrefViolation, FlowrefViolations, group
 from flowref.reporting.text import clean
 
@@ -80,10 +80,15 @@ class Report:
 
     @property
     def new_failures(self) -> tuple[Verdict, ...]:
-        """The failures that are not known, or not as they are."""
+        """The failures that are not known, or not as they are; minor violations are none."""
         accepted = {(k.target, k.law) for k in self.known if k.standing is Standing.KNOWN}
-        failed = self.with_status(*FAILING)
+        failed = filter(fails, self.verdicts)
         return tuple(verdict for verdict in failed if (verdict.target, verdict.law) not in accepted)
+
+    @property
+    def minor(self) -> tuple[Verdict, ...]:
+        """The violations that stay below the rounding of single precision."""
+        return tuple(verdict for verdict in self.verdicts if verdict.minor)
 
     @property
     def stale(self) -> tuple[KnownFailure, ...]:

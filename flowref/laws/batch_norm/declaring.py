@@ -49,13 +49,18 @@ def _given_channels_first(measure: Measure) -> Measure:
 batch_norm_advice = partial(batch_norm_law, force=ADVICE, tolerance=EXACT, effort=1, scales=(0.0,))
 
 
-def batch_residual(value: Array, note: str = "", **numbers: Array | float) -> Residual:
+def batch_residual(
+    value: Array, note: str = "", nats: float | None = None, **numbers: Array | float
+) -> Residual:
     """The residual of a whole batch, one column per channel; named numbers get the row that readers
-    look up.
+    look up. ``nats``: the error of a log-det.
     """
     row = np.asarray(value, dtype=np.float64).reshape(1, -1)
     observed = {
         name.replace("_", " "): np.asarray(number, dtype=np.float64)[None]
         for name, number in numbers.items()
     }
-    return Residual(row, observed=observed, note=note if np.nan_to_num(row, nan=1.0).any() else "")
+    error = None if nats is None else np.array([nats])
+    return Residual(
+        row, nats=error, observed=observed, note=note if np.nan_to_num(row, nan=1.0).any() else ""
+    )

@@ -71,6 +71,7 @@ def log_det(flow: BatchNormal, batch: Batch) -> Residual:
     return batch_residual(
         np.abs(ladj - expected) / size,
         "the log-det is not that of the map",
+        nats=float(np.abs(ladj - expected).max()),
         log_det=ladj[0],
         expected=expected,
     )

@@ -75,7 +75,13 @@ def running_average_log_det(flow: BatchNormal, batch: Batch) -> Residual:
     expected, size = positions * np.log(slope).sum(), positions * (1 + np.abs(np.log(slope)).sum())
     ladj = reported(flow, out, len(x))
     note = "the log-det in train mode has another variance than the output"
-    return batch_residual(np.abs(ladj - expected) / size, note, log_det=ladj[0], expected=expected)
+    return batch_residual(
+        np.abs(ladj - expected) / size,
+        note,
+        nats=float(np.abs(ladj - expected).max()),
+        log_det=ladj[0],
+        expected=expected,
+    )
 
 
 @batch_norm_law("batch-norm/running-average-gradient", applies=averaged, source=APPENDIX)

@@ -98,6 +98,7 @@ def lost(usable: Array, near: Array) -> str:
 
 @law(
     "bijection/log-det",
+    nats=True,
     about=VOLUME,
     lines=True,
     parted=True,
@@ -125,6 +126,7 @@ def inverse_in_closed_form(flow: Flow) -> bool:
 
 @law(
     "bijection/inverse-log-det",
+    nats=True,
     about=VOLUME,
     lines=True,
     points="latents",
@@ -144,6 +146,7 @@ def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
 
 @law(
     "bijection/log-det-antisymmetry",
+    nats=True,
     about=VOLUME,
     lines=True,
     parted=True,

@@ -70,6 +70,7 @@ def pulled_back(flow: Flow) -> bool:
 
 @law(
     "bijection/log-det-by-differences",
+    nats=True,
     about=VOLUME,
     local=False,
     effort=3,

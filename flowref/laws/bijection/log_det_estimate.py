@@ -102,6 +102,7 @@ def factors(flow: Living, which: str, batch: Batch, truth: Array, usable: Array)
         rows * abs(factor - 1) / (LOST + ERRORS * error),
         allowed=1.0,
         decidable=usable,
+        nats=estimates.mean(0) - truth,
         observed={
             "mean of the estimates": estimates.mean(0),
             "autograd": truth,

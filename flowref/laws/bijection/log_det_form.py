@@ -109,6 +109,7 @@ def log_det_narrow(flow: Bijection, batch: Batch) -> Residual:
 
 @law(
     "bijection/volume-preserving",
+    nats=True,
     force=CONTRACT,
     promise="volume-preserving",
     effort=6,
@@ -126,6 +127,7 @@ def one_context(batch: Batch) -> Array | None:
 
 @law(
     "bijection/constant-jacobian",
+    nats=True,
     force=CONTRACT,
     promise="constant-jacobian",
     effort=6,
@@ -139,7 +141,14 @@ def constant_jacobian(flow: Bijection, batch: Batch) -> Residual:
     )
 
 
-@law("bijection/log-det-additive", about=VOLUME, force=CONTRACT, promise="elementwise", effort=4)
+@law(
+    "bijection/log-det-additive",
+    nats=True,
+    about=VOLUME,
+    force=CONTRACT,
+    promise="elementwise",
+    effort=4,
+)
 def log_det_additive(flow: Bijection, batch: Batch) -> Residual:
     r"""The log-det of an elementwise map is a sum over coordinates: swapping coordinates between
     two points keeps the total.

@@ -96,6 +96,7 @@ def means(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -
         excess,
         allowed=1.0,
         decidable=usable,
+        nats=mean - truth,
         observed={"mean of the estimates": mean, "autograd": truth, "standard error": error},
         road=f"a bias of {float(np.max(ERRORS * error)):.2g} would have been seen",
     )

@@ -83,6 +83,7 @@ def additive(flow: Composite, batch: Batch) -> Residual:
         gap,
         scale=4 + rows_max(x) + np.where(np.isfinite(total), np.abs(total), 0.0),
         decidable=finite_rows(whole.value, x, total),
+        nats=None if silent else claimed - total,
         observed={"composite": claimed, "sum over parts": total},
     )
 

@@ -19,6 +19,7 @@ class BijectionTellingLate(Bijection, TellingLate, Protocol):
 
 @law(
     "conduct/log-det-of-its-point",
+    nats=True,
     about=VOLUME,
     local=False,
     effort=1,

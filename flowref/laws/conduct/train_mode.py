@@ -134,6 +134,7 @@ def train_log_det(flow: Bijection, batch: Batch) -> Residual:
     return Residual(
         beyond(flow, first - second, 4 + np.where(np.isfinite(first), np.abs(first), 0.0)),
         decidable=same & finite_rows(evaluated.value, first),
+        nats=first - second,
         observed={"in eval mode": first, "in train mode": second},
     )
 

@@ -152,6 +152,7 @@ def leaks_at_size(flow: PulledCoupling, batch: Batch) -> Residual:
 
 @law(
     "coupling/log-det-sum",
+    nats=True,
     about=VOLUME,
     effort=5,
     applies=entry_by_entry,

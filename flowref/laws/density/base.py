@@ -71,6 +71,7 @@ def standard_normal(z: Array) -> Array:
 
 @law(
     "density/gaussian-constant",
+    nats=True,
     about=VOLUME,
     former="density/gaussian-const",
     points="data",
@@ -118,6 +119,7 @@ def few_unit_vectors(flow: Flow) -> bool:
 
 @law(
     "density/affine-oracle",
+    nats=True,
     about=VOLUME,
     points="data",
     local=False,

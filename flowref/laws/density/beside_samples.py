@@ -23,6 +23,7 @@ GROWTH = 16.0
 
 @law(
     "density/beside-samples",
+    nats=True,
     about=VOLUME,
     points="data",
     local=False,

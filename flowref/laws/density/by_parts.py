@@ -20,6 +20,7 @@ class ComposedDensity(BasedDensity, Composite, Protocol):
 
 @law(
     "density/log-prob-by-parts",
+    nats=True,
     about=VOLUME,
     points="data",
     applies=has_parts & exact_log_det & exact_density,

@@ -36,6 +36,7 @@ def unbounded(flow: Flow) -> bool:
 
 @law(
     "density/normal-constant",
+    nats=True,
     about=VOLUME,
     points="data",
     local=False,

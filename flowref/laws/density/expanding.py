@@ -22,6 +22,7 @@ class ExpandingDensity(Density, Expanding, Protocol):
 
 @law(
     "density/expanded",
+    nats=True,
     about=VOLUME,
     points="data",
     local=False,

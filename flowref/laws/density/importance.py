@@ -133,7 +133,8 @@ def mass_at_most_one(flow: Density, batch: Batch) -> Residual:
     if mass < 1 - max(LEAST, ERRORS * error):
         raise Undecidable(f"importance sampling finds a mass of {mass:.3g} only, and no more of it")
     observed = {"mass": np.array([mass]), "standard error": np.array([error])}
-    return Residual(np.array([max(worst, 0.0)]), allowed=1.0, observed=observed)
+    log_mass = np.log(np.array([max(mass, 0.0)]))
+    return Residual(np.array([max(worst, 0.0)]), allowed=1.0, nats=log_mass, observed=observed)
 
 
 def annealed(flow: Density, batch: Batch) -> Residual:
@@ -148,6 +149,7 @@ def annealed(flow: Density, batch: Batch) -> Residual:
     return Residual(
         np.array([max(total, 0.0)]),
         allowed=MILLION,
+        nats=np.array([mean]),
         observed={"log of the mass": np.array([mean])},
     )
 

@@ -102,6 +102,7 @@ def _usable(flow: Density, batch: Batch) -> tuple[Array, Array | None, Array]:
 
 @law(
     "density/loss-excludes-penalty",
+    nats=True,
     about=VOLUME,
     points="data",
     history="fresh",
@@ -134,6 +135,7 @@ def loss_excludes_penalty(flow: TrainedDensity, batch: Batch) -> Residual:
 
 @law(
     "density/loss-batch-mean",
+    nats=True,
     about=VOLUME,
     points="data",
     local=False,

@@ -29,6 +29,7 @@ WHOLE = 1e-6
 
 @law(
     "density/normal-base",
+    nats=True,
     about=VOLUME,
     points="data",
     local=False,

@@ -99,6 +99,7 @@ def tails(flow: Density, batch: Batch) -> Residual:
     return Residual(
         np.array([max(0.0, mass)]),
         allowed=math.log(MASS),
+        nats=np.array([mass]),
         observed={"log of the mass": np.array([mass])},
     )
 

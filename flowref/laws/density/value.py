@@ -60,6 +60,7 @@ def change(
 
 @law(
     "density/change-of-variables",
+    nats=True,
     about=VOLUME,
     points="data",
     applies=exact_log_det & exact_density,
@@ -161,7 +162,10 @@ def normalizes(flow: Density, batch: Batch) -> Residual:
             "of these"
         )
     return Residual(
-        np.array([mass - 1.0]), allowed=allowed, observed={"integral": np.array([mass])}
+        np.array([mass - 1.0]),
+        allowed=allowed,
+        nats=np.log(np.array([max(mass, 0.0)])),
+        observed={"integral": np.array([mass])},
     )
 
 

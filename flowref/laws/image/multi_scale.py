@@ -94,6 +94,7 @@ def split_exact(flow: MultiScaled, batch: Batch) -> Residual:
 
 @law(
     "multi-scale/log-det-total",
+    nats=True,
     about=VOLUME,
     applies=not_estimator,
     source="chain rule: the log-dets of the levels add up (openai/glow and tensorflow/models #7465)",

@@ -95,6 +95,7 @@ def preprocessing_of(flow: Flow) -> Preprocessing:
 
 @law(
     "preprocessing/log-det",
+    nats=True,
     about=VOLUME,
     former="preprocessing/ladj",
     points="data",
@@ -127,6 +128,7 @@ def ladj(flow: DifferentiableFlow, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/affine-scale-bits",
+    nats=True,
     points="data",
     local=False,
     effort=4,
@@ -157,6 +159,7 @@ def affine_scale_bits(flow: RescaledDensity, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/logit-derivative",
+    nats=True,
     points="data",
     local=False,
     effort=5,
