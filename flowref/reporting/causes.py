@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from flowref.model import Status, Verdict
+from flowref.reporting.severity import KINDS, kind
 
 FAMILIES = (
     "batch-norm/*", "bijection/*", "composition/*", "coupling/*", "density/*", "multi-scale/*", "preprocessing/*",
@@ -148,15 +149,19 @@ def deepest(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
 
 
 def by_size(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Verdicts with the largest margin first; before them those without numbers, or with nan."""
+    """Verdicts with the gravest first: those that are not minor, by nats per point, then by what they
+    make wrong, then by margin, where those without numbers, or with nan, come first.
+    """
     return sorted(verdicts, key=_smallness)
 
 
-def _smallness(verdict: Verdict) -> tuple[float, float]:
+def _smallness(verdict: Verdict) -> tuple[bool, float, int, float, float]:
+    nats = 0.0 if verdict.size is None else verdict.size.nats
+    gravity = verdict.minor, -nats, KINDS.index(kind(verdict.law))
     evidence = verdict.evidence
     if evidence is None or math.isnan(evidence.margin) or math.isnan(evidence.residual):
-        return -math.inf, -math.inf
-    return -evidence.margin, -evidence.residual
+        return *gravity, -math.inf, -math.inf
+    return *gravity, -evidence.margin, -evidence.residual
 
 
 def by_target(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:

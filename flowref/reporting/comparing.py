@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 
 from flowref.model import Evidence, KnownFailure, ReportError, Status, Verdict
 from flowref.reporting.circumstances import Difference, differences
-from flowref.reporting.outcomes import FAILING, SEVERITY
+from flowref.reporting.outcomes import FAILING, SEVERITY, fails
 from flowref.reporting.report import Report
+from flowref.reporting.severity import KINDS, kind
 
 
 class Trend(enum.StrEnum):
@@ -223,9 +224,9 @@ def _trend(
     """Which way a pair went; ``None`` if nowhere."""
     if old is None or new is None:
         return Trend.OTHER
+    if fails(old) is not fails(new):
+        return Trend.WORSE if fails(new) else Trend.BETTER
     if old.status is not new.status:
-        if (old.status in FAILING) is not (new.status in FAILING):
-            return Trend.WORSE if new.status in FAILING else Trend.BETTER
         if {old.status, new.status} == {Status.HOLDS, Status.ADVICE}:
             return Trend.WORSE if new.status is Status.ADVICE else Trend.BETTER
         return Trend.OTHER
@@ -257,10 +258,15 @@ def _gravity(verdict: Verdict) -> tuple[int, float, str]:
     )
 
 
-def _rank(change: PairChange) -> tuple[int, int, int, str, str]:
-    """The order: by trend, by what became of the pair and what it was, by law and target."""
-    old, new = (SEVERITY.index(v.status) if v is not None else -1 for v in (change.old, change.new))
-    return list(Trend).index(change.trend), new, old, change.law, change.target
+def _rank(change: PairChange) -> tuple[int, int, int, int, str, float, str]:
+    """The order: by trend, by what became of the pair and what it was, by what the law's violation makes wrong, by
+    law, by nats per point, by target.
+    """
+    sides = change.old, change.new
+    old, new = (SEVERITY.index(v.status) if v is not None else -1 for v in sides)
+    nats = max((v.size.nats for v in sides if v is not None and v.size is not None), default=0.0)
+    trend, gravity = list(Trend).index(change.trend), KINDS.index(kind(change.law))
+    return trend, new, old, gravity, change.law, -nats, change.target
 
 
 def _targets(report: Report) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from flowref.model import Size, Verdict
@@ -73,17 +72,3 @@ def severity(verdict: Verdict) -> str:
     """
     kinds = f"minor, {kind(verdict.law)}" if verdict.minor else kind(verdict.law)
     return f"{kinds}: {magnitude(verdict.size)}" if verdict.size else kinds
-
-
-def gravest(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Verdicts with the gravest first: those that are not minor, by the nats per point of their
-    error, then by what they make wrong, then by how far they are beyond what is allowed.
-    """
-    return sorted(verdicts, key=_lightness)
-
-
-def _lightness(verdict: Verdict) -> tuple[bool, float, int, float]:
-    nats = verdict.size.nats if verdict.size is not None else 0.0
-    margin = verdict.evidence.margin if verdict.evidence is not None else float("inf")
-    margin = margin if margin == margin else float("inf")
-    return verdict.minor, -nats, KINDS.index(kind(verdict.law)), -margin

@@ -9,12 +9,12 @@ import pytest
 
 from flowref import registry
 from flowref.model import Evidence, Size, Status, Verdict
-from flowref.reporting.causes import explained
+from flowref.reporting.causes import by_size, explained
 from flowref.reporting.contents import Environment
 from flowref.reporting.outcomes import tally
 from flowref.reporting.raising import group
 from flowref.reporting.report import Report
-from flowref.reporting.severity import KINDS, TABLE, gravest, kind, severity
+from flowref.reporting.severity import KINDS, TABLE, kind, severity
 
 IDS = [law.id for law in registry.laws()]
 GLOBS = [(name, glob) for name, globs in TABLE for glob in globs.split()]
@@ -44,7 +44,7 @@ def test_the_largest_error_comes_first() -> None:
     small = replace(LARGE, law="density/normal-base", size=Size(0.1, 0.1, 48, 3))
     state = Verdict("t", "state/reload-equals", Status.VIOLATED, evidence=Evidence(9.0, 1.0))
     samples = Verdict("t", "sampling/overlap", Status.VIOLATED, evidence=Evidence(2.0, 1.0))
-    assert gravest([MINOR, state, samples, small, LARGE]) == [LARGE, small, samples, state, MINOR]
+    assert by_size([MINOR, state, samples, small, LARGE]) == [LARGE, small, samples, state, MINOR]
 
 
 def test_a_minor_violation_is_no_failure() -> None:

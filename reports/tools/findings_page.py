@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from causes import CLASSES, CONFIRMED, Finding
 from flowref.model import Status, Verdict
 from flowref.reporting import Report
+from flowref.reporting.causes import by_size
 from flowref.reporting.digest import library
 from flowref.reporting.markup import code, escaped
+from flowref.reporting.severity import severity
 from flowref.reporting.words import again, circumstances, inputs, measured
 
 # Report of a page -> the environment of tox that renews both.
@@ -32,7 +34,10 @@ def page(
     """
     lines = _head(report, findings)
     for kind in CLASSES:
-        own = [finding for finding in findings if finding.kind == kind]
+        own = sorted(
+            (finding for finding in findings if finding.kind == kind),
+            key=lambda finding: -largest(explained[finding.id]),
+        )
         lines += [f"## {kind.capitalize()}", ""]
         if kind == CONFIRMED:
             for finding in own:
@@ -73,6 +78,10 @@ def _head(report: Report, findings: Sequence[Finding]) -> list[str]:
             "stand-alone script, which needs only the library, has been run and read, and the "
             "library's documentation declares no such convention."
         ),
+        *_paragraph(
+            f"{len(report.minor)} of the {report.counts[Status.VIOLATED]} violations are minor: below the rounding "
+            "of single precision at every point measured. Causes are sorted by the nats per point of their largest error."
+        ),
         *_paragraph(f"Versions: {versions}; Python {report.environment.python}."),
     ]
 
@@ -107,6 +116,7 @@ def _section(finding: Finding, verdicts: Sequence[Verdict], published: str) -> l
         laws.setdefault(verdict.target, []).append(verdict.law)
     return [
         *lines,
+        *_severity(verdicts),
         "",
         f"<details><summary>{_count(verdicts, 'violation')} in {_count(laws, 'construction')}"
         "</summary>",
@@ -115,6 +125,20 @@ def _section(finding: Finding, verdicts: Sequence[Verdict], published: str) -> l
         "",
         "</details>",
         "",
+    ]
+
+
+def largest(verdicts: Sequence[Verdict]) -> float:
+    """The largest error of violations, in nats per point; 0 where none is of a log-det or density."""
+    return max((verdict.size.nats for verdict in verdicts if verdict.size), default=0.0)
+
+
+def _severity(verdicts: Sequence[Verdict]) -> list[str]:
+    """What the gravest violation makes wrong, and how many are minor."""
+    minor = sum(verdict.minor for verdict in verdicts)
+    text = severity(by_size(verdicts)[0])
+    return [
+        f"- {text}" + (f"; {minor} of {len(verdicts)} minor" if 0 < minor < len(verdicts) else "")
     ]
 
 
