@@ -9,7 +9,7 @@ from pathlib import Path
 from flowref import registry
 from flowref.auditing.selection import select_laws, with_defaults
 from flowref.baseline.reading import PROJECT
-from flowref.baseline.targets import PROFILES, Declared, declared, with_event
+from flowref.baseline.targets import PROFILES, Declared, Defaults, declared, defaults, with_event
 from flowref.model import FlowrefError, Law, SpecError, Target
 
 
@@ -27,10 +27,10 @@ def asked(
     folder: Path,
     laws: Collection[str] = (),
     profile: str = "",
-    defaults: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> Asked | None:
     """What the project in a folder asks; None where it declares no target. ``laws``, ``profile`` and
-    ``defaults``, as a command gives them: laws and profile stand before what is declared, defaults
+    ``options``, as a command gives them: laws and profile stand before what is declared, options
     behind it.
 
     Raises: `FlowrefError` in one sentence, which begins with file and line.
@@ -43,7 +43,7 @@ def asked(
     found = [
         (target, own) for row in rows for own in (chosen or _laws(row),) for target in _targets(row)
     ]
-    targets = with_defaults([target for target, _ in found], defaults or {})
+    targets = with_defaults([target for target, _ in found], options or {})
     every: dict[str, Law] = {}
     wanted: dict[str, set[str]] = {}
     for target, (_, own) in zip(targets, found, strict=True):
@@ -55,6 +55,21 @@ def asked(
         wanted,
         profile or _profile(rows),
     )
+
+
+def common(folder: Path) -> Defaults:
+    """What the project in a folder says of all targets. Raises: `FlowrefError` in one sentence, which
+    begins with file and line.
+    """
+    said = defaults(folder / PROJECT)
+    for name, globs in (("laws", said.laws), ("ignore", said.ignore)):
+        if not globs:
+            continue
+        try:
+            select_laws(globs)
+        except FlowrefError as error:
+            raise SpecError(f"{said.places[name]}: {error}") from None
+    return said
 
 
 def _targets(row: Declared) -> list[Target]:

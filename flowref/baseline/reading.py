@@ -21,7 +21,9 @@ from flowref.reporting.encoding import verdict_from_json
 from flowref.reporting.files import read as read_text
 
 PROJECT, FILE = "pyproject.toml", "flowref-baseline.toml"
-SECTIONS = ("target", "known")
+# Of the table tool.flowref: defaults of all targets, and two lists of tables.
+DEFAULTS = ("profile", "laws", "ignore", "timeout")
+SECTIONS = (*DEFAULTS, "target", "known")
 KEYS = ("target", "law", "reason", "issue", "case", "max-margin", "expires", "outcome")
 VERSION = 1
 
@@ -60,14 +62,20 @@ def section(text: str, path: Path) -> dict[str, Any]:
         raise BaselineError(f"{path}: tool.flowref is {settings!r}; expected a table")
     for key in settings:
         if key not in SECTIONS:
-            name = re.escape(key)
-            lines = _lines(text, rf"(\[+\s*tool\.flowref\.{name}\b|{name}\s*=)")
-            where = f"{path}:{lines[0]}" if lines else str(path)
             raise BaselineError(
-                f"{where}: tool.flowref has no {key!r}{nearest(key, SECTIONS)}; expected "
-                "[[tool.flowref.target]] or [[tool.flowref.known]]"
+                f"{place_of(key, text, path)}: tool.flowref has no {key!r}{nearest(key, SECTIONS)}; "
+                f"expected {', '.join(DEFAULTS)}, [[tool.flowref.target]] or [[tool.flowref.known]]"
             )
     return settings
+
+
+def place_of(key: str, text: str, path: Path) -> str:
+    """The file, and the line where a key of ``tool.flowref`` stands, if that can be told."""
+    name = re.escape(key)
+    lines = _lines(text, rf"(\[+\s*tool\.flowref\.{name}\b|{name}\s*=)")
+    begins = (_lines(text, r"\[\s*tool\.flowref\s*\]") or [0])[0]
+    below = [line for line in lines if line > begins]
+    return f"{path}:{below[0]}" if below else str(path)
 
 
 def _recorded(path: Path) -> tuple[tuple[Entry, ...], dict[str, Verdict]]:

@@ -1,15 +1,18 @@
-"""Reading the targets that a project declares: ``[[tool.flowref.target]]`` of pyproject.toml.
+"""Reading what a project declares in pyproject.toml: its targets, ``[[tool.flowref.target]]``, and what
+is said of all of them, ``[tool.flowref]``.
 
 Every mistake is one sentence with the file and the line. Nothing is loaded.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flowref.baseline.reading import located, section
+from flowref.baseline.reading import DEFAULTS, located, place_of, section
 from flowref.model import OBJECT, USER, SpecError, Target, nearest
 from flowref.reporting.files import read as read_text
 
@@ -25,6 +28,9 @@ PROFILES = {
 }
 
 
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
 @dataclass(frozen=True)
 class Declared:
     """One entry. ``laws``: globs, none for all; ``event``: the shape of one input, as "2,4,4";
@@ -38,15 +44,60 @@ class Declared:
     profile: str = ""
 
 
+@dataclass(frozen=True)
+class Defaults:
+    """What ``[tool.flowref]`` says of all targets: globs of ``laws`` and of those to ``ignore``, a
+    ``profile`` as flowref knows it, the ``timeout`` of a pair in seconds; what is empty was left out.
+    ``places``: the file and line of each.
+    """
+
+    profile: str = ""
+    laws: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    timeout: float = 0.0
+    places: Mapping[str, str] = field(default_factory=dict)
+
+
 def declared(path: Path) -> tuple[Declared, ...]:
-    """The targets that a project file declares, in its order.
+    """The targets that a project file declares, in its order, with what is said of all.
 
     Raises: `FlowrefError` in one sentence, which begins with the file.
     """
     text = read_text(path)
     rows = section(text, Path(path.name)).get("target", [])
     found = located(rows, NAME, text, Path(path.name))
-    return tuple(_entry(row, where) for row, where in found)
+    common = defaults(path)
+    return tuple(_entry(row, where, common) for row, where in found)
+
+
+def defaults(path: Path) -> Defaults:
+    """What a project file says of all targets; nothing where there is none.
+
+    Raises: `FlowrefError` in one sentence, which begins with file and line.
+    """
+    if not path.is_file():
+        return Defaults()
+    text = read_text(path)
+    settings = section(text, Path(path.name))
+    places = {key: place_of(key, text, Path(path.name)) for key in DEFAULTS if key in settings}
+    profile = _profile(settings.get("profile", ""), places.get("profile", ""))
+    return Defaults(
+        PROFILES.get(profile, ""),
+        _globs(settings.get("laws", []), "laws", places.get("laws", "")),
+        _globs(settings.get("ignore", []), "ignore", places.get("ignore", "")),
+        _timeout(settings["timeout"], places["timeout"]) if "timeout" in settings else 0.0,
+        places,
+    )
+
+
+def seconds_of(value: Any) -> float | None:
+    """A duration in seconds: 90, "90s", "5m" or "1h"; None where it is none.
+
+    >>> seconds_of("5m"), seconds_of(2), seconds_of("soon"), seconds_of(0)
+    (300.0, 2.0, None, None)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
+    return (float(match[1]) * UNITS[match[2]] or None) if match else None
 
 
 def with_event(target: Target, event: str) -> Target:
@@ -56,30 +107,46 @@ def with_event(target: Target, event: str) -> Target:
     return target.with_options(event=event)
 
 
-def _entry(row: dict[str, Any], where: str) -> Declared:
+def _entry(row: dict[str, Any], where: str, common: Defaults) -> Declared:
     for key in row:
         if key not in KEYS:
             raise SpecError(
                 f"{where}: an entry [[tool.flowref.target]] has no key named {key!r}"
                 f"{nearest(key, KEYS)}; its keys are {', '.join(KEYS)}"
             )
-    spec, laws = row.get("spec"), row.get("laws", [])
+    spec = row.get("spec")
     if not isinstance(spec, str) or not spec.strip():
         given = "is missing" if spec is None else f"is {spec!r}"
         raise SpecError(
             f"{where}: the spec of a target {given}; expected text such as "
             '"mypackage.flows:make", "path/to/file.py:make" or "zuko:NSF"'
         )
+    laws = _globs(row.get("laws", []), "laws", where) or common.laws
+    profile = _profile(row.get("profile", ""), where) or common.profile
+    return Declared(spec.strip(), where, laws, _event(row.get("event", []), where), profile)
+
+
+def _globs(laws: Any, name: str, where: str) -> tuple[str, ...]:
     laws = [laws] if isinstance(laws, str) else laws
     if not isinstance(laws, list) or not all(isinstance(law, str) for law in laws):
-        raise SpecError(f'{where}: laws is {laws!r}; expected ids or globs, as ["bijection/*"]')
-    profile = row.get("profile", "")
+        raise SpecError(f'{where}: {name} is {laws!r}; expected ids or globs, as ["bijection/*"]')
+    return tuple(laws)
+
+
+def _profile(profile: Any, where: str) -> str:
     if profile and profile not in PROFILES:
         raise SpecError(
             f"{where}: the profile is {profile!r}{nearest(str(profile), PROFILES)}; expected "
             f"one of {', '.join(PROFILES)}"
         )
-    return Declared(spec.strip(), where, tuple(laws), _event(row.get("event", []), where), profile)
+    return str(profile)
+
+
+def _timeout(value: Any, where: str) -> float:
+    number = isinstance(value, str | int | float) and not isinstance(value, bool)
+    if not number or (seconds := seconds_of(value)) is None:
+        raise SpecError(f'{where}: timeout is {value!r}; expected seconds, or a text such as "5m"')
+    return seconds
 
 
 def _event(event: Any, where: str) -> str:

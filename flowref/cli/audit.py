@@ -146,7 +146,7 @@ def audit(
     crash or time-out, 4 a stale known failure under --strict, 5 nothing meaningful was checked.
     """
     from flowref import registry
-    from flowref.auditing.declared import asked
+    from flowref.auditing.declared import asked, common
     from flowref.auditing.journal import FOLDER
     from flowref.auditing.options import Options
     from flowref.auditing.pool import Limits
@@ -179,12 +179,18 @@ def audit(
     baseline = Baseline() if without else load(Path(path) if path else None)
     costs = costs_of(Report.load(Path(choices["costs_path"]))) if choices["costs_path"] else {}
     defaults = {key: choices[key] for key in ("event", "dtype", "domain") if choices[key]}
+    project = common(Path())
     own = None if specs else asked(Path(), laws, _given("profile"), defaults)
+    laws, ignore = laws or project.laws, ignore or project.ignore
     options = Options(
-        profile=own.profile if own else choices["profile"],
+        profile=own.profile if own else _given("profile") or project.profile or choices["profile"],
         seed=choices["seed"],
         jobs=0 if choices["in_process"] else choices["jobs"],
-        limits=Limits(choices["timeout"], choices["memory"], stretched=_default("memory")),
+        limits=Limits(
+            (_default("timeout") and project.timeout) or choices["timeout"],
+            choices["memory"],
+            stretched=_default("memory"),
+        ),
         budget=choices["budget"] or math.inf,
         data=choices["data"] or "",
         folder=Path(FOLDER),
@@ -201,9 +207,11 @@ def audit(
     )
     for hint in registry.renamings(glob for text in (*laws, *ignore) for glob in text.split(",")):
         click.echo(f"flowref: {hint}", err=True)
-    if own:
+    if own and not choices["quiet"]:
         count = f"{len(own.targets)} target{'' if len(own.targets) == 1 else 's'}"
         click.echo(f"flowref: {count} of {PROJECT}; name SPECS to audit others", err=True)
+    if ignore and ignore == project.ignore and not choices["quiet"]:
+        click.echo(f"flowref: {PROJECT} leaves out {', '.join(ignore)}", err=True)
     taken = printing(choices)
     progress = AuditProgress(
         verbosity=verbosity(choices),

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-
-UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Duration(click.ParamType[float]):
@@ -22,16 +19,16 @@ class Duration(click.ParamType[float]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Read a duration."""
-        if isinstance(value, int | float):
-            return float(value)
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value).strip())
-        if match is None or float(match[1]) <= 0:
+        from flowref.baseline.targets import seconds_of
+
+        seconds = seconds_of(value)
+        if seconds is None:
             self.fail(
                 f"{value!r} is no duration; expected a positive number such as 90, 90s, 5m or 1h",
                 param,
                 ctx,
             )
-        return float(match[1]) * UNITS[match[2]]
+        return seconds
 
 
 class Jobs(click.ParamType[int]):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PROFILES = ("pr", "nightly", "quick", "standard", "thorough")
 PROJECT = "pyproject.toml"
+# Processor time of a pair.
+SECONDS = 60.0
 
 
 @dataclass
@@ -42,8 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--flowref-profile",
         choices=PROFILES,
-        default="standard",
-        help="How hard to look: pr (quick), standard, nightly (thorough).  [default: standard]",
+        help="How hard to look: pr (quick), standard, nightly (thorough).  [default: that of "
+        "pyproject.toml, or standard]",
     )
     group.addoption(
         "--flowref-seed", type=int, default=0, metavar="N", help="Of everything that is drawn."
@@ -54,9 +56,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--flowref-timeout",
         type=float,
-        default=60.0,
         metavar="SECONDS",
-        help="Processor time of one pair of a target and a law.  [default: 60]",
+        help="Processor time of one pair of a target and a law.  [default: that of "
+        "pyproject.toml, or 60]",
     )
 
 
@@ -78,11 +80,15 @@ def pytest_collection(session: pytest.Session) -> None:
     desk, project = config.stash[DESK], config.rootpath / PROJECT
     desk.collecting = gc.isenabled()
     if not _declares(project):
+        _settle(config.option, "", 0.0)
         return
+    from flowref.auditing.declared import common
     from flowref.baseline.targets import declared
     from flowref.model import FlowrefError
 
     try:
+        said = common(config.rootpath)
+        _settle(config.option, said.profile, said.timeout)
         targets = declared(project)
         if targets and _collects(config, project):
             from flowref.pytest.declared import pairs
@@ -157,6 +163,12 @@ def pytest_report_teststatus(report: Any, config: pytest.Config) -> tuple[str, s
     if not getattr(report, "flowref_quiet", False):
         return None
     return ("", "-", "n/a") if config.get_verbosity() > 0 else ("", "", "")
+
+
+def _settle(option: Any, profile: str, seconds: float) -> None:
+    """Options that were not given are as the project says, or as ever."""
+    option.flowref_profile = option.flowref_profile or profile or "standard"
+    option.flowref_timeout = option.flowref_timeout or seconds or SECONDS
 
 
 def _declares(project: Path) -> bool:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from flowref import registry
 from flowref.baseline.entry import Baseline, Entry
-from flowref.baseline.reading import load
-from flowref.baseline.targets import PROFILES, with_event
+from flowref.baseline.reading import PROJECT, load
+from flowref.baseline.targets import PROFILES, Defaults, defaults, with_event
 from flowref.model import OBJECT, SpecError, Target, TargetError, nearest, one_line
 from flowref.pytest.conformance import Conformance, is_factory, name_of, wants
 from flowref.pytest.pair import Candidate, Pair
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """The state of one process. ``folder``: that of pyproject.toml, from which paths are meant."""
+    """The state of one process. ``folder``: that of pyproject.toml, from which paths are meant;
+    ``common``: what it says of all targets.
+    """
 
     folder: Path
     profile: str = "standard"
     seed: int = 0
     seconds: float = 60.0
     baseline: Baseline = field(default_factory=Baseline)
+    common: Defaults = field(default_factory=Defaults)
     judges: dict[str, Judge] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
     told: set[Candidate] = field(default_factory=set)
@@ -70,7 +73,7 @@ class Session:
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            laws = select_laws(wanted.laws)
+            laws = select_laws(wanted.laws or self.common.laws, self.common.ignore)
             chosen = _distinct(self._candidates(wanted))
         for one in chosen:
             one.title = self._title(one.id, home)
@@ -154,7 +157,8 @@ def begun(folder: Path, profile: str, seed: int, seconds: float) -> Session:
     """A session in the folder of a project, with its known failures. Raises: `BaselineError` where
     these cannot be read.
     """
-    return Session(folder, PROFILES[profile], seed, seconds, load(None, folder))
+    known, common = load(None, folder), defaults(folder / PROJECT)
+    return Session(folder, PROFILES[profile], seed, seconds, known, common)
 
 
 def _registered(candidate: Candidate) -> Target:

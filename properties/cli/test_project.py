@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from flowref import registry
-from flowref.auditing import journal
+from flowref.auditing import journal, running
+from flowref.auditing.options import Options
 from flowref.cli import main
 from flowref.reporting.report import Report
 
@@ -58,6 +60,25 @@ MISTAKES = {
     "pyproject.toml:2: tool.flowref has no 'targets' (did you mean target": (
         "[[tool.flowref.target]]\nspec = \"flows.py:Right\"", "[[tool.flowref.targets]]\nspec = 'a.py:b'"),
     "pyproject.toml is not TOML: ": ('spec = "flows.py:Right"', 'spec = "flows.py:Right'),
+}  # fmt: skip
+
+
+COMMON = """
+[tool.flowref]
+profile = "pr"
+laws = "bijection/*-roundtrip"
+ignore = ["bijection/forward*"]
+timeout = "5m"
+"""
+# A line of these settings, what takes its place -> what is said of it.
+COMMON_MISTAKES = {
+    "pyproject.toml:3: the profile is 'prr' (did you mean pr": ('"pr"', '"prr"'),
+    "pyproject.toml:4: no law matches 'bijektion/*'": ("bijection/*-roundtrip", "bijektion/*"),
+    "pyproject.toml:5: ignore is 3; expected ids or globs": ('["bijection/forward*"]', "3"),
+    "pyproject.toml:5: no law matches 'forward*'": ("bijection/forward*", "forward*"),
+    "pyproject.toml:6: timeout is 'soon'; expected seconds": ("5m", "soon"),
+    "pyproject.toml:6: timeout is True; expected seconds": ('"5m"', "true"),
+    "pyproject.toml:5: tool.flowref has no 'ignored' (did you mean ignore": ("ignore", "ignored"),
 }  # fmt: skip
 
 
@@ -165,3 +186,51 @@ def test_a_project_without_targets_is_asked_for_libraries(
     done = audit()
     assert done.exit_code == 2
     assert "no supported library is installed here" in done.stderr
+
+
+def written(project: Path) -> tuple[set[str], str]:
+    """The laws of the last audit and its profile."""
+    report = Report.load(project / "r.json")
+    return {verdict.law for verdict in report.verdicts}, report.environment.profile
+
+
+def test_a_project_says_what_holds_for_all_targets(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Profile, laws, laws to ignore and time-out are defaults of targets that are named, and of those that are
+    declared and say nothing of their own; what the command line says stands before them.
+    """
+    (project / "pyproject.toml").write_text(COMMON)
+    limits: list[float] = []
+    conduct = running.conduct
+
+    def conducted(targets: Any, laws: Any, options: Options, listener: Any) -> Report:
+        limits.append(options.limits.seconds)
+        return conduct(targets, laws, options, listener)
+
+    monkeypatch.setattr(running, "conduct", conducted)
+    assert audit("flows.py:Right").exit_code == 0
+    assert written(project) == ({OTHER}, "quick")
+    done = audit(
+        *("flows.py:Right", "--laws", LAW, "--ignore", OTHER, "--profile", "standard"),
+        *("--timeout", "7s"),
+    )
+    assert done.exit_code == 0, done.output
+    assert written(project) == ({LAW}, "standard")
+    assert limits == [300.0, 7.0]
+    own = f'[[tool.flowref.target]]\nspec = "flows.py:Right"\nlaws = "{LAW}"\n'
+    (project / "pyproject.toml").write_text(COMMON + own)
+    assert audit().exit_code == 0
+    assert written(project) == ({LAW}, "quick")
+
+
+@pytest.mark.parametrize("said", COMMON_MISTAKES)
+def test_a_mistake_in_what_holds_for_all_is_one_sentence(project: Path, said: str) -> None:
+    """With its file and line, before anything runs, exit 2."""
+    old, new = COMMON_MISTAKES[said]
+    assert old in COMMON
+    (project / "pyproject.toml").write_text(COMMON.replace(old, new, 1))
+    done = audit("flows.py:Right")
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"flowref: {said}")

@@ -11,7 +11,8 @@ from flowref import registry
 from flowref.baseline import reading
 from flowref.model import Law
 from flowref.pytest import declared, items, messages, printing, session
-from plugin.projects import PLUGIN
+from flowref.reporting.report import Report
+from plugin.projects import FLOWS, PLUGIN
 
 # Imported here, so that runs of pytest within this process do not import them anew.
 WARM = (declared, items, messages, printing, session, reading)
@@ -24,6 +25,8 @@ PROJECTS = {
     "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaws = 3": "pyproject.toml:2: laws is 3; expected ids or globs",
     "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaws = 'bijektion/*'": "pyproject.toml:2: no law matches 'bijektion/*'",
     "[[tool.flowref.target]]\nspec = 'a.py:f'\nevent = 0": "pyproject.toml:2: event is 0; expected a number",
+    "[tool.flowref]\nignore = 'bijektion/*'": "pyproject.toml:3: no law matches 'bijektion/*'",
+    "[tool.flowref]\nprofile = 'fast'": "pyproject.toml:3: the profile is 'fast'",
     "[[tool.flowref.target]]\nspec = 'a.py:f'\nprofile = 'fast'": "pyproject.toml:2: the profile is 'fast'",
     "[[tool.flowref.target]]\nspec = 'zukko'": "pyproject.toml:2: 'zukko' names no library (did you mean zuko",
     "[tool.flowref.target]\nspec = 'a.py:f'": "pyproject.toml: tool.flowref.target is no list of tables",
@@ -148,3 +151,21 @@ def test_marks_of_targets_are_marks_of_tests(pytester: pytest.Pytester) -> None:
     ran = pytester.runpytest_inprocess(*PLUGIN, "-v")
     ran.assert_outcomes(skipped=2)
     assert any("test_it[slow-bijection/log-det] SKIPPED" in line for line in ran.outlines)
+
+
+def test_a_project_file_says_what_holds_for_all_targets(pytester: pytest.Pytester) -> None:
+    """Laws of the project, less those that it ignores, are those of tests that name none, with its profile."""
+    pytester.makepyprojecttoml(
+        "[tool.flowref]\nlaws = 'bijection/*-roundtrip'\nignore = 'bijection/forward*'\nprofile = 'pr'\n"
+    )
+    pytester.makepyfile(
+        flows=FLOWS,
+        test_it="import flowref\n"
+        "@flowref.pytest.conformance('flows.py:Shift?event=3')\n"
+        "def test_it(pair): pair.check()\n",
+    )
+    ran = pytester.runpytest_inprocess(*PLUGIN, "--flowref-report", "r.json")
+    assert ran.ret == pytest.ExitCode.OK
+    report = Report.load(pytester.path / "r.json")
+    assert {verdict.law for verdict in report.verdicts} == {"bijection/inverse-roundtrip"}
+    assert report.environment.profile == "quick"
