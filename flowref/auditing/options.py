@@ -24,8 +24,8 @@ class Options:
     failures that are known. ``entry``: the function that checks a pair, as "module:name".
     ``shard``: which part is to be run, as "1/4", empty for all; ``costs``: what targets took earlier,
     by which the parts are balanced. ``ignore``: laws that are left out, as globs. ``failures``: after
-    how many new ones no pair starts, 0 for never. ``wanted``: the laws of targets that are not held to all of
-    them, by id. ``dask``: the address of a scheduler whose workers are used, in
+    how many new ones no pair starts, 0 for never; ``strict``: minor violations are some. ``wanted``: the
+    laws of targets that are not held to all of them, by id. ``dask``: the address of a scheduler whose workers are used, in
     place of processes of this machine.
     """
 
@@ -46,6 +46,7 @@ class Options:
     wanted: Mapping[str, Collection[str]] = field(default_factory=dict)
     ignore: Sequence[str] = ()
     failures: int = 0
+    strict: bool = False
     dask: str = ""
 
 

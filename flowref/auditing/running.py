@@ -49,7 +49,7 @@ from flowref.model import (
 )
 from flowref.model.means import asked_for
 from flowref.reporting.contents import FREE, Environment, Expense, LawNote, Shard
-from flowref.reporting.outcomes import FAILING
+from flowref.reporting.outcomes import fails
 from flowref.reporting.report import Report
 
 
@@ -320,7 +320,7 @@ class Audit:
         """Keep a verdict; the last one of a target ends it."""
         self.verdicts[verdict.target, verdict.law] = verdict
         self.listener.verdict(verdict)
-        if verdict.status in FAILING:
+        if fails(verdict) or (self.options.strict and verdict.minor):
             known = self._overlay([verdict])
             self.failures += all(one.standing is not Standing.KNOWN for one in known)
         self.done[verdict.target].append(verdict)

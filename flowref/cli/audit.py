@@ -203,6 +203,7 @@ def audit(
         wanted=own.wanted if own else {},
         dask=choices["dask"] or "",
         ignore=ignore,
+        strict=choices["strict"],
         failures=1 if choices["exitfirst"] else choices["max_failures"] or 0,
     )
     for hint in registry.renamings(glob for text in (*laws, *ignore) for glob in text.split(",")):

@@ -28,11 +28,13 @@ def exit_options(command: Any) -> Any:
 
 def exit_code(report: Report, *, strict: bool, exit_zero: bool) -> int:
     """With which code the program ends."""
-    from flowref.reporting.report import NOTHING, OK, STALE, USAGE
+    from flowref.reporting.report import NOTHING, OK, STALE, USAGE, VIOLATION
 
     if not report.complete:
         return INTERRUPTED
     code = report.exit_code
+    if strict and code != USAGE and any(not report.accepts(one) for one in report.minor):
+        code = VIOLATION
     if strict and report.stale and code in (OK, NOTHING):
         code = STALE
     if report.shard is not None and code == NOTHING:  # which the other parts decide

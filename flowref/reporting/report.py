@@ -78,6 +78,11 @@ class Report:
         pair = verdict.target, verdict.law
         return next((one for one in self.known if (one.target, one.law) == pair), None)
 
+    def accepts(self, verdict: Verdict) -> bool:
+        """Whether a verdict fails as it is known to."""
+        known = self.known_failure(verdict)
+        return known is not None and known.standing is Standing.KNOWN
+
     @property
     def new_failures(self) -> tuple[Verdict, ...]:
         """The failures that are not known, or not as they are; minor violations are none."""

@@ -15,9 +15,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flowref.cli import main
+from flowref.cli.exit_code import exit_code
 from flowref.cli.formats import FORMATS
 from flowref.cli.help import GROUPS, HELP, Command, Group
-from flowref.model import Status
+from flowref.model import KnownFailure, Standing, Status, Verdict
+from flowref.reporting.contents import Environment
 from flowref.reporting.report import Report
 
 FLOWS = '''
@@ -251,3 +253,27 @@ def test_two_formats_on_standard_output_are_refused(folder: Path) -> None:
     assert json.loads(CliRunner().invoke(main, words).stdout) == json.loads(
         (folder / "out.json").read_text()
     )
+
+
+@pytest.mark.parametrize(
+    ("minor", "known", "strict", "code"),
+    [
+        (True, False, False, 0),
+        (True, False, True, 1),
+        (True, True, True, 0),
+        (False, False, False, 1),
+        (False, True, True, 0),
+    ],
+)
+def test_minor_violations_count_under_strict(
+    minor: bool, known: bool, strict: bool, code: int
+) -> None:
+    """A minor violation changes the exit code under --strict alone, and not where it is known."""
+    held = Verdict("a.py:f", OTHER, Status.HOLDS)
+    found = Verdict("a.py:f", LAW, Status.VIOLATED, minor=minor)
+    accepted = (KnownFailure("a.py:f", LAW, Standing.KNOWN, "accepted"),) if known else ()
+    report = Report(
+        Environment("0.1.0", "3.12", "Linux"), (), ("a.py:f",), (held, found), known=accepted
+    )
+    assert exit_code(report, strict=strict, exit_zero=False) == code
+    assert exit_code(report, strict=strict, exit_zero=True) == 0

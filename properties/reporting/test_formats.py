@@ -20,6 +20,7 @@ from flowref.model import (
     KnownFailure,
     Problem,
     Recognized,
+    Size,
     Standing,
     Status,
     Verdict,
@@ -34,6 +35,7 @@ from flowref.reporting.formats.junit import to_junit
 from flowref.reporting.formats.sarif import FINGERPRINT, to_sarif
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
+from flowref.reporting.severity import kind, severity
 
 SCHEMA = json.loads((Path(__file__).parent / "sarif.schema.json").read_text())
 LAW = "bijection/log-det"
@@ -323,9 +325,7 @@ def test_concise_lines_and_issues_of_gitlab_are_of_what_fails(status: Status) ->
     assert all(line.startswith(f"src/my flows.py:7: {LAW}: ") for line in lines)
     assert len(issues) == (status in (*FAILING, Status.ADVICE))
     for issue in issues:
-        assert issue["severity"] == {Status.VIOLATED: "major", Status.ADVICE: "info"}.get(
-            status, "critical"
-        )
+        assert issue["severity"] == ("info" if status is Status.ADVICE else "critical")
         assert issue["location"] == {"path": "src/my flows.py", "lines": {"begin": 7}}
 
 
@@ -345,8 +345,40 @@ def test_concise_lines_and_issues_of_gitlab_bear_anything() -> None:
     lines = to_concise(report).splitlines()
     assert len(lines) == 3 and all(line.isprintable() for line in lines)
     issues = json.loads(to_gitlab(report))
-    assert [issue["severity"] for issue in issues] == ["blocker", "critical", "major"]
+    assert [issue["severity"] for issue in issues] == ["blocker", "critical", "critical"]
     assert len({issue["fingerprint"] for issue in issues}) == 3
     for issue in issues:
         assert set(issue) == {"description", "check_name", "fingerprint", "severity", "location"}
         assert issue["description"].isprintable()
+
+
+SIZED = replace(verdict(), size=Size(0.5, 0.75, 48, 3))
+# Violations, and how grave each is to GitHub and SARIF, to GitLab and to JUnit.
+GRAVITY = [
+    (SIZED, "error", "critical", "failure"),
+    (replace(SIZED, law="conduct/no-printing", size=None), "error", "major", "failure"),
+    (replace(SIZED, minor=True), "note", "minor", "skipped"),
+]
+
+
+@pytest.mark.parametrize(("found", "level", "gitlab", "outcome"), GRAVITY)
+def test_formats_say_how_grave_a_violation_is(
+    found: Verdict, level: str, gitlab: str, outcome: str
+) -> None:
+    """What it makes wrong and its size in nats are in every format; a minor violation fails in none."""
+    report = report_of(found)
+    (result,) = sarif(report)["results"]
+    assert result["level"] == level
+    said = result["properties"]
+    assert said["severity"] == kind(found.law) and said["minor"] is found.minor
+    size = {} if found.size is None else {"nats": 0.5, "largestNats": 0.75}
+    assert {name: said[name] for name in said if "ats" in name and name != "status"} == size
+    (issue,) = json.loads(to_gitlab(report))
+    assert issue["severity"] == gitlab and severity(found) in issue["description"]
+    word = {"error": "error", "note": "notice"}[level]
+    marks = to_annotations(report)
+    assert marks.startswith(f"::{word} ") and severity(found) in marks
+    (case,) = junit(report).iter("testcase")
+    (mark,) = case
+    assert mark.tag == outcome and severity(found) in str(mark.text)
+    assert ("minor: " in to_concise(report)) is found.minor

@@ -20,7 +20,7 @@ def to_concise(report: Report) -> str:
             continue
         verdict = failure.verdict
         place = f"{failure.path}:{failure.line}" if failure.path else clean(verdict.target)
-        words = verdict.diagnosis or failure.headline
+        words = "minor: " * verdict.minor + (verdict.diagnosis or failure.headline)
         name = f" [{verdict.id}]" if verdict.counterexample is not None else ""
         lines.append(f"{place}: {verdict.law}: {clean(words)}{name}")
     return "".join(f"{line}\n" for line in lines)

@@ -6,7 +6,7 @@ import html
 
 from flowref.model import Status
 from flowref.reporting import sections
-from flowref.reporting.formats.outlook import Failure, failures
+from flowref.reporting.formats.outlook import LEVELS, Failure, failures, level
 from flowref.reporting.judged import share
 from flowref.reporting.markup import block, code
 from flowref.reporting.outcomes import tally, violations
@@ -15,6 +15,8 @@ from flowref.reporting.text import clean
 
 # GitHub takes a summary of a mebibyte, and shows nothing of a longer one.
 ROOM = 900_000
+# Level of a failure -> the command that marks it.
+COMMANDS = dict(zip(LEVELS, ("error", "warning", "notice"), strict=True))
 # Targets in a table; of more, those with failures.
 ROWS = 60
 
@@ -86,17 +88,16 @@ def _folded(failure: Failure) -> list[str]:
 
 def to_annotations(report: Report) -> str:
     """A line for each new failure and each target that could not be audited, which GitHub shows
-    beside the source; those that another one explains are warnings.
+    beside the source; those that another one explains are warnings, minor ones notices.
     """
     lines = [f"::error title=flowref::{_data(problem.message)}" for problem in report.problems]
     new = [failure for failure in failures(report) if not failure.accepted]
-    for failure in sorted(new, key=lambda failure: failure.cause is not None):
+    for failure in sorted(new, key=lambda failure: LEVELS.index(level(failure))):
         verdict = failure.verdict
-        level = "error" if failure.cause is None else "warning"
         place = f"file={_property(failure.path)},line={failure.line}," if failure.path else ""
         title = _property(f"flowref {verdict.status} {verdict.law}")
         text = _data("\n".join([verdict.target, *failure.details]))
-        lines.append(f"::{level} {place}title={title}::{text}")
+        lines.append(f"::{COMMANDS[level(failure)]} {place}title={title}::{text}")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -13,7 +13,11 @@ from flowref.model import Problem, Status
 from flowref.reporting.formats.outlook import Failure, failures, place
 from flowref.reporting.formats.sarif import fingerprint, hashed
 from flowref.reporting.report import Report
+from flowref.reporting.severity import LIKELIHOOD, SAMPLES, kind, severity
 from flowref.reporting.text import clean
+
+# What is wrong with results that are used.
+GRAVE = (LIKELIHOOD, SAMPLES)
 
 
 def to_gitlab(report: Report) -> str:
@@ -27,19 +31,22 @@ def to_gitlab(report: Report) -> str:
 
 def _severity(failure: Failure) -> str:
     """The word of GitLab's for how grave a failure is."""
-    if failure.verdict.status is not Status.VIOLATED:
-        return "critical"
-    return "major" if failure.cause is None else "minor"
+    if failure.minor:
+        return "minor"
+    broken = failure.verdict.status is not Status.VIOLATED
+    return "critical" if broken or kind(failure.verdict.law) in GRAVE else "major"
 
 
-def _issue(failure: Failure, severity: str) -> dict[str, Any]:
+def _issue(failure: Failure, grade: str) -> dict[str, Any]:
     verdict = failure.verdict
-    words = clean(verdict.diagnosis) or failure.headline
+    violated = verdict.status is Status.VIOLATED
+    words = [severity(verdict)] if violated else []
+    words.append(clean(verdict.diagnosis) or failure.headline)
     return {
-        "description": f"{verdict.law} in {clean(verdict.target)}: {words}",
+        "description": f"{verdict.law} in {clean(verdict.target)}: {'; '.join(words)}",
         "check_name": verdict.law,
         "fingerprint": fingerprint(verdict),
-        "severity": severity,
+        "severity": grade,
         "location": {
             "path": failure.path or clean(verdict.target),
             "lines": {"begin": max(failure.line, 1)},

@@ -2,7 +2,7 @@
 law that is about such things as it is.
 
 A violation is a failure; what broke is an error; what is known, was not decided or is advice is
-skipped, with its reason; what holds passes. Laws about something else are counted in a property of
+skipped, with its reason, and so is a minor violation; what holds passes. Laws about something else are counted in a property of
 the suite, beside what keeps others from being judged. A target that could not be loaded is a suite
 with one error. Elements and attributes are those that Jenkins' schema knows, which is the narrowest
 in use; what holds is as short as it can be, since of a large audit it is nearly all.
@@ -104,6 +104,8 @@ def _case(verdict: Verdict) -> dict[str, str]:
 def _outcome(verdict: Verdict, failure: Failure | None) -> tuple[str, str, Iterable[str]]:
     """How a case counts, the message that goes with it, and what more is to be said."""
     if failure is not None:
+        if verdict.minor and not failure.accepted:
+            return SKIPPED, f"minor: {shortened(failure.headline, LINE)}", failure.details
         if failure.accepted:
             reason = "known" if failure.known is None else f"known: {failure.known.reason}"
             return SKIPPED, reason, failure.details

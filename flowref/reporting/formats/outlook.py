@@ -11,8 +11,12 @@ from flowref.model import KnownFailure, Standing, Status, Verdict
 from flowref.reporting.causes import Cause, by_target, explained
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
+from flowref.reporting.severity import severity
 from flowref.reporting.text import clean, plain
 from flowref.reporting.words import again, circumstances, inputs, remark, seen
+
+# As SARIF names them, the gravest first.
+LEVELS = ("error", "warning", "note")
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,11 @@ class Failure:
         return self.known is not None and self.known.standing is Standing.KNOWN
 
     @property
+    def minor(self) -> bool:
+        """Whether it is less than what counts: a minor violation, or one that another one explains."""
+        return self.verdict.minor or self.cause is not None
+
+    @property
     def headline(self) -> str:
         """What was seen against what was allowed, or how it broke: one line."""
         verdict = self.verdict
@@ -48,6 +57,8 @@ class Failure:
         verdict, case = self.verdict, self.verdict.counterexample
         lines = [f"the law: {plain(self.statement)}"] if self.statement else []
         lines.append(f"seen: {self.headline}")
+        if verdict.status is Status.VIOLATED:
+            lines.append(f"severity: {severity(verdict)}")
         if self.cause is not None:
             lines.append(f"explained: violated {self.cause.because}")
         text = remark(verdict)
@@ -63,6 +74,13 @@ class Failure:
             words = "; ".join(clean(text) for text in told if text)
             lines.append(f"{str(self.known.standing).lower()}: {words}")
         return [*lines, *(f"again: {command}" for command in again(verdict))]
+
+
+def level(failure: Failure) -> str:
+    """How grave a failure is, one of `LEVELS`: a violation that another one explains is a warning, a
+    minor one a note.
+    """
+    return "note" if failure.verdict.minor else "warning" if failure.cause else "error"
 
 
 def failures(report: Report) -> Iterator[Failure]:

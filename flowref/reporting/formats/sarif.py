@@ -12,13 +12,15 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 from urllib.parse import quote
 
 from flowref.model import Status, Verdict
 from flowref.reporting.contents import LawNote
-from flowref.reporting.formats.outlook import Failure, failures, place
+from flowref.reporting.formats.outlook import Failure, failures, level, place
 from flowref.reporting.report import OK, Report
+from flowref.reporting.severity import kind
 from flowref.reporting.text import clean, plain
 
 SCHEMA = (
@@ -109,13 +111,30 @@ def _results(report: Report, ranks: dict[str, int]) -> Iterator[Json]:
 
 
 def _failed(failure: Failure, ranks: dict[str, int]) -> Json:
-    result = _result(failure, "error" if failure.cause is None else "warning", ranks)
+    result = _result(failure, level(failure), ranks)
+    result["properties"] |= _severity(failure.verdict)
     if failure.accepted and failure.known is not None:
         why = "; ".join(filter(None, (failure.known.reason, failure.known.issue)))
         result["suppressions"] = [
             {"kind": "external", "status": "accepted", "justification": clean(why)}
         ]
     return result
+
+
+def _severity(verdict: Verdict) -> Json:
+    """What a violation makes wrong and by how much, in nats, as properties of its result."""
+    if verdict.status is not Status.VIOLATED:
+        return {}
+    said: Json = {"severity": kind(verdict.law), "minor": verdict.minor}
+    if (size := verdict.size) is not None:
+        said |= {
+            "nats": size.nats,
+            "largestNats": size.largest,
+            "bitsPerDimension": size.bits_per_dim,
+        }
+    return {
+        name: value for name, value in said.items() if isinstance(value, str) or isfinite(value)
+    }
 
 
 def _result(failure: Failure, level: str, ranks: dict[str, int]) -> Json:
