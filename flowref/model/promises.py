@@ -88,10 +88,10 @@ PROMISES: Mapping[str, Promise] = _table(
     Promise("elementwise", FLAG, "each output depends on its own input only", attribute=True),
     Promise("monotone", FLAG, "it is elementwise, and increasing", attribute=True),
     Promise("autoregressive", FLAG, "each output depends on no later input", attribute=True),
-    Promise("batch-dims", FLAG, "several batch axes are one", attribute=True),
-    Promise("scalar-ladj", FLAG, "a log-det that is constant is one number", attribute=True),
+    Promise("batch-dims", FLAG, "it accepts several batch axes", attribute=True),
+    Promise("scalar-ladj", FLAG, "a constant log-det is returned as one number", attribute=True),
     Promise("empty-batch", FLAG, "a batch of no points returns no points"),
-    Promise("vmap", FLAG, "it can be mapped over points by the framework"),
+    Promise("vmap", FLAG, "the framework can vectorise it over points (vmap)"),
     Promise("compile", FLAG, "the framework can compile it"),
     Promise("double-backward", FLAG, "autograd's second derivatives are those of the map"),
     Promise("ddp", FLAG, "every parameter takes part in every training step"),
@@ -103,11 +103,11 @@ PROMISES: Mapping[str, Promise] = _table(
         'its base is standard normal; "initially", where it is trained',
         ("initially",),
     ),
-    Promise("identity-init", FLAG, "as built it is the identity"),
-    Promise("alternating-mask", FLAG, "of two neighboring entries it keeps one"),
-    Promise("checkerboard-mask", FLAG, "it keeps one color of a checkerboard"),
-    Promise("channel-mask", FLAG, "it keeps one half of the channels"),
-    Promise("transforms-all", FLAG, "over the stack every entry is transformed"),
+    Promise("identity-init", FLAG, "it starts as the identity"),
+    Promise("alternating-mask", FLAG, "a coupling that leaves every other entry unchanged"),
+    Promise("checkerboard-mask", FLAG, "a coupling that leaves one color of a checkerboard unchanged"),
+    Promise("channel-mask", FLAG, "a coupling that leaves one half of the channels unchanged"),
+    Promise("transforms-all", FLAG, "the stack transforms every entry"),
     Promise("real-nvp", FLAG, "it has the architecture of the published Real NVP"),
     Promise(
         "wide",
@@ -118,50 +118,50 @@ PROMISES: Mapping[str, Promise] = _table(
     Promise(
         "contraction",
         NUMBER,
-        "it is x + g(x), and g has a Lipschitz constant of that at most",
+        "it is x + g(x), and the Lipschitz constant of g is at most this",
         attribute=True,
         example="0.9",
     ),
     Promise(
         "geometric-stop",
         NUMBER,
-        "it is x + g(x), and after each term of its log-det's series, but for some at first, it stops with that chance",
+        "it is x + g(x), and the series of its log-det stops after each term with this probability, some first terms aside",
         attribute=True,
         example="0.5",
     ),
     # Judged by other measures.
     Promise("ladj", WORD, "log-dets are those of the opposite map", ("inverse",), attribute=True),
-    Promise("inverse-tolerance", NUMBER, "the inverse iterates to that accuracy", attribute=True, example="1e-6"),
-    Promise("log-det-tolerance", NUMBER, "its log-det is integrated to that accuracy", attribute=True, example="1e-4"),
-    Promise("iterative-forward", FLAG, "it is forward that iterates, and not the inverse"),
-    Promise("normalization-tolerance", NUMBER, "the density integrates to one within that", example="1e-6"),
+    Promise("inverse-tolerance", NUMBER, "the inverse iterates to this accuracy", attribute=True, example="1e-6"),
+    Promise("log-det-tolerance", NUMBER, "its log-det is integrated to this accuracy", attribute=True, example="1e-4"),
+    Promise("iterative-forward", FLAG, "forward iterates, and not the inverse"),
+    Promise("normalization-tolerance", NUMBER, "the density integrates to one within this", example="1e-6"),
     Promise(
         "lower-bound",
         FLAG,
-        "its log-density is a lower bound, random or not; by default code tells whether it is "
+        "its log-density is a lower bound, random or not; by default the code shows whether it is "
         '"one-sample", log p(x, z) - log q(z given x) at one random z, or "expected", with averages or closed forms',
         ("one-sample", "expected"),
         attribute=True,
     ),
-    Promise("level", NUMBER, "the distance of two levels of the data, for bits per dimension", example="1"),
-    Promise("uniform-data", NUMBER, "the data are uniform from 0 up to that: their bits follow", example="256"),
-    Promise("exponential-rate", NUMBER, "its quantiles are those of the exponential with that rate", example="1"),
-    Promise("atoms", FLAG, "its distribution has atoms; exact, where its steps are told to the last bit", ("exact",)),
+    Promise("level", NUMBER, "the distance between two levels of the data, for bits per dimension", example="1"),
+    Promise("uniform-data", NUMBER, "the data are uniform between 0 and this, which fixes their bits per dimension", example="256"),
+    Promise("exponential-rate", NUMBER, "its quantiles are those of the exponential distribution with this rate", example="1"),
+    Promise("atoms", FLAG, "its distribution has atoms; exact, if the places of its steps are exact", ("exact",)),
     Promise(
-        "rosenblatt", MAPPING, "its mean and covariance, of whose Rosenblatt transform it is one"
+        "rosenblatt", MAPPING, "its mean and covariance, whose Rosenblatt transform it is"
     ),
     # Spared.
     Promise("estimator", FLAG, "its log-det is a random or truncated estimate", attribute=True),
-    Promise("perturb", NUMBER, "its parameters are never moved", attribute=True, example="0"),
-    Promise("straight-through", FLAG, "gradients pass straight through a clamp or a rounding on purpose"),
-    Promise("whole-numbers", FLAG, "it moves points by whole numbers, and gradients pass straight through its rounding"),
-    Promise("truncated-domain", FLAG, "its formulas hold on a part of the support only"),
-    Promise("varied-batches", FLAG, "no train batch has one row, equal rows or a constant feature"),
+    Promise("perturb", NUMBER, "its parameters are never perturbed", attribute=True, example="0"),
+    Promise("straight-through", FLAG, "a clamp or a rounding passes gradients straight through, on purpose"),
+    Promise("whole-numbers", FLAG, "it moves points by integers, and its rounding passes gradients straight through"),
+    Promise("truncated-domain", FLAG, "its formulas hold on part of the support only"),
+    Promise("varied-batches", FLAG, "training never sees a batch of one row, of equal rows or with a constant feature"),
     # Conventions of a batch normalizer that depart from torch's (see `Normalizer.declared`).
-    Promise("momentum", WORD, "its momentum is the factor of the old value", ("keep",)),
+    Promise("momentum", WORD, "its momentum multiplies the old value", ("keep",)),
     Promise("running-var", WORD, "its running variance averages biased variances", ("biased",)),
     Promise("variance", WORD, "a batch is normalized by its unbiased variance", ("unbiased",)),
-    Promise("single", WORD, "a batch of one value per channel is no error", ("accepted",)),
+    Promise("single", WORD, "a batch of one value per channel is accepted", ("accepted",)),
     # What adapters and loading tell laws.
     Promise("fixed", FLAG, "its parameters are never moved", by=ADAPTERS),
     Promise("near-as-given", FLAG, "its solver follows no other parameters than those as given, and nearly so", by=ADAPTERS),
@@ -217,4 +217,4 @@ def markdown(promises: Iterable[Promise] = tuple(PROMISES.values())) -> str:
         for promise in promises
         if promise.by == ANYONE
     ]
-    return "\n".join(["| promise | says |", "|---|---|", *rows])
+    return "\n".join(["| promise | means |", "|---|---|", *rows])
