@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md and docs/decisions describe the tree as it is."""
+"""ARCHITECTURE.md, CONTRIBUTING.md and docs/decisions describe the tree as it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import pytest
 from floors import FLOORS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+PAGES = [
+    ROOT / "ARCHITECTURE.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs" / "decisions").glob("*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -33,5 +37,5 @@ def test_the_picture_draws_imports_downwards() -> None:
 
 def test_decisions_are_numbered_once() -> None:
     """The files count up from 001."""
-    numbers = [int(page.name[:3]) for page in PAGES[1:] if page.stem != "index"]
+    numbers = [int(page.name[:3]) for page in PAGES if page.stem[:3].isdigit()]
     assert numbers == list(range(1, len(numbers) + 1))

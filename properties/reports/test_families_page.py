@@ -13,7 +13,7 @@ from flowref import registry
 from flowref.model import Law
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "families.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "development" / "families.md").read_text(encoding="utf-8")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in TEXT.splitlines()

@@ -93,12 +93,13 @@ def run(page: Path, folder: Path) -> None:
             _done(folder, [sys.executable, "-c", block.text], 0, block.text)
         elif block.kind == "console":
             for command in commands(block.text):
-                _type(folder, command)
+                typed(folder, command)
         else:
             raise AssertionError(f"{page.name}: nobody runs this block: {block}")
 
 
-def _type(folder: Path, command: Command) -> None:
+def typed(folder: Path, command: Command) -> None:
+    """Type a command in a folder. Raises: `AssertionError` where something else comes back."""
     if command.line == INSTALL:
         _install(folder)
         return

@@ -20,7 +20,7 @@ from pathlib import Path
 import causes
 from flowref.reporting import Report
 from flowref.scorecard import page as scorecard
-from site_pages import findings, front, laws, links, navigation, sources
+from site_pages import findings, front, laws, links, navigation, reference, sources
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "build" / "site-source"
@@ -40,17 +40,24 @@ def write(source: Path = SOURCE) -> None:
     made = {
         **laws.pages(found, laws.Power.read(reports / "power")),
         **findings.pages(found, explained, report, reports),
+        **reference.pages(),
         "files/scorecard.html": scorecard(report),
         "files/scorecard-jax.html": scorecard(of_jax),
     }
     sources.copy(ROOT, source)
     words = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    made["index.md"] = front.page(words, report, causes.about(found, report))
+    made["index.md"] = front.page(words, report, found)
     for name, text in made.items():
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     sources.copy_summary(ROOT, source)
+
+
+def _libraries() -> dict[str, str]:
+    """The library of each finding."""
+    found = causes.read(ROOT / "reports" / "findings.toml")
+    return {one.id: one.library.partition(",")[0] for one in found}
 
 
 def dashboard(out: Path) -> None:
@@ -65,6 +72,7 @@ def dashboard(out: Path) -> None:
         why = (done.stdout + done.stderr).strip().splitlines()[-1:] or ["nothing was recorded"]
         text = f"<!doctype html><title>Dashboard</title><p>No dashboard was built: {why[0]}</p>"
         (out / "index.html").write_text(text, encoding="utf-8")
+        print(f"no dashboard of benchmarks: {why[0]}", file=sys.stderr)
 
 
 def build(out: Path = OUT, *, source: Path = SOURCE, with_dashboard: bool = True) -> list[str]:
@@ -80,7 +88,7 @@ def build(out: Path = OUT, *, source: Path = SOURCE, with_dashboard: bool = True
                 "docs_dir": str(source),
                 "site_dir": str(out.resolve()),
                 "hooks": [str(ROOT / "reports" / "tools" / "site_pages" / "hooks.py")],
-                "nav": navigation.entries(source),
+                "nav": navigation.entries(source, _libraries()),
             }
         ),
         encoding="utf-8",

@@ -14,8 +14,8 @@ from flowref.reporting.words import circumstances, inputs, measured
 from site_pages.pieces import fenced, statement, table
 
 CONCERNS = {
-    CONFIRMED: "Its program was run and read, and the library's documentation declares no such convention.",
-    "declared convention": "The library says that it means it so; the law asks for something else.",
+    CONFIRMED: "The program was run and read, and the library's documentation declares no such convention.",
+    "declared convention": "The library documents this behaviour; the law asks for another.",
     "undecided": "Whether it is an error is not clear from the documentation.",
 }
 # Libraries whose audit is published apart.
@@ -43,9 +43,9 @@ def _index(findings: Sequence[Finding], explained: Mapping[str, Sequence[Verdict
     lines = [
         "# Findings",
         "",
-        f"{len(findings)} causes explain every violation in the published audit of the libraries. Each page tells one cause in "
-        "words, with the law that it breaks, the numbers that were measured, a program that shows it without flowref, and the "
-        "text of an issue.",
+        f"{sum(one.kind == CONFIRMED for one in findings)} confirmed bugs, and {sum(one.kind != CONFIRMED for one in findings)} "
+        "causes that are conventions or undecided, explain every violation in the published audits. Each page has the law "
+        "that is broken, the numbers measured, a program that shows it without flowref, and the text of an issue.",
         "",
     ]
     for kind in CLASSES:
@@ -74,9 +74,9 @@ def _finding(finding: Finding, verdicts: Sequence[Verdict], report: Report, scri
         "",
         escaped(finding.cause),
         "",
-        f"**What its documentation says.** {escaped(finding.documentation)}",
+        f"**Documentation.** {escaped(finding.documentation)}",
         "",
-        "## What it breaks",
+        "## Laws violated",
         "",
     ]
     for law in laws:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from causes import CONFIRMED, Finding
@@ -10,8 +11,9 @@ from flowref import registry
 from flowref.model import Status
 from flowref.reporting import Report
 from flowref.reporting.digest import library
+from flowref.reporting.outcomes import LABELS, labels
 from flowref.scorecard.wording import number
-from site_pages.pieces import bar, table, tiles
+from site_pages.pieces import table, tiles
 
 # Where the first page names findings.
 FOUND = re.compile(r"<!-- found: (.*?) -->", re.DOTALL)
@@ -26,8 +28,8 @@ def page(words: str, report: Report, findings: Sequence[Finding]) -> str:
         (str(len(registry.mutants())), "mutants that they must catch", False),
         (str(len(report.targets)), "constructions audited", False),
         (number(report.counts[Status.HOLDS]), "times a law held", False),
-        (number(report.counts[Status.VIOLATED]), "violations", True),
-        (str(confirmed), "confirmed causes", True),
+        (number(labels(report.verdicts).count(LABELS[Status.VIOLATED])), "violations", True),
+        (str(confirmed), "confirmed bugs", True),
     ]
     words = words.replace("<!-- numbers -->", "\n".join(tiles(numbers)))
     words = words.replace("<!-- libraries -->", "\n".join(_libraries(report, findings)))
@@ -35,13 +37,12 @@ def page(words: str, report: Report, findings: Sequence[Finding]) -> str:
 
 
 def _found(names: Sequence[str], report: Report, findings: Sequence[Finding]) -> list[str]:
-    """How much was found, and the findings of these names, with the libraries that they are in."""
+    """How many bugs are confirmed, and those of these names."""
     by_name = {finding.id: finding for finding in findings if finding.kind == CONFIRMED}
-    libraries = {library(target) for target in report.targets} - {FLOWREF}
+    libraries = {one.library.partition(",")[0] for one in by_name.values()}
     lines = [
-        f"In {len(report.targets)} constructions of {len(libraries)} libraries, [{len(by_name)} confirmed "
-        "causes](findings/index.md) of what is wrong, each with the smallest input that shows it and a program "
-        "that needs the library alone. Among them:",
+        f"[{len(by_name)} confirmed bugs](findings/index.md) in {len(libraries)} libraries, each with the smallest "
+        "input that shows it and a program that needs the library alone. Among them:",
         "",
     ]
     found = [by_name[name] for name in names]
@@ -49,27 +50,15 @@ def _found(names: Sequence[str], report: Report, findings: Sequence[Finding]) ->
 
 
 def _libraries(report: Report, findings: Sequence[Finding]) -> list[str]:
-    names = sorted({library(target) for target in report.targets}, key=str.casefold)
-    counted: dict[str, dict[Status, int]] = {name: {} for name in names}
-    for verdict in report.verdicts:
-        row = counted[library(verdict.target)]
-        row[verdict.status] = row.get(verdict.status, 0) + 1
+    counted: Counter[tuple[str, str]] = Counter()
+    for verdict, word in zip(report.verdicts, labels(report.verdicts), strict=True):
+        counted[library(verdict.target), word] += 1
     rows = []
-    for name in names:
-        row = counted[name]
-        holds, violated = row.get(Status.HOLDS, 0), row.get(Status.VIOLATED, 0)
-        waits = row.get(Status.INCONCLUSIVE, 0) + row.get(Status.ERROR, 0)
+    for name in sorted({library(target) for target in report.targets}, key=str.casefold):
         targets = sum(library(target) == name for target in report.targets)
         causes = sum(any(one.startswith(f"{name}:") for one in f.targets) for f in findings)
-        rows.append(
-            (
-                f"`{name}`",
-                str(targets),
-                number(holds),
-                number(violated),
-                str(causes or ""),
-                bar(holds, violated, waits),
-            )
-        )
-    header = ("library", "constructions", "laws that held", "violations", "causes", "")
-    return table(header, rows, "numbers")
+        held, violated = (counted[name, LABELS[one]] for one in (Status.HOLDS, Status.VIOLATED))
+        rows.append((f"`{name}`", str(targets), number(held), number(violated), str(causes or "")))
+    return table(
+        ("library", "constructions", "laws that held", "violations", "causes"), rows, "numbers"
+    )

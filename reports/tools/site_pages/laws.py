@@ -20,18 +20,19 @@ from site_pages.pieces import escape, inline, link, statement, table
 FAMILIES = {
     "bijection": "Inverses and log-determinants",
     "density": "Densities",
-    "sampling": "Samples, against the density",
-    "composition": "Chains, inverses of chains, layers",
-    "coupling": "Couplings and what goes through unchanged",
+    "sampling": "Samples and density agree",
+    "composition": "Compositions",
+    "coupling": "Couplings",
     "autoregressive": "Autoregressive maps",
-    "squeeze": "Squeezes: positions become channels",
-    "multi-scale": "Latents that leave level by level",
-    "preprocessing": "Data on their way to the real line",
+    "squeeze": "Squeezes",
+    "multi-scale": "Multi-scale architectures",
+    "preprocessing": "Preprocessing and dequantisation",
     "batch-norm": "Batch normalization",
     "sample-norm": "Instance, group and layer normalization",
-    "contribution": "Surjections and random layers",
+    "contribution": "Surjections and stochastic layers",
     "residual": "Residual maps",
-    "conduct": "What every call owes its caller",
+    "continuous": "Continuous flows",
+    "conduct": "API behaviour",
     "mode": "Train and eval mode",
     "state": "Saving, loading, copying, resuming",
 }
@@ -101,7 +102,7 @@ def _catalogue(
             f"`{name}/*`",
             str(len(members)),
             str(sum(len(mutants.get(law.id, ())) for law in members)),
-            str(sum(power.kills.get(law.id, 0) for law in members)),
+            _caught(members, power),
         )
         for name, members in families.items()
     ]
@@ -109,17 +110,24 @@ def _catalogue(
         [
             "# Laws",
             "",
-            f"{laws} statements about flows and batch normalization, each with what it takes to judge it, the "
-            f"mutants that it must catch ({planted} in all), and its source. `flowref laws` lists them in a terminal, and "
-            "`flowref explain LAW` tells about one.",
+            f"{laws} statements about flows and batch normalization. Each page says how the law is measured, "
+            f"which planted bugs (mutants, {planted} in all) it must catch, and its source. `flowref laws` lists "
+            "them in a terminal, and "
+            "`flowref explain LAW` explains one.",
             "",
             *table(("family", "ids", "laws", "mutants", "defects caught"), rows, "numbers ids"),
-            "A *claim* may be violated; a *contract* is judged only where the component promises it; *advice* never "
-            "counts. Defects caught: of all that are planted in the zoo and by mutants of other laws, summed over the laws; "
-            "[how much flowref sees](../reports/power.md) tells more.",
+            "A *claim* can be violated; a *contract* is checked only where the component promises it; *advice* is never "
+            "an error. Defects caught: all planted bugs, including the mutants of other laws, summed over the laws of the "
+            "family ([how much flowref sees](../reports/power.md)).",
             "",
         ]
     )
+
+
+def _caught(members: Sequence[Law], power: Power) -> str:
+    """How many planted defects the laws of a family catch, if these laws were measured."""
+    caught = [power.kills[law.id] for law in members if law.id in power.kills]
+    return str(sum(caught)) if caught else "not measured"
 
 
 def _family(
@@ -138,7 +146,7 @@ def _family(
         )
         for law in sorted(members, key=lambda law: law.id)
     ]
-    header = (f"{name}/", "statement", "force", "mutants", "caught")
+    header = (f"{name}/", "statement", "kind", "mutants", "caught")
     # The statements need the width more than a table of contents with one entry does.
     head = ["---", "hide:", "  - toc", "---", "", f"# {title(name)}", ""]
     return "\n".join([*head, *table(header, rows, "laws")])
@@ -148,20 +156,19 @@ def _law(law: Law, mutants: Sequence[Mutant], findings: Sequence[Finding], power
     scales = ", ".join(f"{scale:g}" for scale in law.scales if scale)
     points = {
         "domain": "points of the domain",
-        "latents": "points of the codomain, or what forward made of points",
+        "latents": "points of the codomain, or images of forward",
         "beyond": "points outside the declared domain",
         "data": "points where the log-density lives",
     }[law.points]
     facts = [
-        ("force", FORCES[law.force]),
-        ("needs", ", ".join(f"`{need}`" for need in sorted(law.needs)) or "nothing"),
+        ("kind", FORCES[law.force]),
         ("promise", f"`{law.promise}`" if law.promise else ""),
         ("tolerance", TOLERANCES[law.tolerance]),
         ("measured at", points + (", and along lines" if law.lines else "")),
-        ("history", HISTORIES[law.history]),
+        ("state", HISTORIES[law.history]),
         (
             "weights",
-            f"as given, and moved by noise of standard deviation {scales}"
+            f"as given, and perturbed by noise of standard deviation {scales}"
             if len(law.scales) > 1
             else "as given",
         ),

@@ -8,8 +8,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 ADDRESSES = {"a": "href", "link": "href", "img": "src", "script": "src", "source": "src"}
-# Folders of pages that other programs made, and whose links are built by scripts.
-FOREIGN = ("dashboard", "files")
+# The folder of asv's pages, whose links are built by scripts.
+FOREIGN = ("dashboard",)
 
 
 class _Page(HTMLParser):

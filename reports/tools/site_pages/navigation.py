@@ -1,28 +1,27 @@
-"""What stands in the navigation: pages in a fixed order, and below laws and findings all there are."""
+"""The navigation: pages in a fixed order, and below laws and findings all there are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from site_pages.laws import FAMILIES, title
 
-REPORTS = (
+WELL = (
     ("", "index"),
-    ("Batch normalization, claim by claim", "batch-norm"),
-    ("Normalizing flows, claim by claim", "normalizing-flows"),
-    ("Training Real NVP", "real-nvp"),
     ("How much flowref sees", "power"),
-    ("What laws are silent about", "excuses"),
+    ("Why laws stay silent", "excuses"),
     ("Models of published size", "published"),
     ("How cost grows", "growth"),
     ("Many machines", "cluster"),
     ("Benchmarks", "benchmarks"),
-    ("The audit, in text", "audit"),
-    ("The audit of JAX, in text", "audit-jax"),
+    ("Batch normalization, claim by claim", "batch-norm"),
+    ("Normalizing flows, claim by claim", "normalizing-flows"),
+    ("Training Real NVP", "real-nvp"),
 )
+REFERENCE = (("Command line", "cli"), ("Python", "python"))
 ABOUT = (
     ("README", "README"),
     ("Architecture", "ARCHITECTURE"),
@@ -32,19 +31,36 @@ ABOUT = (
 )
 
 
-def entries(source: Path) -> list[Any]:
-    """The navigation of the pages that were written."""
+def entries(source: Path, findings: Mapping[str, str]) -> list[Any]:
+    """The navigation of the pages that were written; ``findings``: the library of each, by its id."""
     return [
-        {"Home": "index.md"},
-        {"Scorecard": "scorecard.md"},
-        {"Findings": ["findings/index.md", *_others(source, "findings")]},
+        {"Start": ["index.md", {"Tutorial": ["tutorial/index.md", *_led(source, "tutorial")]}]},
+        {"Guides": ["guides/index.md", *_led(source, "guides")]},
         {"Laws": ["laws/index.md", *_families(source)]},
-        {"Reports": [*_named(source, "reports", REPORTS), {"Dashboard": "dashboard.md"}]},
-        {"Tutorial": ["tutorial/index.md", *_lessons(source)]},
-        {"Options": "options.md"},
-        {"Wide families": "families.md"},
-        {"About": _named(source, "about", ABOUT)},
+        {"Findings": ["findings/index.md", *_by_library(source, findings)]},
+        {"Scorecard": "scorecard.md"},
+        {"Reference": ["options.md", *_named(source, "reference", REFERENCE)]},
+        {
+            "How well it works": [
+                *_named(source, "reports", WELL),
+                {"Dashboard": "dashboard.md"},
+            ]
+        },
+        {
+            "About": [
+                *_named(source, "about", ABOUT),
+                {"Decisions": ["decisions/index.md", *_others(source, "decisions")]},
+                {"Development": _others(source, "development")},
+            ]
+        },
     ]
+
+
+def _by_library(source: Path, findings: Mapping[str, str]) -> list[Any]:
+    groups: dict[str, list[str]] = {}
+    for path in _others(source, "findings"):
+        groups.setdefault(findings[Path(path).stem], []).append(path)
+    return [{name: groups[name]} for name in sorted(groups, key=str.casefold)]
 
 
 def _named(source: Path, folder: str, pages: Iterable[tuple[str, str]]) -> list[Any]:
@@ -60,13 +76,13 @@ def _others(source: Path, folder: str) -> list[str]:
     )
 
 
-def _lessons(source: Path) -> list[str]:
-    """The pages of the tutorial in the order in which its index leads to them; then those that it
+def _led(source: Path, folder: str) -> list[str]:
+    """The pages of a folder in the order in which its index leads to them; then those that it
     forgets.
     """
-    every = _others(source, "tutorial")
-    text = (source / "tutorial" / "index.md").read_text(encoding="utf-8")
-    led = [f"tutorial/{name}" for name in re.findall(r"\]\(([\w-]+\.md)\)", text)]
+    every = _others(source, folder)
+    text = (source / folder / "index.md").read_text(encoding="utf-8")
+    led = [f"{folder}/{name}" for name in re.findall(r"\]\(([\w-]+\.md)\)", text)]
     return [path for path in led if path in every] + [path for path in every if path not in led]
 
 

@@ -7,7 +7,7 @@ from html import escape
 
 from flowref.scorecard.formulas import formula
 
-__all__ = ["bar", "escape", "fenced", "link", "statement", "table", "tiles"]
+__all__ = ["escape", "fenced", "link", "statement", "table", "tiles"]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> list[str]:
@@ -43,18 +43,6 @@ def tiles(numbers: Iterable[tuple[str, str, bool]]) -> list[str]:
         for number, words, bad in numbers
     ]
     return ['<div class="tiles">', *items, "</div>", ""]
-
-
-def bar(holds: int, violated: int, waits: int) -> str:
-    """The shares of what holds, is violated and was not decided, as a bar with its numbers."""
-    total = max(1, holds + violated + waits)
-    words = f"{holds} hold, {violated} violated, {waits} not decided"
-    parts = "".join(
-        f'<i class="{name}" style="width:{100 * count / total:.2f}%"></i>'
-        for name, count in (("holds", holds), ("violated", violated), ("waits", waits))
-        if count
-    )
-    return f'<span class="bar" role="img" aria-label="{words}" title="{words}">{parts}</span>'
 
 
 def fenced(text: str, language: str = "") -> list[str]:

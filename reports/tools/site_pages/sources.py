@@ -20,17 +20,25 @@ TAKEN = {
     **{
         f"reports/{name}.md": f"reports/{name}.md"
         for name in (
-            "audit", "audit-jax", "batch-norm", "benchmarks", "cluster", "excuses", "growth",
-            "normalizing-flows", "power", "published", "real-nvp",
+            "batch-norm", "benchmarks", "cluster", "excuses", "growth", "normalizing-flows", "power",
+            "published", "real-nvp",
         )
     },
     "reports/findings.md": "findings/index.md",
     "reports/findings-jax.md": "findings/index.md",
-    "reports/audit.md": "reports/audit.md",
+    # The scorecard has what these have.
+    "reports/audit.md": "scorecard.md",
+    "reports/audit-jax.md": "scorecard.md",
+    "reports/index.html": "reports/index.md",
 }  # fmt: skip
-# Pages that are written anew for the site, and not copied.
-WRITTEN = ("reports/findings.md", "reports/findings-jax.md")
+# Pages that the site has in another form, and that are not copied.
+WRITTEN = (
+    "reports/findings.md", "reports/findings-jax.md", "reports/audit.md", "reports/audit-jax.md",
+    "reports/index.html",
+)  # fmt: skip
+DASHBOARD = {"asv_bench/html/index.html": "dashboard/index.html"}
 LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
+HREF = re.compile(r'href="([^"#:]+)"')
 
 
 def copy(root: Path, source: Path) -> None:
@@ -50,10 +58,19 @@ def copy(root: Path, source: Path) -> None:
 
 
 def copy_summary(root: Path, source: Path) -> None:
-    """Copy the summary of the benchmarks, a page of its own."""
-    summary = root / "asv_bench" / "summary.html"
-    if summary.exists():
-        _copied(summary, source / "files" / "asv_bench" / "summary.html")
+    """Copy the summary of the benchmarks, with its links led to the site's pages."""
+    summary, place = Path("asv_bench/summary.html"), Path("files/asv_bench/summary.html")
+    if not (root / summary).exists():
+        return
+
+    def led(match: re.Match[str]) -> str:
+        meant = os.path.normpath((summary.parent / match[1]).as_posix())
+        to = DASHBOARD.get(meant) or TAKEN.get(meant, f"files/{meant}").replace(".md", ".html")
+        return f'href="{os.path.relpath(to, place.parent)}"'
+
+    text = HREF.sub(led, (root / summary).read_text(encoding="utf-8"))
+    (source / place).parent.mkdir(parents=True, exist_ok=True)
+    (source / place).write_text(text, encoding="utf-8")
 
 
 def _led(text: str, root: Path, name: Path, place: Path, source: Path) -> str:
