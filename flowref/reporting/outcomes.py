@@ -109,5 +109,6 @@ def violations(verdicts: Iterable[Verdict]) -> str:
     """
     counts = Counter(labels(verdicts))
     own, others = counts[LABELS[Status.VIOLATED]], counts[EXPLAINED]
-    text = f"{own} violation{'' if own == 1 else 's'}"
-    return f"{text}, {others} more explained by {'it' if own == 1 else 'them'}" if others else text
+    text = f"{own or 'no'} violation{'' if own == 1 else 's'}"
+    text += f", {others} more explained by {'it' if own == 1 else 'them'}" if others else ""
+    return f"{text}, {counts[MINOR]} minor" if counts[MINOR] else text

@@ -16,6 +16,7 @@ from flowref.reporting.issue import issue
 from flowref.reporting.numbers import bits, rounded
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
+from flowref.reporting.severity import severity
 from flowref.reporting.text import clean, shortened
 from flowref.reporting.words import again, circumstances, flagged, remark
 from flowref.scorecard.formulas import formula
@@ -163,19 +164,24 @@ def _card(
 
 
 def _order(verdict: Verdict) -> float:
-    """For sorting by size: the margin, the largest number for what has none."""
+    """For sorting by size: nats per point, beyond all margins; of other laws the margin, the largest
+    number for what has none.
+    """
+    if verdict.size is not None and not verdict.minor:
+        return SAID * (1 + min(verdict.size.nats, 1e6))
     margin = verdict.evidence.margin if verdict.evidence is not None else float("inf")
-    return margin if margin == margin and margin < 1e300 else 1e300
+    return margin if margin == margin and margin < SAID / 10 else SAID / 10
 
 
 def _sight(verdict: Verdict, *, rounding: bool) -> tuple[tuple[str, str], ...]:
     """How far off it is, and what is allowed: name and words."""
     evidence = verdict.evidence
+    wrong = (("severity", severity(verdict)),) if verdict.status is Status.VIOLATED else ()
     if evidence is None or flagged(verdict):
-        return ()
+        return wrong
     off = rounded(evidence.residual, 6)
     if not evidence.allowed:
-        return (("off by", off), ("allowed", "nothing: the law is exact"))
+        return *wrong, ("off by", off), ("allowed", "nothing: the law is exact")
     times = ""
     if evidence.margin < SAID:
         times = f", {rounded(evidence.margin, 3)} times what is allowed"
@@ -187,7 +193,7 @@ def _sight(verdict: Verdict, *, rounding: bool) -> tuple[tuple[str, str], ...]:
     rows = [("off by", f"{off}{times}"), ("allowed", ", ".join(allowed))]
     if rounding and (text := bits(evidence)) and not strip(evidence):
         rows.append(("bits", text))
-    return tuple(rows)
+    return *wrong, *rows
 
 
 def _circumstances(verdict: Verdict) -> tuple[tuple[str, str], ...]:

@@ -31,6 +31,7 @@ OUTCOMES = (
     Outcome("V", "violated", "violated", "✕", "violated"),
     Outcome("e", "explained", "violated, which another violation explains", "↳", "explained"),
     Outcome("k", "known", "known failure", "◊", "known"),
+    Outcome("m", "minor", "minor: below the rounding of single precision", "·", "advice"),
     Outcome("a", "advice", "advice", "▲", "advice"),
     Outcome("i", "undecided", "inconclusive", "?", "unsure"),
     Outcome("o", "not run", "not run", "○", "idle"),
@@ -67,4 +68,6 @@ def letters(report: Report) -> Iterator[tuple[Verdict, str]]:
             letter = "k"
         elif verdict.status is Status.VIOLATED and verdict.law in causes[verdict.target]:
             letter = "e"
+        elif verdict.minor:
+            letter = "m"
         yield verdict, letter

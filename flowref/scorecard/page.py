@@ -26,6 +26,9 @@ from flowref.scorecard.matrix import group_of, packed
 from flowref.scorecard.panel import panel
 from flowref.scorecard.summary import summary
 
+# So many failures are shown open.
+OPENED = 3
+
 
 class Templates(BaseLoader):
     """The templates of this package, wherever it was installed."""
@@ -75,6 +78,7 @@ def page(report: Report) -> str:
             columns=_columns(report),
             groups=listed(found),
             failures=len(found),
+            opened=len(found) <= OPENED,
             known=report.known,
             told={name for one in report.known for name, value in vars(one).items() if value},
             advice=sorted(advice),

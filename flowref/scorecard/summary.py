@@ -114,13 +114,14 @@ def _tiles(report: Report) -> tuple[Tile, ...]:
         Tile("known", number(standings[Standing.KNOWN]), "known", "known"),
         Tile("fixed", number(standings[Standing.FIXED]), "fixed", "known"),
         Tile("broke", number(broken), "broken", "failures", "error, time-out, crash"),
+        Tile("minor", number(counts["m"]), "advice", "failures", "below single precision"),
         Tile("advice", number(counts["a"]), "advice", "advice" if counts["a"] else "matrix", "never counts"),
         Tile("inconclusive", number(counts["i"]), "unsure", "honesty", _also(counts["o"], "not run")),
         Tile("hold", number(counts["h"]), "holds", "matrix"),
         Tile("not applicable", number(counts["-"] + counts["w"]), "idle", "honesty", _also(counts["w"], "of them wait")),
         Tile("examples", number(points), "plain", "honesty", "points measured"),
     ]  # fmt: skip
-    quiet = ("known", "fixed", "broke") if not report.known else ("broke",)
+    quiet = ("known", "fixed", "broke", "minor") if not report.known else ("broke", "minor")
     return tuple(tile for tile in tiles if tile.count != "0" or tile.label not in quiet)
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import findings
+import sizes
 from causes import read
 from findings_page import WIDTH, _paragraph
-from flowref.model import ReportError, Status, Verdict
+from flowref.model import ReportError, Size, Status, Verdict
 from flowref.reporting import Environment, LawNote, Problem, Report
 
 ENTRY = """
@@ -136,3 +137,19 @@ def test_wrapped_prose_is_no_list() -> None:
         assert last == ""
         assert not any(line.startswith(("-", "+", "1.", "#", ">")) for line in lines)
         assert all(len(line) <= WIDTH for line in lines[1:])
+
+
+def test_violations_that_are_measured_again_take_the_place_of_themselves() -> None:
+    """The pairs asked for are those of targets without a size; what holds by now keeps its verdict, and is
+    named.
+    """
+    other = replace(WRONG, target="lib:Other", size=Size(0.5, 0.5, 48, 3))
+    report = replace(AUDIT, verdicts=(*AUDIT.verdicts, other))
+    assert sizes.pairs(report, everything=False) == {WRONG.target: [WRONG.law]}
+    sized = replace(WRONG, size=Size(2.0, 2.0, 48, 3))
+    again = replace(AUDIT, verdicts=(sized, replace(other, status=Status.HOLDS, size=None)))
+    renewed, lost = sizes.renewed(report, again)
+    assert renewed.verdicts == (sized, AUDIT.verdicts[1], other)
+    assert lost == [other]
+    assert sizes.pairs(renewed, everything=False) == {}
+    assert list(sizes.pairs(renewed, everything=True)) == [WRONG.target, "lib:Other"]

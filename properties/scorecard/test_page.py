@@ -318,7 +318,7 @@ def test_cards_say_first_what_is_new_and_show_what_was_seen() -> None:
     report = Report(ENVIRONMENT, notes, ("t",), (other, chance, yes), known=known)
     found = {card.law: card for card in cards(report, anchors(report))}
     assert [*found][-1] == other.law
-    assert found[yes.law].sight == ()
+    assert found[yes.law].sight == (("severity", "wrong gradients"),)
     assert found[yes.law].brief.endswith(" …") and len(found[yes.law].brief) < 100
     assert found[yes.law].why.count("one row") == 4
     assert "-3" in found[other.law].inputs and not found[chance.law].inputs
