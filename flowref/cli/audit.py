@@ -223,7 +223,7 @@ def audit(
         report = conduct(
             own.targets if own else specs or None, own.laws if own else laws, options, listener
         )
-        progress.say(summary_lines(report))
+        progress.say(summary_lines(report, verbosity=progress.verbosity))
         listener.finished(report)
     write_formats(report, choices)
     if not report.complete:

@@ -5,6 +5,7 @@ then elsewhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -17,7 +18,12 @@ from flowref.reporting.text import clean
 
 HEARTBEAT = 30.0
 WIDTH = 60
-RED = ("VIOLATED", "CRASHED", "TIMEOUT", "ERROR")
+# What the first word of a line is shown in: readable on dark and on light.
+BOLD_RED = {"fg": "red", "bold": True}
+STYLES: dict[str, dict[str, Any]] = {
+    "VIOLATED": BOLD_RED, "CRASHED": BOLD_RED, "TIMEOUT": BOLD_RED, "ERROR": BOLD_RED, "ADVICE": {"fg": "blue"},
+    "minor": {"fg": "magenta"}, "All": {"fg": "green"},
+}  # fmt: skip
 
 
 class AuditProgress(Listener):
@@ -48,9 +54,7 @@ class AuditProgress(Listener):
         with self.bar.aside():
             for line in lines:
                 word = line.split(maxsplit=1)[0] if line.split() else ""
-                color = "red" if word in RED else None
-                styled = click.style(line, fg=color, bold=word == "VIOLATED" or None)
-                click.echo(styled, err=not self.lines)
+                click.echo(click.style(line, **STYLES.get(word, {})), err=not self.lines)
         self.pulse.restart()
 
     def notice(self, text: str) -> None:

@@ -223,7 +223,7 @@ def event_source(target: Target, declared: Declared) -> str:
     if "event" in dict(target.options):
         return "as given" if target.adapter in (USER, OBJECT) else ""
     told = declared.facts.event_shape and not declared.facts.guessed
-    return "" if told else "the first that every call takes"
+    return "" if told else "inferred; ?event= sets another"
 
 
 def dtypes(target: Target) -> tuple[str, ...]:

@@ -34,9 +34,9 @@ class Recognized:
 
     @property
     def event(self) -> str:
-        """The event shape and who told it; empty where the target did.
+        """The event shape and where it is from; empty where the target states it.
 
-        >>> Recognized("bijection", (4,), "the first that every call takes").event
-        'event (4,): the first that every call takes'
+        >>> Recognized("bijection", (4,), "inferred; ?event= sets another").event
+        'event shape (4,): inferred; ?event= sets another'
         """
-        return f"event {self.event_shape}: {self.event_source}" if self.event_source else ""
+        return f"event shape {self.event_shape}: {self.event_source}" if self.event_source else ""

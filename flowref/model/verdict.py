@@ -138,7 +138,7 @@ class Verdict:
     def __str__(self) -> str:
         """The outcome in a few lines, less its input."""
         lines = [f"{self.status}  {self.law}  in {self.target}"]
-        if self.evidence is not None:
+        if self.evidence is not None and self.evidence.allowed:
             lines.append(
                 f"off by {self.evidence.residual:.4g}, allowed {self.evidence.allowed:.4g}"
             )

@@ -18,7 +18,7 @@ from flowref.reporting.markup import code, escaped
 from flowref.reporting.numbers import rounded
 from flowref.reporting.outcomes import FAILING, tally
 from flowref.reporting.text import clean, command
-from flowref.reporting.words import live, measured, remark
+from flowref.reporting.words import live, measured, off_by, remark
 
 SHOWN = 5
 
@@ -210,8 +210,7 @@ def _seen(verdict: Verdict | None, style: _Style) -> str:
     name = f"{verdict.id}: " if verdict.status is Status.VIOLATED else ""
     numbers, evidence = "", verdict.evidence
     if verdict.status in (Status.VIOLATED, Status.ADVICE) and evidence is not None:
-        short = f"off by {rounded(evidence.residual)}, allowed {rounded(evidence.allowed)}"
-        numbers = measured(verdict) if style.every else short
+        numbers = measured(verdict) if style.every else off_by(evidence)
     return name + "; ".join(filter(None, [numbers, remark(verdict)]))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from flowref.model import Verdict
 from flowref.reporting.markup import code, escaped, statement_text
-from flowref.reporting.numbers import rounded, shown
+from flowref.reporting.numbers import shown
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
-from flowref.reporting.words import again, circumstances, inputs, measured, remark
+from flowref.reporting.words import again, circumstances, inputs, measured, off_by, remark
 
 
 def issue(report: Report, verdict: Verdict, program: str = "") -> str:
@@ -22,12 +22,8 @@ def issue(report: Report, verdict: Verdict, program: str = "") -> str:
     ]
     if note is not None:
         lines += [f"Expected: {statement_text(note.statement)}", ""]
-    if verdict.evidence is not None:
-        size = rounded(verdict.evidence.residual)
-        lines += [
-            f"Observed: off by {size}, where rounding allows {rounded(verdict.evidence.allowed)}.",
-            "",
-        ]
+    if verdict.evidence is not None and (size := off_by(verdict.evidence)):
+        lines += [f"Observed: {size}.", ""]
     if verdict.diagnosis:
         lines += [f"Diagnosis: {escaped(verdict.diagnosis)}", ""]
     if text := remark(verdict):

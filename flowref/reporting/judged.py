@@ -1,5 +1,5 @@
-"""What was put to the test: of the laws about such things as a target is, those that were judged,
-and why the others were not.
+"""What was checked: of the laws that apply to a target, those that were judged, and why the others
+were not.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flowref.model import Status, Verdict
-from flowref.reporting.text import clean
+from flowref.reporting.text import clean, number_of
 
 DECIDED = (Status.HOLDS, Status.VIOLATED, Status.ADVICE, Status.ERROR)
 OPEN = (Status.INCONCLUSIVE, Status.NOT_APPLICABLE)
@@ -34,15 +34,15 @@ def put_to_the_test(verdicts: Iterable[Verdict]) -> tuple[int, int]:
 
 
 def share(verdicts: Iterable[Verdict]) -> str:
-    """The same in words: "46 of 61 laws"."""
+    """The same in words: "46 of 61 checks"."""
     judged, about = put_to_the_test(verdicts)
-    return f"{judged} of {about} law{'' if about == 1 else 's'}"
+    return f"{judged:,} of {number_of(about, 'check')}"
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Laws that one reason keeps from being put to the test; ``remedy``: what a user can say;
-    ``measured``: whether they were, and nothing could be decided.
+    """Laws that one reason keeps from being checked; ``remedy``: what a user can say;
+    ``measured``: whether they were measured, and nothing could be decided.
     """
 
     reason: str
@@ -55,27 +55,26 @@ class Waiting:
         """All of it on a line.
 
         >>> Waiting("it offers no inverse", "say ?inverse=NAME", False, ("a", "b", "c")).line
-        'no inverse: 3 laws wait; say ?inverse=NAME'
+        '3 skipped: no inverse; say ?inverse=NAME'
         """
-        what = "undecided" if self.measured else "wait" if len(self.laws) > 1 else "waits"
         remedy = f"; {self.remedy}" if self.remedy else ""
-        return clean(f"{self.reason.removeprefix(OFFERS)}: {self.count} {what}{remedy}")
+        return clean(f"{self.count}: {self.reason.removeprefix(OFFERS)}{remedy}")
 
     @property
     def count(self) -> str:
-        """How many laws, in words."""
-        return f"{len(self.laws)} law{'' if len(self.laws) == 1 else 's'}"
+        """How many laws, and whether they were measured."""
+        return f"{len(self.laws)} {'undecided' if self.measured else 'skipped'}"
 
 
 def lines(verdicts: Iterable[Verdict], hints: Iterable[str] = ()) -> list[str]:
-    """What keeps laws from being put to the test, and what a user can say: a line each.
+    """What keeps laws from being checked, and what a user can say: a line each.
 
     A hint of recognition ("no inverse found; it has reverse(z): say ?inverse=reverse") stands in
     place of the words for the ability that it is about.
 
     >>> law = Verdict("t", "l", Status.NOT_APPLICABLE, "it offers no inverse", waits=True)
     >>> lines([law] * 3, ["no inverse found; say ?inverse=g"])
-    ['no inverse found; say ?inverse=g, 3 laws wait']
+    ['3 skipped: no inverse found; say ?inverse=g']
     """
     left, found = list(hints), []
     for one in waiting(verdicts):
@@ -83,13 +82,12 @@ def lines(verdicts: Iterable[Verdict], hints: Iterable[str] = ()) -> list[str]:
         own = [hint for hint in left if name != one.reason and hint.startswith(f"{name} found")]
         left = [hint for hint in left if hint not in own]
         telling = [hint for hint in own if ";" in hint]
-        found.append(f"{telling[0]}, {one.count} wait" if telling else one.line)
+        found.append(f"{one.count}: {telling[0]}" if telling else one.line)
     return [clean(line) for line in (*left, *found)]
 
 
 def waiting(verdicts: Iterable[Verdict], least: int = FEW) -> tuple[Waiting, ...]:
-    """The reasons that keep at least so many laws from being put to the test, the most frequent
-    first.
+    """The reasons that keep at least so many laws from being checked, the most frequent first.
     """
     groups: dict[tuple[str, str, bool], list[str]] = {}
     for verdict in verdicts:

@@ -83,6 +83,24 @@ def shown(value: Any) -> str:
     return f"{_listed(value, [FEW], _briefly)} ({total} numbers, all in the JSON report)"
 
 
+def summed_up(value: Any) -> str:
+    """A value of a counterexample for a screen: a few numbers, in four digits.
+
+    >>> summed_up([-6.75580924, 17.19878521]), summed_up([1 / 3] * 2 + list(range(7)))
+    ('[-6.756, 17.2]', '[0.3333, 0.3333, 0, 1, ...] (9 numbers)')
+    """
+    total = _size(value)
+    if isinstance(value, str) or total > SHOWN:
+        return shown(value)
+    if total <= 2 * FEW:
+        return _listed(value, [2 * FEW], _shortly)
+    return f"{_listed(value, [FEW], _shortly)} ({total} numbers)"
+
+
+def _shortly(value: Any) -> str:
+    return rounded(value) if isinstance(value, float) else number(value)
+
+
 def _briefly(value: Any) -> str:
     """One of many numbers."""
     return rounded(value, DIGITS) if isinstance(value, float) else number(value)

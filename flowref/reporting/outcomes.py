@@ -25,7 +25,7 @@ SEVERITY = (
     Status.HOLDS,
 )
 LABELS = {
-    Status.HOLDS: "hold",
+    Status.HOLDS: "passed",
     Status.VIOLATED: "VIOLATED",
     Status.CRASHED: "CRASHED",
     Status.TIMEOUT: "TIMEOUT",
@@ -34,14 +34,15 @@ LABELS = {
     Status.INCONCLUSIVE: "inconclusive",
     Status.NOT_RUN: "not run",
 }
-# Violations that another one of the target explains; laws that do not apply: those that wait, and
-# those about something else.
-EXPLAINED, MINOR, WAIT, ELSEWHERE = "explained", "minor", "wait", "n/a"
-ORDER = (
-    "hold", "VIOLATED", EXPLAINED, "CRASHED", "TIMEOUT", "ERROR", MINOR, "advice", "inconclusive", "not run", WAIT, ELSEWHERE,
-)  # fmt: skip
+# Violations that another one of the target explains, and those below single precision; laws that
+# need what the target lacks, and those about something else.
+EXPLAINED, MINOR, SKIPPED, ELSEWHERE = "explained", "minor", "skipped", "n/a"
 # Of known failures, those that do not count as failures.
 STANDINGS = ("known", "fixed")
+BROKE = tuple(LABELS[status] for status in BROKEN)
+ORDER = (
+    "passed", "VIOLATED", MINOR, EXPLAINED, *BROKE, *STANDINGS, "advice", "inconclusive", "not run", SKIPPED, ELSEWHERE,
+)  # fmt: skip
 
 
 def labels(verdicts: Iterable[Verdict]) -> list[str]:
@@ -49,7 +50,7 @@ def labels(verdicts: Iterable[Verdict]) -> list[str]:
     is not counted as one.
 
     >>> labels([Verdict("t", "l", Status.NOT_APPLICABLE, waits=True)])
-    ['wait']
+    ['skipped']
     """
     listed = list(verdicts)
     causes = {target: explained(group) for target, group in by_target(listed).items()}
@@ -73,8 +74,22 @@ def _label(verdict: Verdict) -> str:
     if verdict.minor:
         return MINOR
     if verdict.status is Status.NOT_APPLICABLE:
-        return WAIT if verdict.waits else ELSEWHERE
+        return SKIPPED if verdict.waits else ELSEWHERE
     return LABELS[verdict.status]
+
+
+def counted(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> Counter[str]:
+    """How many verdicts under each word; what fails as it is ``known`` to counts as that."""
+    known = tuple(known)
+    accepted = {(k.target, k.law) for k in known if k.standing is Standing.KNOWN}
+    listed = list(verdicts)
+    counts = Counter(
+        word
+        for verdict, word in zip(listed, labels(listed), strict=True)
+        if not fails(verdict) or (verdict.target, verdict.law) not in accepted
+    )
+    standings = Counter(str(one.standing).lower() for one in known)
+    return counts + Counter({word: standings[word] for word in STANDINGS})
 
 
 def tally(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> str:
@@ -82,23 +97,10 @@ def tally(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> st
     and what fails as it is ``known`` to counts as that.
 
     >>> tally([Verdict("t", "l", Status.HOLDS), Verdict("t", "m", Status.NOT_RUN)])
-    '1 hold  1 not run'
+    '1 passed, 1 not run'
     """
-    known = tuple(known)
-    accepted = {(k.target, k.law) for k in known if k.standing is Standing.KNOWN}
-    counts = Counter(
-        labels(
-            verdict
-            for verdict in verdicts
-            if not fails(verdict) or (verdict.target, verdict.law) not in accepted
-        )
-    )
-    standings = Counter(str(one.standing).lower() for one in known)
-    named = [f"{counts[word]} {word}" for word in ORDER if counts[word] and word != ELSEWHERE]
-    told = [f"{standings[word]} {word}" for word in STANDINGS if standings[word]]
-    failing = (LABELS[status] for status in FAILING)
-    place = sum(bool(counts[word]) for word in (LABELS[Status.HOLDS], EXPLAINED, *failing))
-    return "  ".join([*named[:place], *told, *named[place:]]) or "nothing checked"
+    counts = counted(verdicts, known)
+    return ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word] and word != ELSEWHERE) or "nothing checked"
 
 
 def violations(verdicts: Iterable[Verdict]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Self
 from flowref.model import FlowrefError, Status, Verdict
 from flowref.reporting.causes import by_size, explained
 from flowref.reporting.outcomes import EXPLAINED, fails, labels
-from flowref.reporting.text import clean, command
+from flowref.reporting.text import clean, command, folded
 from flowref.reporting.words import failure, live, symptom
 
 # So many laws are named in the first line of a group.
@@ -16,8 +16,8 @@ NAMED = 4
 
 
 class FlowrefViolation(FlowrefError, AssertionError):
-    """A law is violated, or a target broke, or cannot be loaded; the message tells all of it. Test
-    runners see an AssertionError.
+    """A law is violated, or a target broke, or cannot be loaded, in words. Test runners see an
+    AssertionError.
 
     ``verdict``: what was measured, None where nothing was.
     """
@@ -79,12 +79,12 @@ def group(
 
 
 def _exception(verdict: Verdict, lines: list[str], remark: str) -> FlowrefViolation:
-    lines = [*lines, f"      in {clean(verdict.target)}"]
+    lines = [*lines, f"  in {clean(verdict.target)}"]
     if not live(verdict):
-        lines.append(f"      {command('audit', verdict.target, '--laws', verdict.law)}")
+        lines.append(f"  {command('audit', verdict.target, '--laws', verdict.law)}")
     if remark:
-        lines.append(f"      {clean(remark)}")
-    raised = FlowrefViolation("\n".join(lines))
+        lines.append(f"  {clean(remark)}")
+    raised = FlowrefViolation("\n".join(folded(lines)))
     raised.verdict = verdict
     return raised
 

@@ -37,7 +37,7 @@ def head(report: Report) -> list[str]:
         "",
         f"**{verdict}** in {len(report.targets)} targets and {len(report.laws)} laws: "
         f"{tally(report.verdicts, report.known)}.",
-        f"{share(report.verdicts)} about such things as the targets are were put to the test.",
+        f"{share(report.verdicts)} that apply were run.",
         "",
         "flowref measures laws of normalizing flows on a component and compares what it finds with",
         "what rounding can explain. A law is a statement about every input; a violation comes with",

@@ -1,33 +1,41 @@
-"""A report on a screen: one line per target, and only failures expand."""
+"""A report on a screen: a line for each target, which failures expand, and the end of an audit.
+
+Verbosity: -1 shows a line for each target and the last sentence, 1 also what was skipped and why.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flowref.model import KnownFailure, Recognized, Standing, Status, Verdict, identity
-from flowref.reporting.causes import by_size, deepest, explained
-from flowref.reporting.judged import lines as waiting_lines
-from flowref.reporting.judged import share
+from flowref.reporting.causes import Cause, by_size, by_target, deepest, explained
+from flowref.reporting.faults import fault
+from flowref.reporting.judged import lines as skipped_lines
+from flowref.reporting.judged import put_to_the_test, waiting
 from flowref.reporting.lines import target_line
-from flowref.reporting.outcomes import FAILING, tally
+from flowref.reporting.outcomes import EXPLAINED, FAILING, MINOR, SKIPPED, counted, tally
 from flowref.reporting.report import Report
-from flowref.reporting.text import clean
-from flowref.reporting.words import examples, failure, reasons, symptom
+from flowref.reporting.severity import magnitude
+from flowref.reporting.text import clean, folded, listing, number_of, opening, shortened
+from flowref.reporting.words import advice, diagnosed, failure, minor, reasons, remark, symptoms
+
+# An audit of more targets lists its failures again at the end.
+FEW = 3
+# So many targets of one cause are named, and so many laws of one reason.
+NAMED = 3
 
 
 def target_lines(
     target: str,
     verdicts: Sequence[Verdict],
-    statements: dict[str, str],
+    statements: Mapping[str, str],
     recognized: Recognized | None = None,
     *,
     verbosity: int = 0,
     known: Sequence[KnownFailure] = (),
 ) -> list[str]:
-    """One line about a target, what is unusual about how it was taken, what keeps laws from being
-    put to the test, then its failures, of those that are ``known`` a line each, and what was put to
-    the test without being decided; ``verbosity`` 1 adds what decided, what was advised, and why laws do
-    not apply, -1 leaves the one line.
+    """One line about a target, how it was taken where that is not plain, its failures, those that are
+    ``known`` a line each, advice, and what was not decided, in the width of the screen.
     """
     if verbosity < 0:
         return [target_line(target, verdicts, recognized, known)]
@@ -35,18 +43,15 @@ def target_lines(
     lines = head_lines(target, verdicts, recognized, verbose=verbose, known=known)
     accepted = {one.law for one in known if one.standing is Standing.KNOWN}
     new = [verdict for verdict in verdicts if verdict.law not in accepted]
-    lines += [f"  {line}" for line in failing(new, statements)]
-    lines += [f"  {known_line(one)}" for one in known]
-    quiet = (
-        (Status.INCONCLUSIVE, Status.ADVICE, Status.NOT_RUN, Status.NOT_APPLICABLE)
-        if verbose
-        else (Status.INCONCLUSIVE, Status.NOT_RUN)
-    )
-    for status in quiet:
+    more = failing(new, statements, recognized, verbose=verbose)
+    more += [known_line(one) for one in known]
+    more += [advice(one) for one in verdicts if one.status is Status.ADVICE]
+    for status in (Status.INCONCLUSIVE, Status.NOT_RUN):
+        word = str(status).lower().replace("_", " ")
         for reason, laws in reasons(verdicts, status):
-            listed = ", ".join(laws) if verbose or len(laws) < 4 else f"{len(laws)} laws"
-            lines.append(f"  {str(status).lower().replace('_', ' ')}: {listed}: {reason}")
-    return lines
+            more.append(f"{word}: {_laws(laws, verbose=verbose)}: {reason}")
+    more += list(_sections(verdicts, recognized)) if verbose else []
+    return folded([*lines, *(f"  {line}" for line in more)])
 
 
 def head_lines(
@@ -57,33 +62,70 @@ def head_lines(
     verbose: bool = False,
     known: Sequence[KnownFailure] = (),
 ) -> list[str]:
-    """One line about a target, how it was taken, and what keeps laws from being put to the test."""
+    """One line about a target, how it was taken, and what keeps laws from being checked."""
     lines = [target_line(target, verdicts, recognized, known)]
     if recognized is not None:
-        lines += [f"  {line}" for line in taken(recognized, verbose=verbose)]
-    hints = () if recognized is None else recognized.hints
-    lines += [f"  {line}" for line in waiting_lines(verdicts, hints)]
-    return lines
+        lines += [f"  {line}" for line in taken(recognized)]
+    if not verbose:
+        hints = () if recognized is None else recognized.hints
+        lines += [f"  {line}" for line in skipped_lines(verdicts, hints)]
+    return folded(lines)
 
 
-def failing(verdicts: Sequence[Verdict], statements: dict[str, str]) -> list[str]:
-    """The failures of a target: the largest first, and after each what it explains, a line each."""
+def failing(
+    verdicts: Sequence[Verdict],
+    statements: Mapping[str, str],
+    recognized: Recognized | None = None,
+    *,
+    verbose: bool = False,
+) -> list[str]:
+    """The failures of a target: the gravest first, after each what it explains, a line each, and then
+    those that are minor.
+    """
     lines, causes = [], explained(verdicts)
-    for verdict in by_size(verdict for verdict in verdicts if verdict.status in FAILING):
-        if verdict.law in causes:
-            continue
-        lines += failure(verdict, statements.get(verdict.law, ""))
-        symptoms = by_size(one for one in verdicts if deepest(one, causes) == verdict.law)
-        lines += [f"    {symptom(one, causes[one.law])}" for one in symptoms]
+    own = [one for one in verdicts if one.status in FAILING and one.law not in causes]
+    for verdict in by_size(one for one in own if not one.minor):
+        where = fault(verdict, recognized)
+        statement = statements.get(verdict.law, "")
+        lines += failure(verdict, statement, where=where, verbose=verbose)
+        lines += _explains(verdict, verdicts, causes)
+    for verdict in (one for one in own if one.minor):
+        lines += [minor(verdict), *_explains(verdict, verdicts, causes)]
     return lines
 
 
-def taken(recognized: Recognized, *, verbose: bool = False) -> list[str]:
+def _explains(
+    cause: Verdict, verdicts: Sequence[Verdict], causes: Mapping[str, Cause]
+) -> list[str]:
+    found = by_size(one for one in verdicts if deepest(one, causes) == cause.law)
+    return [f"  {line}" for line in symptoms(found, causes)]
+
+
+def _sections(verdicts: Sequence[Verdict], recognized: Recognized | None) -> Iterator[str]:
+    """What was skipped, what does not apply, and what decided: a title and a line for each reason."""
+    skipped = waiting(verdicts, 1)
+    if skipped:
+        yield f"Skipped ({sum(len(one.laws) for one in skipped)}):"
+        yield from (f"  {one.line}: {_laws(one.laws, verbose=True)}" for one in skipped)
+    elsewhere = [v for v in verdicts if v.status is Status.NOT_APPLICABLE and not v.waits]
+    if elsewhere:
+        yield f"Not applicable ({len(elsewhere)}):"
+        for reason, laws in reasons(elsewhere, Status.NOT_APPLICABLE):
+            yield f"  {len(laws)}: {reason}"
+    if recognized is not None and (recognized.why or recognized.hints):
+        yield "Recognized by:"
+        yield from (f"  {clean(line)}" for line in (*recognized.why, *recognized.hints))
+
+
+def _laws(laws: Sequence[str], *, verbose: bool) -> str:
+    return ", ".join(laws) if verbose or len(laws) <= NAMED else f"{len(laws)} laws"
+
+
+def taken(recognized: Recognized) -> list[str]:
     """How a target was taken, where that is not plain: a line each."""
-    how = [recognized.event, *recognized.conventions]
-    lines = [f"as {'; '.join(filter(None, how))}"] if any(how) else []
-    lines += [*recognized.conflicts, *recognized.data]
-    return [clean(line) for line in (*lines, *(recognized.why if verbose else ()))]
+    lines = [recognized.event] if recognized.event else []
+    lines += [f"read as: {'; '.join(recognized.conventions)}"] if recognized.conventions else []
+    return [clean(line) for line in (*lines, *recognized.conflicts, *recognized.data)]
 
 
 def known_line(one: KnownFailure, *, target: bool = False) -> str:
@@ -94,32 +136,94 @@ def known_line(one: KnownFailure, *, target: bool = False) -> str:
     return f"{str(one.standing).lower():<9}  {name}  {pair}   {one.detail or issue}"
 
 
-def summary_lines(report: Report) -> list[str]:
-    """The end of an audit: totals, what could not be loaded, and what the exit code means."""
-    number = len(report.targets)
-    lines = []
-    if number or not report.problems:  # of nothing but what could not be loaded, that is said below
+def summary_lines(report: Report, *, verbosity: int = 0, code: int | None = None) -> list[str]:
+    """The end of an audit: the failures again where there were more than a few targets, totals, and a
+    sentence. ``code``: the exit code, where options make it another than the report's.
+    """
+    last = closing(report, report.exit_code if code is None else code)
+    if verbosity < 0:
+        return folded(last)
+    lines = again_lines(report) if len(report.targets) > FEW else []
+    if len(report.targets) > 1:
+        checks = number_of(put_to_the_test(report.verdicts)[1], "check")
         lines.append(
-            f"{number} target{'' if number == 1 else 's'}: {share(report.verdicts)}: "
-            f"{tally(report.verdicts, report.known)}   "
-            f"{examples(report.verdicts)} examples  {report.environment.seconds:.1f}s"
+            f"{number_of(len(report.targets), 'target')}, {checks}: "
+            f"{tally(report.verdicts, report.known)}   {report.environment.seconds:.1f} s"
         )
-    if report.problems:
-        names = ", ".join(clean(problem.spec) for problem in report.problems)
-        lines.append(f"{len(report.problems)} could not be audited: {names}")
     lines += [  # of globs, which no target's lines tell
         known_line(one, target=True) for one in report.known if one.target not in report.targets
     ]
     if report.stale:
         count = len(report.stale)
         lines.append(
-            f"{count} known failure{'' if count == 1 else 's'} fail{'s' if count == 1 else ''} no "
-            "more; flowref baseline prune takes off what is pinned"
+            f"{number_of(count, 'known failure')} no longer fail{'s' if count == 1 else ''}; "
+            "flowref baseline prune removes what is pinned"
         )
     if report.shard is not None:
-        lines.append(
-            f"this is shard {report.shard}; flowref merge puts the reports of all together"
-        )
-    elif report.exit_code == 5:
-        lines.append("nothing meaningful was checked: no law held and none was violated")
+        lines.append(f"this is shard {report.shard}; flowref merge puts all reports together")
+    return folded([*lines, *last])
+
+
+def again_lines(report: Report) -> list[str]:
+    """The failures that count, by library and cause, the largest first: a line each."""
+    accepted = {(one.target, one.law) for one in report.known if one.standing is Standing.KNOWN}
+    causes = {target: explained(own) for target, own in by_target(report.verdicts).items()}
+    groups: dict[str, dict[str, list[Verdict]]] = {}
+    for verdict in by_size(report.with_status(*FAILING)):
+        pair = (verdict.target, verdict.law)
+        if pair not in accepted and verdict.law not in causes[verdict.target]:
+            cause = diagnosed(verdict) or f"{verdict.law} {remark(verdict)}"
+            groups.setdefault(library(verdict.target), {}).setdefault(cause, []).append(verdict)
+    lines = ["Failures, the largest first:"] if groups else []
+    for name, by_cause in groups.items():
+        lines.append(f"  {clean(name)}")
+        lines += [f"    {_cause(own, report)}" for own in by_cause.values()]
     return lines
+
+
+def _cause(verdicts: Sequence[Verdict], report: Report) -> str:
+    """Failures of one cause: their laws, the size of the largest, what explains it, and where."""
+    worst, laws = verdicts[0], dict.fromkeys(one.law for one in verdicts)
+    size = f" ({magnitude(worst.size)})" if worst.size is not None else ""
+    note = report.note(worst.law)
+    why = diagnosed(worst) or remark(worst) or (opening(note.statement, 1) if note else "")
+    where = listing((f"{component(one.target)} {one.id}" for one in verdicts), NAMED)
+    word = "minor" if worst.minor else worst.status
+    return f"{word}  {listing(laws, 1)}{size}   {shortened(why, 100)}   [{where}]"
+
+
+def library(target: str) -> str:
+    """What stands before the colon of a target: its library, file or package.
+
+    >>> library("zuko:NSF?features=3"), component("zuko:NSF?features=3")
+    ('zuko', 'NSF?features=3')
+    """
+    return target.partition(":")[0]
+
+
+def component(target: str) -> str:
+    """What stands behind the colon."""
+    return clean(target.partition(":")[2] or target)
+
+
+def closing(report: Report, code: int) -> list[str]:
+    """The last sentence: what came of it, and what the exit code means."""
+    counts = counted(report.verdicts, report.known)
+    judged, about = put_to_the_test(report.verdicts)
+    failed = len(report.new_failures) - counts[MINOR] - counts[EXPLAINED]
+    unloadable = number_of(len(report.problems), "target") if report.problems else ""
+    ending = f" (exit code {code})" if code else ""
+    left = [f"{counts[word]} {word}" for word in (MINOR, SKIPPED, "inconclusive", "not run", "advice") if counts[word]]
+    if not judged and not report.problems:
+        return [f"Nothing meaningful was checked: no law held and none was violated{ending}."]
+    if failed > 0:
+        sentence = f"{number_of(failed, 'new failure' if report.known else 'failure')}"
+        sentence += f", and {unloadable} could not be audited" if unloadable else ""
+        return [f"{sentence}{ending}."]
+    if unloadable:
+        return [f"{unloadable} could not be audited{ending}."]
+    aside = f"; {', '.join(left)}" if left else ""
+    passed = number_of(counts["passed"], "check")
+    whole = "All " if counts["passed"] > 1 else ""
+    known = f"; {counts['known']} known" if counts["known"] else ""
+    return [f"{whole}{passed} passed{known}{aside}{ending}."]

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import textwrap
+from collections.abc import Iterable
 
 
 def clean(text: str) -> str:
@@ -85,6 +88,62 @@ def shortened(text: str, most: int) -> str:
     return f"{text[: most - 1].rpartition(' ')[0] or text[: most - 2]} …"
 
 
+# Columns of a line: what a terminal has, within these; of a file, so many.
+NARROWEST, WIDEST, OF_A_FILE = 40, 160, 100
+
+
+def columns() -> int:
+    """How wide lines may be: as COLUMNS or the terminal says."""
+    wide = shutil.get_terminal_size((OF_A_FILE, 24)).columns
+    return min(max(wide, NARROWEST), WIDEST)
+
+
+def folded(lines: Iterable[str], width: int | None = None) -> list[str]:
+    """Lines of at most so many letters; what goes on is indented by two more. Commands stay whole,
+    since they are pasted.
+
+    >>> folded(["  one two three", "  flowref script A > b.py"], 10)
+    ['  one two', '    three', '  flowref script A > b.py']
+    """
+    wide = columns() if width is None else width
+    found: list[str] = []
+    for line in lines:
+        bare = line.lstrip()
+        if len(line) <= wide or bare.startswith("flowref "):
+            found.append(line)
+            continue
+        room = " " * (len(line) - len(bare))
+        found += textwrap.wrap(
+            bare,
+            wide,
+            initial_indent=room,
+            subsequent_indent=f"{room}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return found
+
+
+def listing(names: Iterable[str], most: int) -> str:
+    """Names separated by commas; beyond so many, how many more there are.
+
+    >>> listing(["a", "b", "c"], 2), listing(["a"], 2)
+    ('a, b and 1 more', 'a')
+    """
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
+
+
 def command(*words: str) -> str:
     """A command line that can be pasted into a shell."""
     return shlex.join(("flowref", *words))
+
+
+def number_of(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> number_of(1, "check"), number_of(1200, "check")
+    ('1 check', '1,200 checks')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -2,73 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
-from flowref.model import OBJECT, Counterexample, Status, Verdict
+from flowref.model import OBJECT, Counterexample, Evidence, Status, Verdict
 from flowref.reporting.causes import Cause
-from flowref.reporting.numbers import bits, contrast, rounded, shown
+from flowref.reporting.numbers import bits, contrast, rounded, shown, summed_up
+from flowref.reporting.severity import magnitude, severity
 from flowref.reporting.text import clean, command, opening
+
+# Two numbers that take more letters are left to the report.
+LONGEST = 90
+# What a diagnosis was tried at.
+TRIED = re.compile(r" \([^()]* tried\)$")
+# Laws that draw their own points: the input of a case is none of them.
+OWN_POINTS = (
+    "batch-norm/*", "sample-norm/*", "sampling/*", "density/*mass*", "density/integrates-to-one", "density/support",
+    "density/tails", "density/samples-consistent", "density/stated-*", "density/lower-bound*", "density/estimate-*",
+)  # fmt: skip
 
 
 def measured(verdict: Verdict, width: int | None = None) -> str:
-    """What was seen against what was allowed, on one line; what was seen is left out where it takes
-    more than ``width`` letters.
+    """All numbers on one line; what was seen is left out where it takes more than ``width`` letters.
+    Empty for a law that says yes or no and names no numbers.
     """
     parts = []
     case, evidence = verdict.counterexample, verdict.evidence
     if case is not None and case.observed:
-        seen = contrast(list(case.observed.items())[:4])
-        if width is None or len(seen) <= width:
-            parts.append(seen)
-    if evidence is not None:
-        size = f"off by {rounded(evidence.residual)}, allowed {rounded(evidence.allowed)}"
+        text = contrast(list(case.observed.items())[:4])
+        if width is None or len(text) <= width:
+            parts.append(text)
+    if evidence is not None and (size := off_by(evidence)):
         # Bits are of laws that are judged by rounding, in runs of which there are none otherwise.
         lost = bits(evidence) if evidence.allowed and evidence.replicas else ""
         parts.append(f"{size} ({lost})" if lost else size)
     return "; ".join(parts)
 
 
+def off_by(evidence: Evidence) -> str:
+    """How large an error is, and what is allowed; empty for a law that says yes or no.
+
+    >>> off_by(Evidence(0.5, 1e-14, replicas=8)), off_by(Evidence(1.0, 0.0))
+    ('off by 0.5, rounding allows 1e-14', '')
+    """
+    if (evidence.residual, evidence.allowed) == (1.0, 0.0):
+        return ""
+    if not math.isfinite(evidence.residual):
+        return "not finite"
+    size = f"off by {rounded(evidence.residual)}"
+    if not evidence.allowed:
+        return size
+    whose = "rounding allows" if evidence.replicas else "allowed"
+    return f"{size}, {whose} {rounded(evidence.allowed)}"
+
+
+def numbers(verdict: Verdict) -> str:
+    """The two numbers that disagree; of a law that names fewer, or long ones, how far off it is."""
+    case, evidence = verdict.counterexample, verdict.evidence
+    pairs = [] if case is None else list(case.observed.items())[:2]
+    if len(pairs) == 2 and pairs[0][0] == "reported":
+        pairs[1] = ("expected", pairs[1][1])
+    text = contrast(pairs) if pairs else ""
+    if len(text) > LONGEST:
+        pairs, text = [], ""
+    size = off_by(evidence) if evidence is not None and len(pairs) < 2 else ""
+    return "; ".join(filter(None, (text, size)))
+
+
 def seen(verdict: Verdict) -> str:
-    """What was seen, on one line: numbers, or of a law that only says yes or no what it says."""
-    return (remark(verdict) if flagged(verdict) else "") or measured(verdict)
+    """What was seen, on one line: two numbers, or of a law that says yes or no what it says."""
+    return numbers(verdict) or remark(verdict)
 
 
 def flagged(verdict: Verdict) -> bool:
     """Whether the law says yes or no, and no number was measured."""
     case, evidence = verdict.counterexample, verdict.evidence
-    yes_or_no = evidence is not None and (evidence.residual, evidence.allowed) == (1.0, 0.0)
+    yes_or_no = evidence is not None and not off_by(evidence)
     return yes_or_no and not (case is not None and case.observed)
 
 
-def circumstances(case: Counterexample, part: str = "") -> str:
-    """Under which weights, precision and history a case was seen.
+def circumstances(case: Counterexample, part: str = "", *, usual: bool = True) -> str:
+    """Under which weights, precision and history a case was seen; what is usual, on request.
 
     >>> from flowref.model import Condition
-    >>> circumstances(Counterexample([0.0], None, 0, Condition(scale=0.3, seed=7)))
-    'parameters moved by 0.3 (seed 7), float64'
+    >>> case = Counterexample([0.0], None, 0, Condition(scale=0.3, seed=7))
+    >>> circumstances(case), circumstances(case, usual=False)
+    ('parameters moved by 0.3 (seed 7), float64', 'parameters moved by 0.3 (seed 7)')
     """
     condition = case.condition
-    moved = (
-        f"parameters moved by {condition.scale:g} (seed {condition.seed})"
-        if condition.scale
-        else "weights as given"
-    )
+    moved = f"parameters moved by {condition.scale:g} (seed {condition.seed})"
+    weights = moved if condition.scale else "weights as given" if usual else ""
     if condition.weights:
-        moved += f", of the file with sha256 {condition.weights}"
+        weights += f"{', ' if weights else 'weights '}of the file with sha256 {condition.weights}"
     history = {"fresh": "as built, in eval mode", "trained": "after training"}.get(
         condition.history, ""
     )
+    dtype = condition.dtype if usual or condition.dtype != "float64" else ""
     data = "at data" if condition.data else ""
     where = f"in {clean(part)}" if part else ""
-    return ", ".join(filter(None, [moved, condition.dtype, history, data, where]))
+    return ", ".join(filter(None, [weights, dtype, history, data, where]))
 
 
-def inputs(case: Counterexample) -> str:
-    """The inputs of a case, in brief."""
-    parts = [] if case.x is None else [f"x = {shown(_single(case.x))}"]
+def inputs(case: Counterexample, written: Callable[[Any], str] = shown) -> str:
+    """The inputs of a case; ``written``: in how many digits."""
+    parts = [] if case.x is None else [f"x = {written(_single(case.x))}"]
     if case.context is not None:
-        parts.append(f"context = {shown(_single(case.context))}")
+        parts.append(f"context = {written(_single(case.context))}")
     if case.x is None:
         parts.append(f"seed = {case.seed}")
     return ", ".join(parts)
@@ -123,30 +165,63 @@ def remark(verdict: Verdict) -> str:
     return "; ".join(filter(None, parts))
 
 
-def failure(verdict: Verdict, statement: str = "", *, commands: bool = True) -> list[str]:
-    """One failure in a few lines: name and numbers, the law in words, the reason, the case, how to
-    see it again.
+def failure(
+    verdict: Verdict,
+    statement: str = "",
+    *,
+    where: str = "",
+    verbose: bool = False,
+    commands: bool = True,
+) -> list[str]:
+    """One failure: its name and size, the law in words, what explains it, two numbers, ``where`` in the
+    source, and the command that shows it again. ``verbose``: all numbers, and how it was measured.
     """
     if verdict.status is Status.VIOLATED:
-        told = seen(verdict)
-        lines = [f"{verdict.status}  {verdict.id}  {verdict.law}   {told}".rstrip()]
-        if statement:
-            lines.append(f"      the law: {opening(statement)}")
-        if (text := remark(verdict)) and text != told:
-            lines.append(f"      {text}")
-        if verdict.diagnosis:
-            lines.append(f"      diagnosis: {clean(verdict.diagnosis)}")
+        lines = [f"{verdict.status}  {verdict.id}  {verdict.law}   [{severity(verdict)}]"]
+        lines += _meaning(verdict, statement)
+        told = measured(verdict) if verbose else numbers(verdict)
     else:
-        lines = [f"{verdict.status}  {verdict.law}   {clean(verdict.reason)}".rstrip()]
-    if (case := verdict.counterexample) is not None:
-        parts = [inputs(case), circumstances(case, verdict.part)]
-        lines.append("      " + ", ".join(filter(None, parts)))
-    if commands and (listed := again(verdict)):
-        lines.append("      " + "        ".join(listed))
-    return lines
+        lines, told = [f"{verdict.status}  {verdict.law}   {clean(verdict.reason)}".rstrip()], ""
+    case = verdict.counterexample
+    if case is not None and not any(fnmatchcase(verdict.law, glob) for glob in OWN_POINTS):
+        told = f"{told}   at {inputs(case, shown if verbose else summed_up)}".strip()
+    under = "" if case is None else circumstances(case, verdict.part, usual=verbose)
+    lines += [f"  {line}" for line in (told, ", ".join(filter(None, (where, under)))) if line]
+    listed = again(verdict) if commands else []
+    return lines + [f"  {line}" for line in (listed if verbose else listed[-1:])]
+
+
+def _meaning(verdict: Verdict, statement: str) -> list[str]:
+    """The law, what was seen, and what explains it: a line each."""
+    diagnosis = f"Diagnosis: {diagnosed(verdict)}." if verdict.diagnosis else ""
+    told = (opening(statement) if statement else "", remark(verdict), diagnosis)
+    return [f"  {line}" for line in told if line]
+
+
+def diagnosed(verdict: Verdict) -> str:
+    """The diagnosis, without where it was tried."""
+    return TRIED.sub("", clean(verdict.diagnosis))
 
 
 def symptom(verdict: Verdict, cause: Cause) -> str:
     """A violation that another one explains, on a line."""
-    size = "" if verdict.evidence is None else f"   off by {rounded(verdict.evidence.residual)}"
-    return f"{verdict.id}  {verdict.law}   violated {cause.because}{size}"
+    return f"explained  {verdict.id}  {verdict.law}   {cause.because}"
+
+
+def symptoms(verdicts: Sequence[Verdict], causes: Mapping[str, Cause]) -> list[str]:
+    """Violations that another one explains: a line for each reason."""
+    groups: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        groups.setdefault(causes[verdict.law].because, []).append(f"{verdict.law} {verdict.id}")
+    return [f"explains {', '.join(names)}: {because}" for because, names in groups.items()]
+
+
+def minor(verdict: Verdict) -> str:
+    """A violation below single precision, on a line."""
+    size = "" if verdict.size is None else f"{magnitude(verdict.size)}, "
+    return f"minor  {verdict.id}  {verdict.law}   {size}below single precision at every point"
+
+
+def advice(verdict: Verdict) -> str:
+    """A piece of advice, on a line."""
+    return f"ADVICE  {verdict.law}   {remark(verdict) or numbers(verdict)}".rstrip()

@@ -118,7 +118,7 @@ def test_a_clean_audit(folder: Path) -> None:
     """A correct flow holds: one line, exit 0, and the report is kept."""
     done = quick("flows.py:Scale")
     assert done.exit_code == 0, done.output
-    assert "flows.py:Scale   bijection with inverse   1 of 1 law: 1 hold" in done.output
+    assert "flows.py:Scale   bijection with inverse   1 check: 1 passed" in done.output
     assert Report.load(folder / ".flowref" / "report.json").complete
 
 
@@ -129,7 +129,7 @@ def test_a_violation_and_its_replay(folder: Path) -> None:
     done = quick("flows.py:WrongSign", "--json", "out.json", "--markdown", "out.md")
     assert done.exit_code == 1, done.output
     (verdict,) = Report.load(folder / "out.json").violations
-    assert f"flowref replay {verdict.id}" in done.output
+    assert f"flowref script {verdict.id} > repro.py" in done.output
     assert verdict.id in (folder / "out.md").read_text()
     for arguments in (
         (verdict.id,),
@@ -167,7 +167,7 @@ def test_mistakes_are_sentences_and_others_are_audited(folder: Path) -> None:
     ]
     done = quick("flows.py:Scale", *bad)
     assert done.exit_code == 2
-    assert "flows.py:Scale   bijection with inverse   1 of 1 law: 1 hold" in done.output
+    assert "flows.py:Scale   bijection with inverse   1 check: 1 passed" in done.output
     assert "Traceback" not in done.output
     for name in (
         "'nope'",
@@ -224,7 +224,7 @@ def test_workers_survive_a_target_that_ends_its_process(folder: Path) -> None:
     )
     assert done.exit_code == 3, done.output
     assert "CRASHED" in done.output
-    assert "flows.py:Scale   bijection with inverse   1 of 1 law: 1 hold" in done.output
+    assert "flows.py:Scale   bijection with inverse   1 check: 1 passed" in done.output
 
 
 def test_nothing_meaningful_exits_5(folder: Path) -> None:
@@ -233,14 +233,14 @@ def test_nothing_meaningful_exits_5(folder: Path) -> None:
         "audit", "flows.py:Scale", "--in-process", "--laws", "bijection/volume-preserving"
     )
     assert done.exit_code == 5, done.output
-    assert "nothing meaningful" in done.output
+    assert "Nothing meaningful" in done.output
 
 
 def test_json_on_standard_output_is_only_json(folder: Path) -> None:
     """With --json - standard output is a report, and lines about targets go to standard error."""
     done = quick("flows.py:Scale", "--json", "-")
     assert Report.from_json(done.stdout).exit_code == 0
-    assert "1 hold" in done.stderr
+    assert "1 passed" in done.stderr
 
 
 def test_a_brief_report_is_written_brief(folder: Path) -> None:

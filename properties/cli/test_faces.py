@@ -271,4 +271,4 @@ def test_where_nothing_could_be_loaded_no_targets_are_counted(tmp_path: Path) ->
         done = flowref("audit", "--in-process", "--laws", LAW, "mine.flow:make")
     assert done.exit_code == 2
     assert "No module named 'mine.flow' (did you mean mine.flows?)" in done.stderr
-    assert done.stdout == "1 could not be audited: mine.flow:make\n"
+    assert done.stdout == "1 target could not be audited (exit code 2).\n"

@@ -97,7 +97,7 @@ def test_an_audit_is_followed(
         progress.target(target, [holds, violated], None)
         progress.target(target, [Verdict(str(target), LAW, Status.NOT_RUN)], None)
     lines = out.getvalue().splitlines()
-    assert lines[0].startswith("zuko:NSF   2 of 2 laws: 1 hold  1 VIOLATED")
+    assert lines[0].startswith("zuko:NSF   2 checks: 1 passed, 1 VIOLATED")
     assert lines[1].strip().startswith("VIOLATED")
     assert "it is\\x1b wrong" in out.getvalue()
     assert not any("not run" in line for line in lines)

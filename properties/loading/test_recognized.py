@@ -79,9 +79,9 @@ def test_a_report_says_what_was_recognized() -> None:
     report = flowref.audit(Shift(), laws=["bijection/inverse-roundtrip"], profile="quick")
     (recognized,) = Report.from_json(report.to_json()).recognized.values()
     assert recognized.kind == "bijection with inverse"
-    assert recognized.event == "event (3,): the first that every call takes"
+    assert recognized.event == "event shape (3,): inferred; ?event= sets another"
     assert recognized.why
-    assert taken(recognized) == [f"as {recognized.event}"]
+    assert taken(recognized) == [recognized.event]
 
 
 class Sliced(nn.Module):
@@ -114,7 +114,7 @@ def test_a_guessed_event_stretches_nothing(factor: float, violated: bool) -> Non
     """
     report = flowref.audit(Sliced(factor), laws=["bijection/log-det"], profile="quick")
     (recognized,) = Report.from_json(report.to_json()).recognized.values()
-    assert recognized.event == "event (2,): the first that every call takes"
+    assert recognized.event == "event shape (2,): inferred; ?event= sets another"
     assert bool(report.violations) is violated
 
 

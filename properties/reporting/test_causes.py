@@ -109,19 +109,15 @@ def test_a_cause_is_counted_once() -> None:
     and the others say why.
     """
     verdicts = [found(VALUES), found(ROWS), found(RANDOM), found("conduct/no-printing")]
-    assert tally(verdicts) == "2 VIOLATED  2 explained"
+    assert tally(verdicts) == "2 VIOLATED, 2 explained"
     assert violations(verdicts) == "2 violations, 2 more explained by them"
     report = Report(Environment("0", "3", "here"), (), ("t",), tuple(verdicts))
     assert "**2 violations, 2 more explained by them**" in to_markdown(report)
     with pytest.raises(FlowrefViolation, match="2 violations, 2 violations that others explain"):
         report.raise_for_violations()
-    texts = (
-        "\n".join(target_lines("t", verdicts, {})),
-        to_markdown(report),
-        to_markdown(report.brief()),
-    )
-    for text in texts:
-        assert text.count("because its results are random") == 2
+    screen = " ".join("\n".join(target_lines("t", verdicts, {})).split())
+    for text, times in ((screen, 1), (to_markdown(report), 2), (to_markdown(report.brief()), 2)):
+        assert text.count("because its results are random") == times
         assert text.index(RANDOM) < text.index("because") < len(text)
 
 

@@ -235,13 +235,13 @@ PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
         BASE,
         replace(BASE, targets=TARGETS[1:], verdicts=BASE.verdicts[3:]),
         Trend.OTHER,
-        "gone: target zuko:NSF?a=1   3 hold",
+        "gone: target zuko:NSF?a=1   3 passed",
     ),
     "a target appeared": (
         replace(BASE, targets=TARGETS[1:], verdicts=BASE.verdicts[3:]),
         BASE,
         Trend.OTHER,
-        "appeared: target zuko:NSF?a=1   3 hold",
+        "appeared: target zuko:NSF?a=1   3 passed",
     ),
     "a law appeared": (
         replace(
@@ -249,7 +249,7 @@ PLANTED: dict[str, tuple[Report, Report, Trend, str]] = {
         ),
         BASE,
         Trend.OTHER,
-        "appeared: law other/three   3 hold",
+        "appeared: law other/three   3 passed",
     ),
     "unloadable": (
         BASE,
@@ -481,7 +481,7 @@ def test_many_targets_of_one_library_share_a_line(count: int) -> None:
     assert comparison.count(Trend.OTHER) == count
     lines = change_lines(comparison)
     assert sum("lib:" in line for line in lines) == (1 if count > 5 else count)
-    assert (f"  appeared: {count} targets lib:*   {count} hold" in lines) is (count > 5)
+    assert (f"  appeared: {count} targets lib:*   {count} passed" in lines) is (count > 5)
     assert sum("lib:T" in line for line in change_lines(comparison, verbose=True)) == count
 
 

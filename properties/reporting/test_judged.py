@@ -1,4 +1,4 @@
-"""What is not judged is told: k of n laws about such things, and what keeps the others silent."""
+"""What is not checked is said: how many laws were skipped, and why."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def test_what_was_judged_was_put_to_the_test(status: Status) -> None:
     assert put_to_the_test([Verdict("t", "l", Status.INCONCLUSIVE), *idle(1)]) == (0, 2)
 
 
-def test_a_reason_that_silences_three_laws_has_a_line() -> None:
-    """Three laws that wait for one reason are a line with what to say; two are none."""
+def test_a_reason_that_skips_three_laws_has_a_line() -> None:
+    """Three laws that are skipped for one reason are a line with what to say; two are none."""
     (line,) = [one.line for one in waiting(idle(FEW))]
-    assert line == f"no inverse: {FEW} laws wait; {REMEDY}"
+    assert line == f"{FEW} skipped: no inverse; {REMEDY}"
     assert not waiting(idle(FEW - 1))
     assert not waiting(idle(9, waits=False))
     shown = target_lines("t", [Verdict("t", "l", Status.HOLDS), *idle(FEW)], {})
-    assert shown[0].startswith("t   1 of 4 laws: 1 hold  3 wait")
+    assert shown[0].startswith("t   4 checks: 1 passed, 3 skipped")
     assert shown[1:] == [f"  {line}"]
 
 

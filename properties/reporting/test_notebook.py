@@ -97,7 +97,7 @@ def test_a_summary_is_a_line_a_target() -> None:
     lines = report(FAILURE, Verdict("b\x1b", "l", Status.HOLDS), problems=(Problem("y", "y!"),))
     first, second, last = lines.summary().splitlines()
     assert first.startswith(f"{NASTY}   1 of 1 law: 1 VIOLATED")
-    assert second.startswith("b\\x1b   1 of 1 law: 1 hold")
+    assert second.startswith("b\\x1b   1 check: 1 passed")
     assert last == "cannot be audited: y!"
 
 
@@ -126,7 +126,7 @@ def test_in_a_notebook(tmp_path: Path) -> None:
     told = "".join(output.text for output in checked.outputs if output.output_type == "stream")
     assert "line 1" in told and "flowref.check_flow(Scale(0.1)" in told
     assert "FlowrefViolations: 1 violation (bijection/log-det)" in told
-    assert "VIOLATED" in told and "the law: The log-det returned by forward" in told
+    assert "VIOLATED" in told and "The log-det returned by forward" in told
 
 
 def test_values_are_readable_where_they_are_shown() -> None:

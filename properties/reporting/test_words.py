@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from flowref import registry
-from flowref.model import Condition, Counterexample, Evidence, Status, Verdict
+from flowref.model import Condition, Counterexample, Evidence, Size, Status, Verdict
 from flowref.reporting.causes import explained
 from flowref.reporting.text import opening, plain
-from flowref.reporting.words import failure, seen
+from flowref.reporting.terminal import target_lines
+from flowref.reporting.words import failure, measured, seen
 
 CASE = Counterexample([[1.0, 2.0]], None, 3, Condition(), {})
 NOTE = "a train batch of one row leaves scale not finite; at the weights as given"
@@ -32,23 +33,78 @@ def test_statements_are_letters_outside_of_pages(law: object) -> None:
 
 
 def test_yes_or_no_has_no_numbers() -> None:
-    """A law that only says yes or no is told by what it says, once; one that measured is told by its
-    numbers.
-    """
+    """A law that only says yes or no shows what it says, once; one that measured shows its numbers."""
     lines = failure(FLAG, "A law.")
-    assert lines[0] == f"VIOLATED  {FLAG.id}  state/x   {NOTE.partition(';')[0]}"
-    assert sum("one row" in line for line in lines) == 1
+    assert lines[0] == f"VIOLATED  {FLAG.id}  state/x   [state]"
+    assert lines[1:3] == ["  A law.", f"  {NOTE.partition(';')[0]}"]
+    assert not any("off by" in line for line in lines)
     for evidence in (Evidence(0.5, 0.0), Evidence(1.0, 1e-3)):
         assert seen(replace(FLAG, evidence=evidence)).startswith("off by ")
-    measured = replace(CASE, observed={"reported": 2.0})
-    assert "reported 2" in seen(replace(FLAG, counterexample=measured))
+    case = replace(CASE, observed={"reported": 2.0})
+    assert "reported 2" in seen(replace(FLAG, counterexample=case))
 
 
-def test_bits_are_told_of_rounding_alone() -> None:
-    """Where no randomly rounded run stands behind a verdict, as in laws of chance, bits say nothing."""
+@pytest.mark.parametrize(
+    ("observed", "told"),
+    [
+        ({"reported": 2.0, "autograd": 1.0, "differences": 1.0}, "reported 2, expected 1"),
+        ({"forward's": [2.0], "inverse's": [-1.0]}, "forward's 2, inverse's -1"),
+        ({"integral": 6.28}, "integral 6.28; off by 5.28, allowed 1e-05"),
+        ({"moments": list(range(20)), "others": list(range(20))}, "off by 5.28, allowed 1e-05"),
+        ({}, "off by 5.28, allowed 1e-05"),
+    ],
+)
+def test_two_numbers_are_shown(observed: dict[str, object], told: str) -> None:
+    """What was reported beside what was expected; where a law names one number, or long ones, how far
+    off it is.
+    """
+    case = replace(CASE, observed=observed)
+    assert seen(replace(FLAG, evidence=Evidence(5.28, 1e-5), counterexample=case)) == told
+
+
+@pytest.mark.parametrize("law", ["batch-norm/moments", "density/integrates-to-one", "state/x"])
+def test_noise_is_no_input(law: str) -> None:
+    """Of laws that draw their own points no input is shown."""
+    shown = "\n".join(failure(replace(FLAG, law=law), "A law."))
+    assert ("x = [1, 2]" in shown) is (law == "state/x")
+
+
+def test_the_order_of_a_failure() -> None:
+    """The sentence, the diagnosis, two numbers, the place, the command."""
+    case = replace(CASE, observed={"reported": 2.0, "autograd": 1.0})
+    sized = replace(
+        FLAG, law="bijection/log-det", evidence=Evidence(1.0, 1e-9), size=Size(1.0, 1.0, 3, 2)
+    )
+    found = replace(sized, counterexample=case, diagnosis="it is 2 of it (16 points tried)")
+    assert failure(found, "A law.", where="a.py:3 in f") == [
+        f"VIOLATED  {found.id}  bijection/log-det   "
+        "[wrong likelihood: 1 nats per point, 0.72 bits per dimension]",
+        "  A law.",
+        "  a train batch of one row leaves scale not finite",
+        "  Diagnosis: it is 2 of it.",
+        "  reported 2, expected 1   at x = [1, 2]",
+        "  a.py:3 in f",
+        f"  flowref script {found.id} > repro.py",
+    ]
+
+
+def test_bits_are_of_rounding_alone() -> None:
+    """Where no randomly rounded run stands behind a verdict, as in laws of chance, bits say nothing; they
+    are shown on request.
+    """
     rounding, chance = Evidence(0.1, 1e-12, replicas=56), Evidence(8.6, 1.0)
-    assert "of 53 bits lost" in seen(replace(FLAG, evidence=rounding))
-    assert "bits" not in seen(replace(FLAG, evidence=chance))
+    assert "of 53 bits lost" in measured(replace(FLAG, evidence=rounding))
+    assert "bits" not in measured(replace(FLAG, evidence=chance))
+    assert "bits" not in seen(replace(FLAG, evidence=rounding))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_lines_fit(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a screen no line is wider than that, commands aside."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    long = replace(FLAG, diagnosis="it is wrong " * 40)
+    lines = target_lines("t", [long], {"state/x": "It holds. " * 30}, verbosity=1)
+    assert max(map(len, lines)) <= width < 2 * max(map(len, lines))
 
 
 def test_a_wrong_log_det_explains_what_samples_show() -> None:
@@ -72,5 +128,5 @@ def test_a_witness_of_thousands_of_numbers_is_read_in_a_line(side: int) -> None:
     assert f"({3 * side * side} numbers, all in the JSON report)" in lines[-1]
     assert "0.14286" in lines[-1]
     assert "0.14285714" not in lines[-1]
-    assert f"{3 * side} times 0" in lines[0] or side == 8
-    assert "x = [1, 2]" in failure(FLAG, "A law.")[-2]
+    assert f"{3 * side} times 0" in measured(seen_twice) or side == 8
+    assert any("x = [1, 2]" in line for line in failure(FLAG, "A law."))

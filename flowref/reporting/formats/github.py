@@ -50,8 +50,7 @@ def _head(report: Report) -> list[str]:
     lines = [
         f"## flowref: {verdict} in {number} target{'' if number == 1 else 's'}",
         "",
-        f"{tally(report.verdicts, report.known)}. {share(report.verdicts)} about such things as "
-        "the targets are were put to the test.",
+        f"{tally(report.verdicts, report.known)}. {share(report.verdicts)} that apply were run.",
     ]
     if report.complete:
         return lines

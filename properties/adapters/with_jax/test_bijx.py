@@ -58,7 +58,7 @@ def test_volume_that_is_kept_is_zero(law: str) -> None:
         ("shifted", (3,), ""),
         ("transformed", (3,), ""),
         ("halves", (2,), ""),
-        ("elementwise", (4,), "the first that every call takes"),
+        ("elementwise", (4,), "inferred; ?event= sets another"),
     ],
 )
 def test_an_event_is_found(name: str, event: tuple[int, ...], said: str) -> None:
