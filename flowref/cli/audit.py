@@ -223,14 +223,15 @@ def audit(
         report = conduct(
             own.targets if own else specs or None, own.laws if own else laws, options, listener
         )
-        progress.say(summary_lines(report, verbosity=progress.verbosity))
+        code = exit_code(report, strict=choices["strict"], exit_zero=choices["exit_zero"])
+        progress.say(summary_lines(report, verbosity=progress.verbosity, code=code))
         listener.finished(report)
     write_formats(report, choices)
     if not report.complete:
         resuming = shlex.join(["flowref", *(word for word in sys.argv[1:] if word != "--fresh")])
         click.echo("flowref: interrupted; the same command goes on from here:", err=True)
         click.echo(f"    {resuming}", err=True)
-    sys.exit(exit_code(report, strict=choices["strict"], exit_zero=choices["exit_zero"]))
+    sys.exit(code)
 
 
 def _default(name: str) -> bool:

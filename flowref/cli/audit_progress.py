@@ -29,8 +29,8 @@ STYLES: dict[str, dict[str, Any]] = {
 class AuditProgress(Listener):
     """Prints one line per target as it is done; failures expand. Use as a context manager.
 
-    ``lines`` False sends the lines about targets to standard error, because standard output carries
-    a report; ``silent``: there are none.
+    ``verbosity``: as in `reporting.terminal`. ``lines`` False sends the lines about targets to
+    standard error, because standard output carries a report; ``silent``: there are none.
     """
 
     def __init__(self, *, verbosity: int = 0, lines: bool = True, silent: bool = False) -> None:

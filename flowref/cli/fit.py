@@ -114,7 +114,7 @@ def fit(
 
         with AuditProgress() as shown:
             report = training.verify(folder, shown)
-        for line in summary_lines(report)[1:]:
+        for line in summary_lines(report):
             click.echo(line)
         if not report.complete:
             click.echo(

@@ -87,8 +87,7 @@ def lines(verdicts: Iterable[Verdict], hints: Iterable[str] = ()) -> list[str]:
 
 
 def waiting(verdicts: Iterable[Verdict], least: int = FEW) -> tuple[Waiting, ...]:
-    """The reasons that keep at least so many laws from being checked, the most frequent first.
-    """
+    """The reasons that keep at least so many laws from being checked, the most frequent first."""
     groups: dict[tuple[str, str, bool], list[str]] = {}
     for verdict in verdicts:
         if verdict.status in OPEN and concerns(verdict):

@@ -100,7 +100,10 @@ def tally(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> st
     '1 passed, 1 not run'
     """
     counts = counted(verdicts, known)
-    return ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word] and word != ELSEWHERE) or "nothing checked"
+    return (
+        ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word] and word != ELSEWHERE)
+        or "nothing checked"
+    )
 
 
 def violations(verdicts: Iterable[Verdict]) -> str:

@@ -5,7 +5,7 @@ Verbosity: -1 shows a line for each target and the last sentence, 1 also what wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from flowref.model import KnownFailure, Recognized, Standing, Status, Verdict, identity
 from flowref.reporting.causes import Cause, by_size, by_target, deepest, explained
@@ -13,7 +13,7 @@ from flowref.reporting.faults import fault
 from flowref.reporting.judged import lines as skipped_lines
 from flowref.reporting.judged import put_to_the_test, waiting
 from flowref.reporting.lines import target_line
-from flowref.reporting.outcomes import EXPLAINED, FAILING, MINOR, SKIPPED, counted, tally
+from flowref.reporting.outcomes import FAILING, MINOR, SKIPPED, STANDINGS, counted, tally
 from flowref.reporting.report import Report
 from flowref.reporting.severity import magnitude
 from flowref.reporting.text import clean, folded, listing, number_of, opening, shortened
@@ -23,6 +23,8 @@ from flowref.reporting.words import advice, diagnosed, failure, minor, reasons, 
 FEW = 3
 # So many targets of one cause are named, and so many laws of one reason.
 NAMED = 3
+# What the last sentence counts beside what passed.
+ASIDE = (MINOR, *STANDINGS, "advice", "inconclusive", "not run", SKIPPED)
 
 
 def target_lines(
@@ -209,21 +211,22 @@ def component(target: str) -> str:
 def closing(report: Report, code: int) -> list[str]:
     """The last sentence: what came of it, and what the exit code means."""
     counts = counted(report.verdicts, report.known)
-    judged, about = put_to_the_test(report.verdicts)
-    failed = len(report.new_failures) - counts[MINOR] - counts[EXPLAINED]
-    unloadable = number_of(len(report.problems), "target") if report.problems else ""
-    ending = f" (exit code {code})" if code else ""
-    left = [f"{counts[word]} {word}" for word in (MINOR, SKIPPED, "inconclusive", "not run", "advice") if counts[word]]
-    if not judged and not report.problems:
-        return [f"Nothing meaningful was checked: no law held and none was violated{ending}."]
-    if failed > 0:
-        sentence = f"{number_of(failed, 'new failure' if report.known else 'failure')}"
-        sentence += f", and {unloadable} could not be audited" if unloadable else ""
-        return [f"{sentence}{ending}."]
-    if unloadable:
-        return [f"{unloadable} could not be audited{ending}."]
-    aside = f"; {', '.join(left)}" if left else ""
+    judged, _ = put_to_the_test(report.verdicts)
+    failed = len(report.new_failures)
+    ending = f" (exit code {code})." if code else "."
+    parts = []
+    if failed:
+        parts.append(number_of(failed, "new failure" if report.known else "failure"))
+    if report.problems:
+        parts.append(f"{number_of(len(report.problems), 'target')} could not be audited")
+    if not report.complete:
+        parts.append("the audit was interrupted")
+    if parts:
+        text = ", and ".join(parts)
+        return [f"{text[0].upper()}{text[1:]}{ending}"]
+    if not judged:
+        return [f"Nothing meaningful was checked: no law held and none was violated{ending}"]
     passed = number_of(counts["passed"], "check")
-    whole = "All " if counts["passed"] > 1 else ""
-    known = f"; {counts['known']} known" if counts["known"] else ""
-    return [f"{whole}{passed} passed{known}{aside}{ending}."]
+    aside = [f"{counts[word]} {word}" for word in ASIDE if counts[word]]
+    more = f"; {', '.join(aside)}" if aside else ""
+    return [f"{'All ' if counts['passed'] > 1 else ''}{passed} passed{more}{ending}"]

@@ -169,7 +169,7 @@ def test_a_target_of_torch_is_one_sentence_without_it(folder: Path, spec: str, s
     assert done.returncode == 2, done.stdout + done.stderr
     (told,) = [line for line in done.stderr.splitlines() if said in line]
     assert told.startswith("cannot be audited") and "Traceback" not in done.stderr
-    assert "toy:Affine   bijection with inverse   1 of 1 law: 1 hold" in done.stdout
+    assert "toy:Affine   bijection with inverse   1 check: 1 passed" in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [("fit", "moons"), ("sample", "runs/moons-1")])

@@ -160,4 +160,4 @@ def test_others_are_audited_beside_a_misspelt_promise(
     done = CliRunner().invoke(main, [*arguments, "--in-process", "--profile", "quick"])
     assert done.exit_code == 2
     assert "did you mean elementwise?" in done.output
-    assert f"{SPEC}   preprocessing with inverse   1 of 1 law: 1 hold" in done.output
+    assert f"{SPEC}   preprocessing with inverse   1 check: 1 passed" in done.output

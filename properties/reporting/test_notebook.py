@@ -96,7 +96,7 @@ def test_a_summary_is_a_line_a_target() -> None:
     """One line for each target and for each that could not be audited, without control characters."""
     lines = report(FAILURE, Verdict("b\x1b", "l", Status.HOLDS), problems=(Problem("y", "y!"),))
     first, second, last = lines.summary().splitlines()
-    assert first.startswith(f"{NASTY}   1 of 1 law: 1 VIOLATED")
+    assert first.startswith(f"{NASTY}   1 check: 1 VIOLATED")
     assert second.startswith("b\\x1b   1 check: 1 passed")
     assert last == "cannot be audited: y!"
 

@@ -10,8 +10,8 @@ import pytest
 from flowref import registry
 from flowref.model import Condition, Counterexample, Evidence, Size, Status, Verdict
 from flowref.reporting.causes import explained
-from flowref.reporting.text import opening, plain
 from flowref.reporting.terminal import target_lines
+from flowref.reporting.text import opening, plain
 from flowref.reporting.words import failure, measured, seen
 
 CASE = Counterexample([[1.0, 2.0]], None, 3, Condition(), {})
