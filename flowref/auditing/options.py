@@ -11,12 +11,13 @@ from flowref.auditing.pool import CHECK, Limits
 from flowref.auditing.schedule import Pair
 from flowref.baseline.entry import Baseline
 from flowref.model import KnownFailure, Law, Problem, Recognized, Target, Verdict
+from flowref.registry import Listing
 
 
 @dataclass(frozen=True)
 class Options:
-    """How an audit runs. ``jobs`` 0: in this process, with no time-out and no protection from what
-    targets do.
+    """How an audit runs. ``jobs`` 0: in this process, with no memory limit and no protection from
+    what targets do.
 
     ``budget``: seconds after which no pair starts; ``data``: what holds points of a user's.
     ``folder``: where the journal and the report are kept, or None. ``fresh``: do not go on with an
@@ -67,6 +68,15 @@ class Listener:
 
     def problem(self, problem: Problem) -> None:
         """A target cannot be audited."""
+
+    def listing(self, listing: Listing) -> None:
+        """What was found in a file that was named as a whole."""
+        for name, reason in listing.left:
+            self.notice(f"{listing.place}:{name} is left out: {reason}")
+
+    def left_out(self, problem: Problem) -> None:
+        """One of these turns out to be no flow, or cannot be built."""
+        self.notice(f"left out: {problem.message}")
 
     def target(
         self,

@@ -9,16 +9,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref.auditing.cluster import Cluster
+from flowref.auditing.deadline import OutOfTime, deadline
 from flowref.auditing.options import Options
 from flowref.auditing.pool import Broken, Pool
 from flowref.auditing.schedule import Pair, Schedule
-from flowref.auditing.worker import Outcome, Replay, guarded, import_frameworks, name_of, resolve
-from flowref.model import Target
+from flowref.auditing.worker import (
+    Entry,
+    Outcome,
+    Replay,
+    guarded,
+    import_frameworks,
+    name_of,
+    resolve,
+)
+from flowref.model import Law, Status, Target
 
 
 @dataclass(frozen=True)
 class Here:
-    """This process: no time-out, no memory limit, no protection from what targets do."""
+    """This process: no memory limit, and no protection from what targets do."""
 
     settings: Any
     entry: str
@@ -38,7 +47,21 @@ class Here:
             yield pair, None
             last, law = pair.target, name_of(pair.law) if pair.law else None
             how = self.settings if pair.case is None else Replay(pair.case, self.settings)
-            yield pair, guarded(entry, pair.target, law, how)
+            yield pair, bounded(entry, pair.target, law, how, self.settings.seconds)
+
+
+def bounded(
+    entry: Entry, target: Target, law: str | Law | None, how: Any, seconds: float
+) -> Outcome | Broken:
+    """Run ``entry`` here as `guarded` does, for so many seconds of processor time at most, where the
+    platform can end it.
+    """
+    try:
+        with deadline(seconds):
+            return guarded(entry, target, law, how)
+    except OutOfTime:
+        reason = f"it took more than {seconds:g} s of processor time"
+        return Broken(Status.TIMEOUT, reason, seconds)
 
 
 def place(

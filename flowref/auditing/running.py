@@ -95,6 +95,7 @@ class Audit:
             options.limits.seconds,
         )
         self.problems = [*registry.problems(), *selection.problems]
+        self.listings, self.optional = selection.listings, selection.optional
         self.verdicts: dict[tuple[str, str], Verdict] = {}
         self.done: dict[str, list[Verdict]] = {str(target): [] for target in self.targets}
         self.frameworks = frameworks(self.targets)
@@ -146,6 +147,8 @@ class Audit:
             self.listener.share(pairs)
         for problem in self.problems:
             self.listener.problem(problem)
+        for listing in self.listings:
+            self.listener.listing(listing)
         without = {problem.spec for problem in unloadable}
         targets = [target for target in self.targets if str(target) not in without]
         earlier = tuple(verdict for verdict in earlier if verdict.target not in without)
@@ -293,6 +296,9 @@ class Audit:
             self.schedule.drop(target)
             prefix = "" if str(target) in outcome.raised else f"{target} cannot be loaded: "
             problem = Problem(str(target), prefix + outcome.raised)
+            if target in self.optional:
+                self._leave_out(problem)
+                return
             if self.journal is not None:
                 self.journal.fail(problem)
             self._drop(problem)
@@ -302,6 +308,11 @@ class Audit:
                 if self.journal is not None:
                     self.journal.recognize(str(target), outcome.recognized)
             self.schedule.loaded(target, outcome.seconds)
+
+    def _leave_out(self, problem: Problem) -> None:
+        """Of a file that was named as a whole, what turns out to be no flow."""
+        self.done.pop(problem.spec, None)
+        self.listener.left_out(problem)
 
     def _drop(self, problem: Problem) -> None:
         """A target that cannot be loaded has no verdicts."""

@@ -7,19 +7,29 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flowref import backends, registry
 from flowref.model import OBJECT, USER, FlowrefError, Law, Problem, SpecError, Target, one_line
+from flowref.registry import Listing
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What is to be audited, without repetition, and what could not be understood."""
+    """What is to be audited, without repetition, and what could not be understood. ``listings``: of
+    files that were named as a whole, whose flows are targets as well; one that turns out to be none
+    is no problem.
+    """
 
     targets: tuple[Target, ...]
     problems: tuple[Problem, ...]
+    listings: tuple[Listing, ...] = ()
+
+    @property
+    def optional(self) -> frozenset[Target]:
+        """The targets that nobody named."""
+        return frozenset(target for one in self.listings for target in one.targets)
 
 
 def installed_libraries() -> list[str]:
@@ -46,23 +56,31 @@ def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = No
         )
     targets: list[Target] = []
     problems: list[Problem] = []
+    listings: list[Listing] = []
     for item in items:
         try:
-            targets += _targets(item)
+            if isinstance(item, str) and registry.is_whole(item):
+                found = registry.listing(item)
+                chosen = tuple(with_defaults(found.targets, defaults or {}))
+                listings.append(replace(found, targets=chosen))
+                targets += chosen
+            else:
+                targets += _targets(item)
         except FlowrefError as error:
-            problems.append(
-                Problem(item if isinstance(item, str) else type(item).__name__, str(error))
-            )
+            spec = str(item) if isinstance(item, str | Target) else type(item).__name__
+            problems.append(Problem(spec, str(error)))
         except Exception as error:  # a library that fails while it is imported
             problems.append(Problem(str(item), f"{item} cannot be listed: {one_line(error)}"))
-    return Selection(tuple(dict.fromkeys(with_defaults(targets, defaults or {}))), tuple(problems))
+    chosen = tuple(dict.fromkeys(with_defaults(targets, defaults or {})))
+    return Selection(chosen, tuple(problems), tuple(listings))
 
 
 def _targets(item: Any) -> list[Target]:
-    if isinstance(item, Target):
-        return [item]
-    if isinstance(item, str):
-        return registry.expand(item)
+    if isinstance(item, Target | str):
+        targets = [item] if isinstance(item, Target) else registry.expand(item)
+        for target in targets:
+            registry.vet(target)
+        return targets
     from flowref import loading
 
     return [loading.snapshot(item)]

@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flowref.auditing.deadline import OutOfTime, deadline
+from flowref.auditing.places import bounded
 from flowref.auditing.pool import Broken
 from flowref.auditing.schedule import STRIKES, Pair
 from flowref.auditing.selection import frameworks
 from flowref.auditing.settling import final, not_run, settle
-from flowref.auditing.worker import Outcome, Replay, check_pair, guarded, import_frameworks
+from flowref.auditing.worker import Outcome, Replay, check_pair, import_frameworks
 from flowref.baseline.entry import Baseline
 from flowref.baseline.standing import known, stand
 from flowref.checking import Settings
@@ -104,11 +104,5 @@ class Judge:
         self, target: Target, law: Law | None, case: Counterexample | None
     ) -> Outcome | Broken:
         how = self.settings if case is None else Replay(case, self.settings)
-        seconds = self.settings.seconds
-        try:
-            with contextlib.chdir(self.folder), deadline(seconds):
-                return guarded(check_pair, target, law, how)
-        except OutOfTime:
-            return Broken(
-                Status.TIMEOUT, f"it took more than {seconds:g} s of processor time", seconds
-            )
+        with contextlib.chdir(self.folder):
+            return bounded(check_pair, target, law, how, self.settings.seconds)

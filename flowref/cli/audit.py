@@ -55,7 +55,7 @@ from flowref.cli.parameters import (
 @click.option(
     "--in-process",
     is_flag=True,
-    help="No workers: no time-out, no memory limit, no protection from crashes.",
+    help="No workers: no memory limit, no protection from crashes.",
 )
 @click.option("-x", "--exitfirst", is_flag=True, help="Stop after the first new failure.")
 @click.option(

@@ -74,14 +74,11 @@ class Instance:
             return self.backend.cast(self.source.build(), self.dtype)
 
 
-def meant(target: Target, error: BaseException) -> str:
-    """The option of flowref that is nearest to one that a factory refused; empty if none is near."""
-    refused = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    known = refused is not None and refused[1] in dict(target.options)
-    return (
-        nearest(refused[1], (*registry.RESERVED, registry.WEIGHTS))
-        if refused is not None and known
-        else ""
+def meant(source: Source) -> str:
+    """The options that a factory or a class does not take, each with those that it may stand for."""
+    names = (*source.takes(), *registry.RESERVED, registry.WEIGHTS)
+    return "".join(
+        f"; there is no option {name!r}{nearest(name, names)}" for name in source.unknown()
     )
 
 
@@ -109,14 +106,15 @@ def instance_of(source: Source, dtype: str) -> Instance:
         except (Exception, SystemExit) as error:
             place = place_of(error)
             if wanted := source.wanted():
-                raise TargetError(
-                    f"{source.target} needs {', '.join(wanted)}, which no option gives: name a "
-                    "factory that takes nothing and returns the object, as in file.py:make"
-                ) from error
+                known = source.target
+                for name in source.unknown():
+                    known = known.without(name)
+                said = registry.needing(str(known), wanted)
+                raise TargetError(f"{source.target} {said}{meant(source)}") from error
             mixed = dtype == "float64" and MISMATCH.search(str(error))
             raise (OtherPrecision if mixed else TargetError)(
                 f"{source.target}: calling the factory raised {one_line(error, 300)}{place}"
-                f"{meant(source.target, error)}. A factory is "
+                f"{meant(source)}. A factory is "
                 "called with the options after ? as keywords and must return the object to audit"
             ) from error
         if (ways := methods_of(obj)) is not None:

@@ -57,24 +57,40 @@ class Source:
     factory: Any = None
     weights: Weights | None = None
 
-    def wanted(self) -> list[str]:
-        """The parameters of a user's factory or class that have no default, and that no option
-        gives.
-        """
-        if self.statement is not None or self.instance:
-            return []
+    @property
+    def _call(self) -> tuple[Any, dict[str, Any]]:
+        """The factory or class of a user's, and the keywords that it is called with."""
         made = self.build
         if isinstance(made, functools.partial) and made.func is loaded:
             made = made.args[0]
-        given = made.keywords if isinstance(made, functools.partial) else {}
-        factory = made.args[0] if isinstance(made, functools.partial) else made
-        return [
-            name
-            for name, one in parameters_of(factory).items()
+        if isinstance(made, functools.partial):
+            return made.args[0], made.keywords
+        return made, {}
+
+    def takes(self) -> dict[str, inspect.Parameter]:
+        """The parameters of a user's factory or class."""
+        own = self.statement is None and not self.instance
+        return parameters_of(self._call[0]) if own else {}
+
+    def wanted(self) -> dict[str, str]:
+        """Those that have no default, and that no option gives, with their annotations as text."""
+        given = self._call[1]
+        return {
+            name: inspect.formatannotation(one.annotation).strip("'")
+            if one.annotation is not one.empty
+            else ""
+            for name, one in self.takes().items()
             if one.default is one.empty
             and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
             and name not in given
-        ]
+        }
+
+    def unknown(self) -> list[str]:
+        """The keywords that it is called with and does not take."""
+        takes = self.takes()
+        if not takes or any(one.kind is one.VAR_KEYWORD for one in takes.values()):
+            return []
+        return [name for name in self._call[1] if name not in takes]
 
 
 def source_of(target: Target) -> Source:

@@ -12,12 +12,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from flowref import backends
+from flowref import backends, registry
 from flowref.loading.notebooks import fails_at_work, import_definitions, import_notebook
 from flowref.model import FlowrefError, Target, TargetError, nearest, one_line, seed_of
+from flowref.registry.definitions import SUFFIXES, is_file, nearest_file
 
-# What a target's file may be.
-SUFFIXES = (".py", ".ipynb")
 # Where the definitions of a script keep what its own work raised.
 RAISED = "__raised__"
 
@@ -53,7 +52,7 @@ def imported_from(folder: str, place: str, cells: str | None) -> ModuleType:
 
 def text_of(place: str) -> str:
     """The text of a module, by path or by dotted name, as far as it is found without importing it."""
-    if place.endswith(SUFFIXES) or any(sign in place for sign in "/\\"):
+    if is_file(place):
         return _read(Path(place))
     name = place.replace(".", "/")
     folders = [Path(folder or ".") for folder in ("", *sys.path)]
@@ -73,12 +72,10 @@ def _read(path: Path) -> str:
 
 
 def _imported_from(place: str, cells: str | None) -> ModuleType:
-    from flowref import registry
-
     try:
         if place.endswith(".ipynb") and Path(place).is_file():
             return import_notebook(Path(place), cells)
-        if place.endswith(".py") or any(sign in place for sign in "/\\"):
+        if is_file(place):
             return import_file(Path(place))
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
@@ -106,10 +103,7 @@ def _modules_beside(place: str) -> list[str]:
 def import_file(path: Path) -> ModuleType:
     """Import a Python file under a name of its own, with its folder importable, as when it is run."""
     if not path.is_file():
-        folder = path.parent if path.parent.is_dir() else Path()
-        raise TargetError(
-            f"no such file: {path}{nearest(path.name, [p.name for p in folder.iterdir() if p.suffix in SUFFIXES])}"
-        )
+        raise TargetError(f"no such file: {path}{nearest_file(path, SUFFIXES)}")
     home = str(path.resolve().parent)
     if home not in sys.path:
         sys.path.insert(0, home)

@@ -13,10 +13,27 @@ from typing import Any
 
 from flowref import registry
 from flowref.loading.ownership import framework
-from flowref.model import Target, TargetError, nearest
+from flowref.model import Target, TargetError
+from flowref.registry.definitions import nearest_file
 
 # Letters of a digest that tell files apart, and the file of the weights in the folder of a run.
 LETTERS, OF_RUN = 16, "checkpoint.safetensors"
+# What files of weights are called.
+FILES = (
+    ".pt",
+    ".pth",
+    ".ckpt",
+    ".bin",
+    ".safetensors",
+    ".npz",
+    ".npy",
+    ".pkl",
+    ".pickle",
+    ".eqx",
+    ".msgpack",
+    ".tar",
+    ".h5",
+)
 
 
 @dataclass(frozen=True)
@@ -68,8 +85,7 @@ def loading(build: Callable[[], Any], weights: Weights) -> Callable[[], Any]:
     path = weights.path
     if not path.is_file():
         what = "it is a folder" if path.is_dir() else "there is no such file"
-        folder = path.parent if path.parent.is_dir() else Path()
-        near = nearest(path.name, [one.name for one in folder.iterdir() if one.is_file()])
+        near = nearest_file(path, FILES)
         raise TargetError(
             f"the weights {path} cannot be read: {what}{'' if path.is_dir() else near}"
         )

@@ -18,9 +18,10 @@ from flowref.registry.catalogue import (
     select_laws,
     specimens,
 )
+from flowref.registry.definitions import vet
+from flowref.registry.listing import Listing, is_whole, listing, needing
+from flowref.registry.reserved import OURS, RESERVED, WEIGHTS
 from flowref.registry.specs import (
-    RESERVED,
-    WEIGHTS,
     builder_options,
     expand,
     literal,
@@ -29,7 +30,8 @@ from flowref.registry.specs import (
 )
 
 __all__ = [
-    "RESERVED", "WEIGHTS", "adapters", "builder_options", "components", "expand", "find_component", "find_law",
-    "find_mutant", "importable", "installed", "laws", "library_version", "literal", "mutants", "parse_target", "problems",
-    "promises", "published", "renamings", "run_of", "select_laws", "specimens",
+    "OURS", "RESERVED", "WEIGHTS", "Listing", "adapters", "builder_options", "components", "expand", "find_component",
+    "find_law", "find_mutant", "importable", "installed", "is_whole", "laws", "library_version", "listing", "literal",
+    "mutants", "needing", "parse_target", "problems", "promises", "published", "renamings", "run_of", "select_laws",
+    "specimens", "vet",
 ]  # fmt: skip

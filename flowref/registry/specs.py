@@ -18,28 +18,11 @@ from flowref.registry.catalogue import (
     installed,
     published,
 )
+from flowref.registry.listing import is_whole, listing
+from flowref.registry.reserved import RESERVED, WEIGHTS
 
-# Options of a spec that speak to flowref; all others go to the builder or factory.
-RESERVED = (
-    "event",
-    "latent",
-    "domain",
-    "codomain",
-    "support",
-    "squeeze",
-    "context",
-    "promises",
-    "ladj",
-    "kept",
-    "perturb",
-    "kind",
-    "preprocessing",
-    "dtype",
-    "mutant",
-)
-# Options that name a file of weights, and which of several in it; a user's factory may have a word
-# of its own under these names.
-WEIGHTS, KEY = "weights", "key"
+# Which of several weights in a file; a user's factory may have a word of its own under this name.
+KEY = "key"
 RUN_LOADER = "flowref.training.runs:load"
 
 
@@ -50,7 +33,7 @@ def parse_target(spec: str) -> Target:
 
 def expand(spec: str) -> list[Target]:
     """The targets a user means: a library's name is all its constructions, a glob the matching
-    ones; the word `published` is every model of published size.
+    ones; the word `published` is every model of published size; a file what it defines.
     """
     names = {name.casefold(): name for name in adapters()}
     if spec.casefold() == PUBLISHED.rstrip("."):
@@ -59,6 +42,8 @@ def expand(spec: str) -> list[Target]:
         spec = f"{names[spec.casefold()]}:*"
     if is_run(spec.partition("?")[0]):
         spec = run_spec(spec)
+    if is_whole(spec):
+        return list(listing(spec).targets)
     if ":" not in spec and "/" in spec and not spec.endswith(".py"):
         raise SpecError(
             f"{spec!r} is not the folder of a run; expected one that flowref fit has written, "

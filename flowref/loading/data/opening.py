@@ -10,7 +10,8 @@ from flowref.loading.data.arrays import npy, npz
 from flowref.loading.data.datasets import dataset
 from flowref.loading.data.rows import Rows
 from flowref.loading.data.tables import csv, parquet
-from flowref.model import DataError, nearest
+from flowref.model import DataError
+from flowref.registry.definitions import nearest_file
 
 KINDS = {".npy": npy, ".parquet": parquet, ".csv": csv, ".tsv": csv, ".txt": csv}
 EXPECTED = "an npy, npz, parquet or csv file, or a data set as module:name or file.py:name"
@@ -27,8 +28,7 @@ def open_rows(text: str) -> Rows:
         return _dataset(text)
     if not path.is_file():
         what = "it is a folder" if path.is_dir() else "there is no such file"
-        folder = path.parent if path.parent.is_dir() else Path()
-        near = nearest(path.name, [one.name for one in folder.iterdir() if one.is_file()])
+        near = nearest_file(path, (*KINDS, ".npz"))
         raise DataError(f"the data {path} cannot be read: {what}{'' if path.is_dir() else near}")
     stat = path.stat()
     return _opened(path, name, stat.st_size, stat.st_mtime_ns)

@@ -1,0 +1,307 @@
+"""Which flows a file defines, read off its text: what `flowref check FILE` and `flowref audit FILE`
+load. Candidates that turn out to be none are left out when they are loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flowref.model import USER, SpecError, Target, TargetError
+from flowref.registry.catalogue import adapters
+from flowref.registry.definitions import Definitions, definitions, is_file, source_of_module
+from flowref.registry.reserved import OURS
+
+EVERYTHING = "*"
+# Methods by which a class may be a map, its way back, a log-det or a density.
+TELLING = re.compile(
+    r"_?(inv|revers|backward|decode|undo|unflow|pull|z_to_x|from_latent|synth)|.*(log_?(abs_?)?(det|jac)|ladj|ldj)"
+    r"|log_?(prob|pdf|p$|density|likelihood)|transform$|i?cdf$",
+    re.IGNORECASE,
+)
+# Parameters of a map that turn it around, or are a running log-det.
+TURNING = re.compile(r"rev(erse)?|inv(erse|ert)?|log_?det.*|s?ldj|ladj", re.IGNORECASE)
+RUNNING = re.compile(r"running_|moving_|momentum")
+# Base classes that bring no map of their own, and those of what is no flow.
+PLAIN = frozenset({"Module", "LightningModule", "object", "ABC", "Generic", "Bijection"})
+OTHERS = re.compile(
+    r".*(Enum|Exception|Error|Dataset|DataLoader|NamedTuple|TypedDict|Protocol|Function|Config|TestCase|Optimizer|Callback)"
+)
+# What a number of a constructor may be, for the example in a sentence; other parameters are no text.
+HIDDEN = re.compile(
+    r".*(hidden|width|units|bins|knots|blocks|layers|depth|steps|flows)", re.IGNORECASE
+)
+SIZE = re.compile(
+    r"(n|d|k|in|out|num|c)?_?(dims?|d|n|k|c|features?|channels?|size|inputs?|outputs?|ch|latents?|dimensions?)"
+    r"(_(dim|size|features|channels|in|out))?|.*_(dim|size|features|channels)|input_dim|half",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """``targets``: what may be a flow; ``left``: other classes, each with the reason."""
+
+    place: str
+    targets: tuple[Target, ...] = ()
+    left: tuple[tuple[str, str], ...] = ()
+
+
+def is_whole(spec: str) -> bool:
+    """Whether a spec means all that a file or a module defines: flows.py, flows.py:*, mine.flows."""
+    head = spec.partition("?")[0]
+    place = head.removesuffix(f":{EVERYTHING}")
+    if place.casefold() in {name.casefold() for name in adapters()} or ":" in place:
+        return False
+    if is_file(place):
+        return place.endswith(".py")
+    if not all(part.isidentifier() for part in place.split(".")):
+        return False
+    with contextlib.suppress(TargetError):
+        return source_of_module(place) is not None
+    return False
+
+
+def listing(spec: str) -> Listing:
+    """What may be a flow in the file or module of a spec such as flows.py, flows.py:* or, in front
+    of options for all of it, flows.py?event=4.
+
+    Raises: `SpecError` or `TargetError` in one sentence where there is nothing, or nothing to read.
+    """
+    head, _, query = spec.partition("?")
+    place = head.removesuffix(f":{EVERYTHING}")
+    found = definitions(place)
+    if found is None:
+        raise SpecError(
+            f"{place} cannot be read without importing it; name a flow in it, as {place}:make"
+        )
+    given = Target.parse(f"{place}:x{'?' if query else ''}{query}", set()).options
+    targets, left = [], []
+    for name in found.public:
+        value = found.values[name]
+        takes = _parameters(found, value)
+        if (reason := _no_flow(found, name, takes, dict(given))) is None:
+            options = tuple(one for one in given if one[0] in takes or one[0] in OURS)
+            targets.append(Target(USER, f"{place}:{name}", options))
+        elif reason:
+            left.append((name, reason))
+    if not targets:
+        listed = "; ".join(f"{name}: {reason}" for name, reason in left)
+        raise SpecError(
+            f"{place} defines no flow that can be built{' (' * bool(left)}{listed}{')' * bool(left)}"
+        )
+    return Listing(place, tuple(targets), tuple(left))
+
+
+def _no_flow(
+    found: Definitions, name: str, takes: dict[str, ast.arg], given: dict[str, str]
+) -> str | None:
+    """Why a name is none, empty where that goes without saying; None where it may be one."""
+    match found.values[name]:
+        case ast.ClassDef() as made:
+            reason: str | None = _no_class(found, made)
+        case ast.FunctionDef() as made:
+            reason = None if _makes(found, made) else ""
+        case ast.Call() as made:
+            return None if _builds(found, made) else ""
+        case _:
+            return ""
+    if reason is not None:
+        return reason
+    needed = [one.arg for one in _required(found, made)]
+    missing = {one: arg for one, arg in takes.items() if one in needed and one not in given}
+    if not missing:
+        return None
+    texts = {
+        one: ast.unparse(arg.annotation) if arg.annotation else "" for one, arg in missing.items()
+    }
+    return needing(f"{found.place}:{name}", texts)
+
+
+def needing(spec: str, missing: dict[str, str]) -> str:
+    """What a class or a factory needs, and how it is given. ``missing``: parameter -> annotation.
+
+    >>> needing("flows.py:Flow", {"dim": "", "hidden": "int"})
+    'needs dim, hidden: say flows.py:Flow?dim=3&hidden=8'
+    >>> needing("flows.py:Flow", {"net": "nn.Module"})
+    'needs net: name a factory that takes nothing and returns the object, as in flows.py:make'
+    """
+    values = {name: _example(name, annotation) for name, annotation in missing.items()}
+    wanted = f"needs {', '.join(missing)}"
+    if not all(values.values()):
+        place = spec.rpartition(":")[0]
+        return f"{wanted}: name a factory that takes nothing and returns the object, as in {place}:make"
+    sign = "&" if "?" in spec else "?"
+    return (
+        f"{wanted}: say {spec}{sign}{'&'.join(f'{name}={value}' for name, value in values.items())}"
+    )
+
+
+def _example(name: str, annotation: str) -> str:
+    """A value for a parameter, as an option is typed; empty where it is none that can be typed."""
+    number = "8" if HIDDEN.fullmatch(name) else "3"
+    match annotation.partition("|")[0].strip():
+        case "int":
+            return number
+        case "float":
+            return "0.5"
+        case "bool":
+            return "true"
+        case "":
+            return number if HIDDEN.fullmatch(name) or SIZE.fullmatch(name) else ""
+        case _:
+            return ""
+
+
+def _line(found: Definitions, made: ast.ClassDef) -> Iterator[ast.ClassDef]:
+    """A class and those of the file that it derives from."""
+    yield made
+    for base in made.bases:
+        above = found.values.get(ast.unparse(base).partition("[")[0])
+        if isinstance(above, ast.ClassDef) and above is not made:
+            yield from _line(found, above)
+
+
+def _foreign(found: Definitions, made: ast.ClassDef) -> list[str]:
+    """The last names of the base classes that the file does not define."""
+    bases = [
+        ast.unparse(base).partition("[")[0] for one in _line(found, made) for base in one.bases
+    ]
+    return [
+        base.rpartition(".")[2]
+        for base in bases
+        if not isinstance(found.values.get(base), ast.ClassDef)
+    ]
+
+
+def _methods(made: ast.ClassDef) -> list[ast.FunctionDef]:
+    return [one for one in made.body if isinstance(one, ast.FunctionDef)]
+
+
+def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
+    """Why a class is no flow; empty where that goes without saying, None where it may be one."""
+    foreign = _foreign(found, made)
+    if any(OTHERS.fullmatch(base) for base in (*foreign, made.name)):
+        return ""
+    line = list(_line(found, made))
+    methods = {one.name: one for above in reversed(line) for one in _methods(above)}
+    if any(
+        "abstractmethod" in ast.unparse(mark)
+        for one in methods.values()
+        for mark in one.decorator_list
+    ):
+        return ""
+    if any(base not in PLAIN for base in foreign) or any(map(TELLING.match, methods)):
+        return None
+    called = methods.get("forward") or methods.get("__call__")
+    if called is None:
+        return ""
+    if any(TURNING.fullmatch(one.arg) for one in called.args.args) or _gives_several(called):
+        return None
+    if any(RUNNING.search(ast.unparse(above)) for above in line):
+        return None
+    return "no inverse, no log-det and no log_prob"
+
+
+def _gives_several(called: ast.FunctionDef) -> bool:
+    """Whether a call returns a tuple, which may hold a log-det."""
+    returned = (one.value for one in ast.walk(called) if isinstance(one, ast.Return))
+    return any(isinstance(one, ast.Tuple) and len(one.elts) > 1 for one in returned)
+
+
+def _makes(found: Definitions, made: ast.FunctionDef) -> bool:
+    """Whether a function returns what may be a flow, built there and then or a few lines before;
+    one that returns what a class of the file is by default adds nothing to that.
+    """
+    given = {
+        target.id: node.value
+        for node in ast.walk(made)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(made):
+        value = node.value if isinstance(node, ast.Return) else None
+        value = given.get(value.id, value) if isinstance(value, ast.Name) else value
+        if isinstance(value, ast.Call) and _builds(found, value):
+            return bool(value.args or value.keywords) or not _is_class(found, value)
+    return False
+
+
+def _is_class(found: Definitions, call: ast.Call) -> bool:
+    """Whether a call builds an object of a class of the file that needs no argument."""
+    built = found.values.get(ast.unparse(call.func))
+    return isinstance(built, ast.ClassDef) and not _required(found, built)
+
+
+def _builds(found: Definitions, call: ast.Call) -> bool:
+    """Whether a call builds what may be a flow: of a class of the file, or of a supported library."""
+    first, *rest = ast.unparse(call.func).split(".")
+    origin = found.values.get(first)
+    match origin:
+        case ast.ClassDef():
+            return not rest and _no_class(found, origin) is None
+        case ast.Import(names=names):
+            module = next(
+                (one.name for one in names if (one.asname or one.name).startswith(first)), ""
+            )
+        case ast.ImportFrom(module=str(module), level=0):
+            pass
+        case _:
+            return False
+    package = module.partition(".")[0]
+    known = {adapter.package for adapter in adapters().values()} - {"", "torch"}
+    distribution = package == "torch" and "distributions" in [*module.split("."), *rest]
+    return package in known or distribution
+
+
+def _built_by(found: Definitions, value: ast.AST | None) -> ast.arguments | None:
+    """The parameters of what builds a value; None where its text does not tell."""
+    if isinstance(value, ast.FunctionDef):
+        return value.args
+    if isinstance(value, ast.ClassDef):
+        for above in _line(found, value):
+            for method in _methods(above):
+                if method.name == "__init__":
+                    return method.args
+    return None
+
+
+def _parameters(found: Definitions, value: ast.AST | None) -> dict[str, ast.arg]:
+    """The parameters of a constructor or a factory, by name."""
+    taken = _built_by(found, value)
+    if taken is None:
+        fields = _fields(value) if isinstance(value, ast.ClassDef) else []
+        return {one.arg: one for one in fields}
+    places = [*taken.posonlyargs, *taken.args]
+    own = places[1:] if isinstance(value, ast.ClassDef) else places
+    return {one.arg: one for one in (*own, *taken.kwonlyargs)}
+
+
+def _required(found: Definitions, value: ast.AST) -> list[ast.arg]:
+    """Those without a default; of a dataclass its fields without one."""
+    taken = _built_by(found, value)
+    if taken is None:
+        return _fields(value) if isinstance(value, ast.ClassDef) else []
+    places = [*taken.posonlyargs, *taken.args]
+    own = places[int(isinstance(value, ast.ClassDef)) : len(places) - len(taken.defaults)]
+    named = [
+        one
+        for one, default in zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
+        if default is None
+    ]
+    return [*own, *named]
+
+
+def _fields(made: ast.ClassDef) -> list[ast.arg]:
+    """The fields of a dataclass that have no default."""
+    marks = [ast.unparse(mark) for mark in (*made.decorator_list, *made.bases)]
+    if not any("dataclass" in mark or mark.startswith(("eqx.", "equinox.")) for mark in marks):
+        return []
+    rows = (one for one in made.body if isinstance(one, ast.AnnAssign) and one.value is None)
+    return [
+        ast.arg(row.target.id, row.annotation) for row in rows if isinstance(row.target, ast.Name)
+    ]

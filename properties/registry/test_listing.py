@@ -1,0 +1,121 @@
+"""What the text of a file says of the flows in it, without importing it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from flowref import registry
+from flowref.model import FlowrefError, TargetError
+
+HEAD = "import torch\nfrom torch import nn\nimport enum\nimport zuko\nfrom torch.distributions import *\n"
+MAP = "    def forward(self, x): return x\n    def inverse(self, z): return z\n"
+NEEDS = f"class Flow(nn.Module):\n    def __init__(self, dim, hidden=8): ...\n{MAP}"
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder, with a file that must not be imported."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "flows.py"
+
+
+FOUND = {
+    f"class A:\n{MAP}": "A",
+    "class A(nn.Module):\n    def log_prob(self, x): ...\n": "A",
+    "class A(nn.Module):\n    def forward(self, x, reverse=False): ...\n": "A",
+    "class A(nn.Module):\n    def forward(self, x):\n        return x, x.sum(-1)\n": "A",
+    "class A(nn.Module):\n    def forward(self, x): return self.running_mean\n": "A",
+    "class A(Transform):\n    pass\n": "A",
+    f"class A:\n{MAP}class B(A):\n    pass\n": "A B",
+    f"{NEEDS}def make(): return Flow(3)\n": "make",
+    f"{NEEDS}def make():\n    flow = Flow(3)\n    return flow\n": "make",
+    f"{NEEDS}flow = Flow(3)\n": "flow",
+    "def make(): return zuko.flows.NSF(3)\n": "make",
+    # What a class is by default is found once; what is run as a script is not there.
+    f"class A:\n{MAP}def make(): return A()\nif __name__ == '__main__':\n    b = A()\n": "A",
+    # No flows: helpers, networks, enumerations, abstract classes, what is private.
+    f"class A:\n{MAP}def train(): return 3\ndef main(): ...\nnet = nn.Linear(3, 3)\n": "A",
+    f"class A:\n{MAP}class Kind(enum.Enum):\n    A = 1\nclass _B(A): ...\n": "A",
+    f"class A:\n{MAP}class B(A):\n    @abstractmethod\n    def inverse(self): ...\n": "A",
+}
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_flows_are_found_in_the_text(written: Path, text: str) -> None:
+    """By their methods, their bases and what builds them; in the order of the file."""
+    written.write_text(HEAD + text)
+    names = [target.component.partition(":")[2] for target in registry.listing("flows.py").targets]
+    assert names == FOUND[text].split()
+    assert registry.expand("flows.py:*") == list(registry.listing("flows.py").targets)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (NEEDS, "needs dim: say flows.py:Flow?dim=3"),
+        (NEEDS.replace("=8", ""), "needs dim, hidden: say flows.py:Flow?dim=3&hidden=8"),
+        (NEEDS.replace("dim", "net"), "needs net: name a factory"),
+        (NEEDS.replace("dim", "p: float"), "needs p: say flows.py:Flow?p=0.5"),
+        (f"@dataclass\nclass Flow:\n    dim: int\n{MAP}", "needs dim: say flows.py:Flow?dim=3"),
+        ("class Flow(nn.Module):\n    def forward(self, x): return x\n", "no inverse, no log-det"),
+    ],
+)
+def test_what_is_left_out_has_a_reason(written: Path, text: str, reason: str) -> None:
+    """It says how arguments are given; a file with nothing else is refused with it."""
+    written.write_text(HEAD + text)
+    with pytest.raises(FlowrefError, match="defines no flow") as refused:
+        registry.listing("flows.py")
+    assert reason in str(refused.value)
+
+
+def test_options_go_to_what_takes_them(written: Path) -> None:
+    """Those of flowref to all, others to the classes that have such a parameter."""
+    written.write_text(f"{HEAD}{NEEDS}class B:\n{MAP}")
+    found = registry.listing("flows.py?dim=3&event=4").targets
+    assert list(map(str, found)) == ["flows.py:Flow?dim=3&event=4", "flows.py:B?event=4"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("flow.py:Flow", "no such file: flow.py (did you mean flows.py?)"),
+        ("flows.py:Flwo", "flows.py has no 'Flwo' (did you mean Flow?); it defines Flow, make"),
+        ("flows:Flwo", "flows has no 'Flwo' (did you mean Flow?)"),
+        ("zuk:NSF", "there is no module 'zuk' here (did you mean zuko?)"),
+        ("broken.py:make", "broken.py:2: "),
+    ],
+)
+def test_what_is_mistyped_is_refused_before_anything_is_imported(
+    written: Path, spec: str, said: str
+) -> None:
+    """With the nearest names; the file is not run."""
+    written.write_text("raise SystemExit\nclass Flow: ...\ndef make(): ...\n")
+    Path("broken.py").write_text("x = 1\ndef make(:\n")
+    with pytest.raises(TargetError) as refused:
+        registry.vet(registry.parse_target(spec))
+    assert said in str(refused.value)
+    assert "flows" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from other import *\n",
+        "def __getattr__(name): ...\n",
+        "globals()['a'] = 1\n",
+        "try:\n    a = 1\nexcept ImportError:\n    pass\n",
+        "for a, b in []: ...\n",
+        "with open('x') as a: ...\n",
+        "import zuko as a\n",
+        "import sys\nsys.modules[__name__] = 3\n",
+        "def set():\n    global a\n    a = 3\n",
+        "(a := 3)\n",
+    ],
+)
+def test_what_the_text_leaves_open_is_left_to_the_import(written: Path, text: str) -> None:
+    """A name may come about in many ways."""
+    written.write_text(text)
+    registry.vet(registry.parse_target("flows.py:a"))
