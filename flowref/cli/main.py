@@ -13,6 +13,7 @@ import click
 from flowref import __version__
 from flowref.cli.audit import audit
 from flowref.cli.baseline import baseline
+from flowref.cli.check import check
 from flowref.cli.diff import diff
 from flowref.cli.fit import fit, sample
 from flowref.cli.help import Group
@@ -54,7 +55,7 @@ EXAMPLES = (
     ("flowref explain bijection/log-det", "how a law is measured"),
 )
 # Commands whose reports tell what is wrong with the catalogue.
-AUDITING = ("audit", "fit", "selftest")
+AUDITING = ("audit", "check", "fit", "selftest")
 
 
 class Commands(Group):
@@ -106,7 +107,7 @@ def main() -> None:
 
 
 COMMANDS = (
-    audit, report, merge, baseline, list_laws, explain, replay, script, issue, selftest, diff, fit, sample,
+    check, audit, report, merge, baseline, list_laws, explain, replay, script, issue, selftest, diff, fit, sample,
 )  # fmt: skip
 for command in COMMANDS:
     main.add_command(command)

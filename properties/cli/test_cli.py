@@ -82,6 +82,7 @@ def quick(*arguments: str) -> Result:
 
 COMMANDS = (
     "audit",
+    "check",
     "report",
     "laws",
     "explain",

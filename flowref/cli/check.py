@@ -1,0 +1,125 @@
+"""The command for a first answer: `flowref check`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flowref.cli.interruption import INTERRUPTED, terminable
+from flowref.cli.parameters import Duration
+
+if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from flowref.auditing.options import Listener
+    from flowref.model import KnownFailure, Law, Recognized, Target, Verdict
+
+
+@click.command()
+@click.argument("specs", nargs=-1, required=True, metavar="FILE[:NAME]...")
+@click.option(
+    "--event", metavar="SHAPE", help="Event shape where a flow does not give one: 3 or 2,4,4."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of everything that is drawn.")
+@click.option(
+    "--timeout",
+    type=Duration(),
+    default="20s",
+    show_default=True,
+    metavar="TIME",
+    help="Processor time of one check.",
+)
+def check(specs: tuple[str, ...], event: str | None, seed: int, timeout: float) -> None:
+    r"""Check the flows of a file or a module in seconds: a dozen decisive laws for each, a line each.
+
+    \b
+    flowref check flows.py
+    flowref check flows.py:Coupling 'flows.py:Flow?dim=3&hidden=8'
+    flowref check mypackage.flows zuko:NSF
+
+    `flowref audit` checks all laws. Exit codes: 0 all passed, 1 a check failed, 2 nothing to check,
+    3 a crash or time-out.
+    """
+    from flowref.auditing.journal import FOLDER
+    from flowref.auditing.options import Options
+    from flowref.auditing.pool import Limits
+    from flowref.auditing.running import conduct
+    from flowref.reporting import checks
+    from flowref.reporting.report import NOTHING, USAGE
+
+    options = Options(
+        profile="quick",
+        seed=seed,
+        limits=Limits(timeout),
+        folder=Path(FOLDER),
+        fresh=True,
+        defaults={"event": event} if event else {},
+        command=shlex.join(["flowref", *sys.argv[1:]]),
+    )
+    with terminable():
+        report = conduct(specs, checks.LAWS, options, _screen())
+    for target, verdicts in report.by_target().items():
+        click.echo(checks.sentence(_short(target), verdicts))
+    if not report.complete:
+        sys.exit(INTERRUPTED)
+    sys.exit(USAGE if report.exit_code == NOTHING else report.exit_code)
+
+
+def _short(target: str) -> str:
+    """The name of a flow without its file."""
+    head, _, query = target.partition("?")
+    return head.rpartition(":")[2] + ("?" + query if query else "")
+
+
+def _screen() -> Listener:
+    """What a person sees while checks run: a line for each."""
+    from flowref.auditing.options import Listener
+    from flowref.model import Problem
+    from flowref.registry import Listing
+    from flowref.reporting import checks
+    from flowref.reporting.terminal import failing, taken
+    from flowref.reporting.text import clean
+
+    class Screen(Listener):
+        statements: dict[str, str]
+
+        def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
+            self.statements = {law.id: law.statement for law in laws}
+
+        def notice(self, text: str) -> None:
+            click.echo(f"flowref: {clean(text)}", err=True)
+
+        def problem(self, problem: Problem) -> None:
+            click.echo(f"flowref: {clean(problem.message)}", err=True)
+
+        def listing(self, listing: Listing) -> None:
+            names = ", ".join(target.component.rpartition(":")[2] for target in listing.targets)
+            click.echo(f"{clean(listing.place)} defines {clean(names)}")
+            for name, reason in listing.left:
+                click.echo(f"  left out: {clean(name)}: {clean(reason)}")
+            click.echo()
+
+        def left_out(self, problem: Problem) -> None:
+            click.echo(f"left out: {clean(problem.message)}\n")
+
+        def target(
+            self,
+            target: Target,
+            verdicts: Sequence[Verdict],
+            recognized: Recognized | None = None,
+            known: Sequence[KnownFailure] = (),
+        ) -> None:
+            kind = f": {clean(recognized.kind)}" if recognized else ""
+            click.echo(f"{clean(str(target))}{kind}")
+            how = taken(recognized) if recognized else []
+            for line in (*how, *checks.lines(verdicts)):
+                failed = line.startswith("FAILED")
+                click.echo("  " + (click.style(line, fg="red") if failed else line))
+            for line in failing(verdicts, self.statements):
+                click.echo(f"  {line}")
+            click.echo()
+
+    return Screen()

@@ -1,0 +1,173 @@
+"""The decisive checks of `flowref check`: a dozen for each kind of flow, chosen for what they catch
+of planted bugs in a second, a line each and a sentence at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from flowref.model import Status, Verdict
+from flowref.reporting.causes import Cause, explained
+from flowref.reporting.judged import concerns
+from flowref.reporting.numbers import rounded
+from flowref.reporting.outcomes import BROKEN, FAILING
+from flowref.reporting.text import clean
+from flowref.reporting.words import flagged
+
+# Faults that a sentence names, at most; what is said of what was not decided.
+NAMED, SKIPPED = 2, "skipped"
+
+
+@dataclass(frozen=True)
+class Check:
+    """``words``: what is checked; ``fault``: what is wrong where it fails, to which the size of an
+    error is added.
+    """
+
+    law: str
+    words: str
+    fault: str
+
+
+# Maps; densities; batch norms; what any of them owes.
+CHECKS = tuple(
+    Check(*row)
+    for row in (
+        ("bijection/inverse-roundtrip", "inverse(forward(x)) is x", "inverse does not undo forward"),
+        ("bijection/forward-roundtrip", "forward(inverse(z)) is z", "forward does not undo inverse"),
+        ("bijection/log-det", "log-det of forward is log|det J|", "its log-det is wrong"),
+        ("bijection/inverse-log-det", "log-det of inverse is log|det J|", "the log-det of its inverse is wrong"),
+        ("bijection/log-det-by-differences", "log-det is that of differences", "its log-det is wrong"),
+        ("bijection/log-det-shape", "one log-det for each point", "its log-det has the wrong shape"),
+        ("bijection/finite", "values and log-dets are finite", "it returns numbers that are not finite"),
+        ("density/change-of-variables", "log_prob is base plus log-det", "log_prob is not that of the base plus the log-det"),
+        ("sampling/overlap", "log_prob is normalized and sampled from", "log_prob is not normalized, or samples do not follow it"),
+        ("density/samples-consistent", "samples follow log_prob", "samples do not follow log_prob"),
+        ("density/integrates-to-one", "log_prob integrates to one", "log_prob does not integrate to one"),
+        ("density/mass-at-most-one", "log_prob has a mass of one at most", "log_prob has a mass of more than one"),
+        ("density/tails", "log_prob decays", "log_prob does not decay"),
+        ("density/log-prob-shape", "one log_prob for each point", "log_prob has the wrong shape"),
+        ("sampling/sample-shape", "sample(n) gives n points", "samples have the wrong shape"),
+        ("sampling/finite", "samples are finite", "samples are not finite"),
+        ("sampling/rows-differ", "samples differ from each other", "samples repeat each other"),
+        ("batch-norm/statistics-follow", "running statistics follow the batches", "its running statistics do not follow batches"),
+        ("batch-norm/matches-reference", "output is that of the formula", "its output is not that of the formula"),
+        ("batch-norm/moments", "train mode gives mean 0 and variance v / (v + eps)", "it does not normalize"),
+        ("batch-norm/measured-gradient", "gradients pass through the statistics", "its gradients in train mode are wrong"),
+        ("batch-norm/backward-closed-form", "gradients are those of the formula", "its gradients in train mode are wrong"),
+        ("batch-norm/running-update", "each batch moves the statistics once", "it updates its running statistics wrongly"),
+        ("batch-norm/average-warms-up", "statistics start as they should", "its running statistics start wrongly"),
+        ("batch-norm/momentum-limits", "momentum does what it says at 0 and 1", "its momentum is wrong at 0 or 1"),
+        ("batch-norm/eval-approaches-train", "eval mode approaches train mode", "eval mode does not approach train mode"),
+        ("batch-norm/eval-still-trains", "gradients flow in eval mode", "its gradients in eval mode are wrong"),
+        ("batch-norm/modes-agree", "parameters act alike in both modes", "its parameters act differently in the two modes"),
+        ("batch-norm/updates-without-gradients", "no_grad changes nothing", "no_grad changes what it does"),
+        ("batch-norm/log-det-of-slopes", "log-det is that of its slopes", "its log-det is wrong"),
+        ("mode/rows-independent", "rows of a batch are independent", "the result of a point depends on the rest of its batch"),
+        ("conduct/deterministic", "the same call gives the same result", "two equal calls give different results"),
+        ("mode/eval-is-pure", "calls in eval mode change no state", "a call in eval mode changes its state"),
+        ("state/restore-equals", "a saved state restores it", "a saved state does not restore it"),
+        ("conduct/value-gradient", "gradients of values", "the gradient of its values is wrong"),
+        ("bijection/log-det-parameter-gradient", "gradients of the log-det", "the gradient of its log-det is wrong"),
+        ("conduct/score", "gradients of log_prob", "the gradient of log_prob is wrong"),
+        ("conduct/parameter-gradient", "gradients in the parameters", "its gradients in the parameters are wrong"),
+    )
+)  # fmt: skip
+LAWS = tuple(check.law for check in CHECKS)
+
+
+def lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """A line for each check that was made, in the order of `CHECKS`, and one for each reason why
+    others were not.
+    """
+    by_law = {verdict.law: verdict for verdict in verdicts if concerns(verdict)}
+    causes = explained(verdicts)
+    shown = [(check, by_law[check.law]) for check in CHECKS if check.law in by_law]
+    made = [(check, verdict) for check, verdict in shown if _word(verdict) != SKIPPED]
+    width = max((len(check.words) for check, _ in made), default=0)
+    found = [
+        f"{_word(verdict):<8} {check.words:<{width}}   {_told(verdict, causes)}".rstrip()
+        for check, verdict in made
+    ]
+    reasons: dict[str, list[str]] = {}
+    for check, verdict in shown:
+        if _word(verdict) == SKIPPED:
+            reasons.setdefault(clean(verdict.reason), []).append(check.words)
+    for reason, words in reasons.items():
+        which = words[0] if len(words) == 1 else f"{len(words)} checks"
+        found.append(f"{SKIPPED:<8} {which}: {reason}")
+    return found
+
+
+def _word(verdict: Verdict) -> str:
+    if verdict.status in FAILING:
+        return "minor" if verdict.minor else "FAILED"
+    return "passed" if verdict.status in (Status.HOLDS, Status.ADVICE) else SKIPPED
+
+
+def _told(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
+    """What stands beside a check that fails: how large its error is, and what explains it."""
+    if verdict.status in BROKEN:
+        return clean(verdict.reason)
+    if verdict.status is not Status.VIOLATED:
+        return ""
+    because = causes[verdict.law].because if verdict.law in causes else ""
+    return ", ".join(filter(None, (_size(verdict), because)))
+
+
+def _size(verdict: Verdict) -> str:
+    """How large an error is: in nats, or in the units of the values; empty where neither says much."""
+    if verdict.size is not None:
+        nats = verdict.size.nats
+        return f"{rounded(nats, 3)} nats per point" if math.isfinite(nats) else ""
+    evidence = verdict.evidence
+    if evidence is None or flagged(verdict) or evidence.allowed == 1.0:  # of tests by chance
+        return ""
+    return f"off by {rounded(evidence.residual, 3)}"
+
+
+def sentence(name: str, verdicts: Iterable[Verdict]) -> str:
+    """What came of a target in one sentence.
+
+    >>> sentence("make", [Verdict("make", "bijection/log-det", Status.HOLDS)])
+    'make: the one check that applies passed.'
+    """
+    judged = sorted(filter(concerns, verdicts), key=lambda one: LAWS.index(one.law))
+    made = [verdict for verdict in judged if _word(verdict) != SKIPPED]
+    failed = [verdict for verdict in made if _word(verdict) == "FAILED"]
+    skipped = f", {len(judged) - len(made)} skipped" if len(made) < len(judged) else ""
+    if not made:
+        return f"{name}: nothing could be checked{skipped}."
+    if not failed:
+        many = f"all {len(made)} checks" if len(made) > 1 else "the one check that applies"
+        minor = sum(_word(verdict) == "minor" for verdict in made)
+        beside = f", {minor} with an error below single precision" if minor else ""
+        return f"{name}: {many} passed{beside}{skipped}."
+    faults = _faults(failed)
+    more = f", and {len(faults) - NAMED} more" if len(faults) > NAMED else ""
+    passed = f"{len(made) - len(failed)} of {len(made)} checks passed{skipped}"
+    return f"{name}: {passed}; {', '.join(faults[:NAMED])}{more}."
+
+
+def _faults(failed: Sequence[Verdict]) -> list[str]:
+    """What is wrong, by how much, each cause once."""
+    causes = explained(failed)
+    own = {verdict.law: verdict for verdict in failed if verdict.law not in causes}
+    both = {"bijection/log-det", "bijection/inverse-log-det"} <= own.keys()
+    if both:
+        del own["bijection/inverse-log-det"]
+    faults = []
+    for verdict in own.values():
+        check = CHECKS[LAWS.index(verdict.law)]
+        size = _size(verdict)
+        if verdict.status in BROKEN:
+            fault = f"{check.words}: {clean(verdict.reason)}"
+        elif size and check.fault.endswith("is wrong"):
+            fault = f"{check.fault} by {size.removeprefix('off by ')}"
+        else:
+            fault = f"{check.fault}{f' ({size})' if size else ''}"
+        turned = " in both directions" if both and verdict.law == "bijection/log-det" else ""
+        faults.append(f"{fault}{turned}")
+    return list(dict.fromkeys(faults))

@@ -1,0 +1,160 @@
+"""`flowref check`: a line for each decisive check, and a sentence for each flow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flowref import registry
+from flowref.cli import main
+from flowref.model import Evidence, Status, Verdict
+from flowref.model.verdict import Size
+from flowref.reporting import checks
+
+FLOWS = '''
+import torch
+from torch import nn
+
+print("a debugging print")
+
+
+class Scale(nn.Module):
+    """x -> exp(s) x."""
+
+    event_shape = (3,)
+
+    def __init__(self):
+        super().__init__()
+        self.s = nn.Parameter(torch.tensor([0.1, 0.2, -0.4]))
+
+    def forward(self, x):
+        return x * self.s.exp(), self.s.sum().expand(len(x))
+
+    def inverse(self, z):
+        return z * (-self.s).exp(), -self.s.sum().expand(len(z))
+
+
+class Mean(Scale):
+    """A mean in place of a sum."""
+
+    def forward(self, x):
+        return x * self.s.exp(), self.s.mean().expand(len(x))
+
+    def inverse(self, z):
+        return z * (-self.s).exp(), -self.s.mean().expand(len(z))
+
+
+class Wide(Scale):
+    def __init__(self, dim):
+        super().__init__()
+
+
+class Net(nn.Module):
+    def forward(self, x, reverse=False):
+        return x[:, :2]
+'''
+
+
+def flowref(*arguments: str) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A file of flows that was checked, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("checked")
+    (folder / "flows.py").write_text(FLOWS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return flowref("check", "flows.py")
+
+
+def test_every_flow_of_a_file_is_checked(checked: Result) -> None:
+    """What is there and what is left out, a line for each check, a sentence for each flow."""
+    assert checked.exit_code == 1, checked.output
+    lines = checked.stdout.splitlines()
+    assert lines[0] == "flows.py defines Scale, Mean, Net"
+    assert "  left out: Wide: needs dim: say flows.py:Wide?dim=3" in lines
+    assert any(line.startswith("left out: flows.py:Net") for line in lines)
+    assert "  passed   inverse(forward(x)) is x" in lines
+    failed = [line for line in lines if line.startswith("  FAILED   log-det of forward")]
+    assert failed[0].endswith("0.0667 nats per point")
+    assert lines[-2:] == [
+        "Scale: all 13 checks passed.",
+        "Mean: 11 of 13 checks passed; its log-det is wrong by 0.0667 nats per point in both directions.",
+    ]
+    assert "debugging" not in checked.output
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "said"),
+    [
+        ("flows.py:Scale", 0, "Scale: all 13 checks passed."),
+        ("flows.py:Wide?dim=3", 0, "Wide?dim=3: all 13 checks passed."),
+        ("flows.py:Scael", 2, "flows.py has no 'Scael' (did you mean Scale?)"),
+        ("flow.py", 2, "no such file: flow.py (did you mean flows.py?)"),
+        ("nothing.py", 2, "nothing.py defines no flow"),
+    ],
+)
+def test_a_check_exits_by_what_came_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, code: int, said: str
+) -> None:
+    """0 where all passed, 2 where there is nothing to check; refusals are said once."""
+    (tmp_path / "flows.py").write_text(FLOWS)
+    (tmp_path / "nothing.py").write_text("x = 3\n")
+    monkeypatch.chdir(tmp_path)
+    done = flowref("check", spec)
+    assert done.exit_code == code, done.output
+    assert done.output.count(said) == 1
+
+
+def test_every_check_is_a_law_that_counts() -> None:
+    """None is advice, or measured in the thorough profile alone."""
+    found = [registry.find_law(law) for law in checks.LAWS]
+    assert all(law.force == "claim" and not law.thorough for law in found)
+    assert len(set(checks.LAWS)) == len(checks.LAWS)
+
+
+PASSED = [Verdict("t", law, Status.HOLDS) for law in checks.LAWS[:3]]
+WRONG = Verdict("t", "bijection/log-det", Status.VIOLATED, evidence=Evidence(0.5, 1e-9))
+ROUND = Verdict("t", "bijection/inverse-roundtrip", Status.VIOLATED, evidence=Evidence(0.5, 1e-9))
+SIZED = replace(WRONG, size=Size(0.36, 0.7, 48, 3))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        (PASSED, "t: all 3 checks passed."),
+        (
+            [*PASSED[:2], SIZED],
+            "t: 2 of 3 checks passed; its log-det is wrong by 0.36 nats per point.",
+        ),
+        (
+            [*PASSED[1:], ROUND],
+            "t: 2 of 3 checks passed; inverse does not undo forward (off by 0.5).",
+        ),
+        (
+            [*PASSED[:2], replace(SIZED, minor=True)],
+            "t: all 3 checks passed, 1 with an error below single precision.",
+        ),
+        (
+            [
+                *PASSED,
+                Verdict("t", checks.LAWS[4], Status.NOT_APPLICABLE, "no inverse", waits=True),
+            ],
+            "t: all 3 checks passed, 1 skipped.",
+        ),
+        ([Verdict("t", checks.LAWS[0], Status.NOT_APPLICABLE)], "t: nothing could be checked."),
+        (
+            [*PASSED[:2], Verdict("t", checks.LAWS[2], Status.TIMEOUT, "it took 20 s")],
+            "t: 2 of 3 checks passed; log-det of forward is log|det J|: it took 20 s.",
+        ),
+    ],
+)
+def test_one_sentence_says_what_came_of_a_flow(verdicts: list[Verdict], said: str) -> None:
+    """How many passed, what is wrong, and by how much."""
+    assert checks.sentence("t", verdicts) == said
