@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.common import batch_norm_shapes, normalizing
+from flowref.adapters.common import batch_norm_shapes, normalizing, onto_sphere
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
@@ -404,8 +404,7 @@ def fits(obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen:
     if latent is not None and math.prod(latent.shape) != math.prod(x.shape):
         raise TargetError(
             f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(latent.shape[1:])}, and a "
-            "bijection keeps the number of entries: a map onto a sphere or another surface is to be "
-            "audited in coordinates, with as many numbers out as in"
+            f"bijection keeps the number of entries{onto_sphere.advice(latent)}"
         )
     if latent is not None and dialect.inverse is not None:
         try:

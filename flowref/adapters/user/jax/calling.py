@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flowref import backends
+from flowref.adapters.common import onto_sphere
 from flowref.adapters.common.onto_simplex import FEW, excess, onto_simplex
 from flowref.adapters.user.conventions.names import sign_of
 from flowref.adapters.user.jax import latents
@@ -343,9 +344,8 @@ def _of_value(way: Way, value: Any, x: Any) -> Way:
         if value.ndim == x.ndim > 1 and len(value) == len(x) and value.size > x.size:
             raise TargetError(
                 f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(value.shape[1:])}, and a "
-                "bijection keeps the number of entries: a map onto a sphere or another surface is to be "
-                "audited in coordinates, with as many numbers out as in; one onto a simplex gives positive "
-                "numbers that sum to one, or says codomain=simplex"
+                f"bijection keeps the number of entries{onto_sphere.advice(value)}; one onto a simplex "
+                "gives positive numbers that sum to one, or says codomain=simplex"
             )
         raise TargetError(
             f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(value.shape[1:])}; a "
