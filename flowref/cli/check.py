@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flowref.cli.help import Command
 from flowref.cli.interruption import INTERRUPTED, terminable
 from flowref.cli.parameters import Duration
 
@@ -18,7 +19,15 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from flowref.model import KnownFailure, Law, Recognized, Target, Verdict
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=(
+        ("flowref check flows.py", "all flows that a file defines"),
+        ("flowref check flows.py:Coupling", "one of them"),
+        ("flowref check 'flows.py:Flow?dim=3&hidden=8'", "with arguments"),
+        ("flowref check mine.flows zuko:NSF", "a module, a library"),
+    ),
+)
 @click.argument("specs", nargs=-1, required=True, metavar="FILE[:NAME]...")
 @click.option(
     "--event", metavar="SHAPE", help="Event shape where a flow does not give one: 3 or 2,4,4."
@@ -33,12 +42,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     help="Processor time of one check.",
 )
 def check(specs: tuple[str, ...], event: str | None, seed: int, timeout: float) -> None:
-    r"""Check the flows of a file or a module in seconds: a dozen decisive laws for each, a line each.
-
-    \b
-    flowref check flows.py
-    flowref check flows.py:Coupling 'flows.py:Flow?dim=3&hidden=8'
-    flowref check mypackage.flows zuko:NSF
+    """Check the flows of a file or a module in seconds: a dozen decisive laws for each, a line each.
 
     `flowref audit` checks all laws. Exit codes: 0 all passed, 1 a check failed, 2 nothing to check,
     3 a crash or time-out.

@@ -26,6 +26,7 @@ from flowref.cli.selftest import selftest
 # Title -> the commands below it, each in a line; others are listed as they are.
 GROUPS = {
     "Check": {
+        "check": "Check the flows of a file in seconds: a dozen decisive laws.",
         "audit": "Check every law on flows, libraries or what pyproject.toml declares.",
         "report": "Show a report again, or write it in another format.",
         "diff": "What changed between two reports.",

@@ -58,7 +58,8 @@ def is_whole(spec: str) -> bool:
         return False
     if is_file(place):
         return place.endswith(".py")
-    if not all(part.isidentifier() for part in place.split(".")):
+    named = "." in place or head != place  # a word by itself is the name of a library
+    if not named or not all(part.isidentifier() for part in place.split(".")):
         return False
     with contextlib.suppress(TargetError):
         return source_of_module(place) is not None

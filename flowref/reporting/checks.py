@@ -18,6 +18,8 @@ from flowref.reporting.words import flagged
 
 # Faults that a sentence names, at most; what is said of what was not decided.
 NAMED, SKIPPED = 2, "skipped"
+# The check without which nothing is known of a map's likelihood.
+VOLUME = "bijection/log-det"
 
 
 @dataclass(frozen=True)
@@ -144,18 +146,24 @@ def sentence(name: str, verdicts: Iterable[Verdict]) -> str:
         many = f"all {len(made)} checks" if len(made) > 1 else "the one check that applies"
         minor = sum(_word(verdict) == "minor" for verdict in made)
         beside = f", {minor} with an error below single precision" if minor else ""
-        return f"{name}: {many} passed{beside}{skipped}."
+        return f"{name}: {many} passed{beside}{skipped}{_unseen(judged)}."
     faults = _faults(failed)
     more = f", and {len(faults) - NAMED} more" if len(faults) > NAMED else ""
     passed = f"{len(made) - len(failed)} of {len(made)} checks passed{skipped}"
     return f"{name}: {passed}; {', '.join(faults[:NAMED])}{more}."
 
 
+def _unseen(judged: Iterable[Verdict]) -> str:
+    """That the log-det of a map was not checked, and why: what passes then says nothing of a likelihood."""
+    found = (one for one in judged if one.law == VOLUME and _word(one) == SKIPPED)
+    return next((f"; its log-det was not checked: {clean(one.reason)}" for one in found), "")
+
+
 def _faults(failed: Sequence[Verdict]) -> list[str]:
     """What is wrong, by how much, each cause once."""
     causes = explained(failed)
     own = {verdict.law: verdict for verdict in failed if verdict.law not in causes}
-    both = {"bijection/log-det", "bijection/inverse-log-det"} <= own.keys()
+    both = {VOLUME, "bijection/inverse-log-det"} <= own.keys()
     if both:
         del own["bijection/inverse-log-det"]
     faults = []
@@ -168,6 +176,6 @@ def _faults(failed: Sequence[Verdict]) -> list[str]:
             fault = f"{check.fault} by {size.removeprefix('off by ')}"
         else:
             fault = f"{check.fault}{f' ({size})' if size else ''}"
-        turned = " in both directions" if both and verdict.law == "bijection/log-det" else ""
+        turned = " in both directions" if both and verdict.law == VOLUME else ""
         faults.append(f"{fault}{turned}")
     return list(dict.fromkeys(faults))
