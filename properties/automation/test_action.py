@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
+import flowref
 from automation.workflows import PATH, ROOT, filled, inputs, read, run, wanted
 
 FLOWS = '''
@@ -133,12 +135,60 @@ def test_the_installation_is_the_action_itself(action: dict[str, Any]) -> None:
     assert words[-1] == "$SOURCE[$EXTRAS]"
     assert (Path(environment["SOURCE"]) / "pyproject.toml").is_file()
     assert f"\n{environment['EXTRAS']} = [" in (ROOT / "pyproject.toml").read_text()
+    assert not {"-c", "--constraint", "-U", "--upgrade"} & set(words)  # what a project has is kept
+
+
+@pytest.mark.parametrize("name", ["action.yml", ".pre-commit-hooks.yaml"])
+def test_releases_are_pinned_by_their_tag(name: str) -> None:
+    """What the files show to be copied is the tag of this version."""
+    shown = re.findall(r"(?:@|rev: )(v[\w.]+)", (ROOT / name).read_text())
+    assert shown == [f"v{flowref.__version__}"]
+
+
+@pytest.fixture(scope="module")
+def hook() -> dict[str, Any]:
+    """The hook, as its file has it."""
+    (one,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert isinstance(one, dict)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("path", "runs"),
+    [
+        ("flows.py", True),
+        ("mine/flows/__init__.py", True),
+        ("mine/RealNVPFlow.py", True),
+        ("src/mine/bijectors/rotation.py", True),
+        ("layers/coupling_layers.py", True),
+        ("batch_norm.py", True),
+        ("models/vae.py", True),
+        ("nets.py", True),
+        ("notebooks/flow.ipynb", True),
+        ("setup.py", False),
+        ("docs/conf.py", False),
+        ("mine/cli.py", False),
+        ("docs/flows.md", False),
+        ("flowref-baseline.toml", False),
+    ],
+)
+def test_the_hook_runs_where_flows_change(hook: dict[str, Any], path: str, runs: bool) -> None:
+    """A commit that touches no file of a flow is not held up; pre-commit searches with the pattern."""
+    assert bool(re.search(hook["files"], path)) is runs
+
+
+def test_the_hook_is_quick(hook: dict[str, Any]) -> None:
+    """Its profile and its budget are those of somebody who waits."""
+    words = shlex.split(hook["entry"])
+    assert words[:4] == ["python", "-m", "flowref", "audit"]
+    assert words[words.index("--profile") + 1] == "quick" and "--budget" in words
 
 
 @pytest.mark.parametrize(("name", "code"), [("Right", 0), ("Wrong", 1)])
-def test_the_hook_judges_its_targets(project: Path, name: str, code: int) -> None:
+def test_the_hook_judges_its_targets(
+    hook: dict[str, Any], project: Path, name: str, code: int
+) -> None:
     """The hook's entry with a user's args passes a correct flow and fails a wrong one."""
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert (hook["language"], hook["pass_filenames"]) == ("system", False)
     args = [f"mine/flows.py:{name}", "--laws", LAWS, "-j", "1"]
     done = subprocess.run(
