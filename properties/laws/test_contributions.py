@@ -16,6 +16,7 @@ from flowref.checking import Settings
 from flowref.laws.contribution.calls import guarded
 from flowref.laws.contribution.sets import Points, drawn_on, normal_on
 from flowref.model import Status, Support, Undecidable, Unsupported
+from rows import crossed
 
 LAWS = [law.id for law in registry.laws() if law.family == "contribution"]
 HEALTHY = [f"reference:{name}" for name in kernels()]
@@ -37,17 +38,17 @@ STATISTICAL = (
 )
 
 
-@pytest.mark.parametrize("target", [*HEALTHY, *LIBRARIES])
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("target", "law"), crossed([*HEALTHY, *LIBRARIES], LAWS))
 def test_a_healthy_kernel_is_not_accused(target: str, law: str) -> None:
     """By no law of the family."""
     status = checking.check(target, law, Settings("quick")).status
     assert status in (Status.HOLDS, Status.NOT_APPLICABLE, Status.INCONCLUSIVE)
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
-@pytest.mark.parametrize("law", STATISTICAL)
-@pytest.mark.parametrize("target", ["reference:Slice", "reference:Metropolis", "reference:RAD"])
+@pytest.mark.parametrize(
+    ("target", "law", "seed"),
+    crossed(["reference:Slice", "reference:Metropolis", "reference:RAD"], STATISTICAL, range(1, 5)),
+)
 def test_no_seed_accuses(target: str, law: str, seed: int) -> None:
     """Chance alone accuses nobody."""
     assert checking.check(target, law, Settings("quick", seed=seed)).status is Status.HOLDS

@@ -28,6 +28,7 @@ from flowref.model import Batch, Status
 from flowref.model.abilities import Living, offers
 from flowref.registry import parse_target
 from flowref.zoo.specimens.estimators import roulette, series, traced
+from rows import first_of
 
 QUICK = Settings("quick")
 SERIES = "residual/log-det-series"
@@ -205,7 +206,7 @@ class Kinked(nn.Module):
         return y, value.detach() + graded - graded.detach()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_of(range(3)))
 def test_kinks_between_the_points_of_a_difference_accuse_no_gradient(seed: int) -> None:
     """A unit that is switched within a step changes a trace by a jump, of which autograd knows nothing."""
     law = "bijection/log-det-estimate-gradient"

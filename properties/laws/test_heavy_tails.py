@@ -11,6 +11,7 @@ from flowref import check
 from flowref.checking import Settings
 from flowref.laws.contribution.tails import infinite_variance, shape_of
 from flowref.model import Status
+from rows import crossed
 
 QUICK = Settings("quick")
 LAWS = ("contribution/integral", "contribution/two-ways", "contribution/near-pairs")
@@ -103,9 +104,7 @@ def code(slip: str = "") -> nn.Module:
     return Code(slip)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", ["augment", "code"])
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("name", "law", "seed"), crossed(["augment", "code"], LAWS, range(3)))
 def test_what_learns_its_spread_is_not_accused(name: str, law: str, seed: int) -> None:
     """Far out it may spread so little that most of the mass is hardly ever drawn."""
     verdict = check(f"{__name__}:{name}", law, Settings("quick", seed=seed))

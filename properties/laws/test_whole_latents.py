@@ -13,6 +13,7 @@ from flowref.checking import Settings
 from flowref.laws.contribution.places import seen
 from flowref.laws.contribution.sets import Whole, drawn_on, normal_on, with_whole
 from flowref.model import REAL, Status, Support
+from rows import crossed
 
 LAWS = (
     "contribution/integral",
@@ -85,8 +86,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize(("name", "law"), crossed(HEALTHY, LAWS))
 def test_they_are_judged_and_not_accused(file: Path, name: str, law: str) -> None:
     """Whether a codomain is declared or calls tell it."""
     assert checking.check(f"{file}:{name}", law, Settings("quick")).status is Status.HOLDS

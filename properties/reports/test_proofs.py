@@ -25,6 +25,7 @@ from flowref.model import Status
 from flowref.reporting.comparing import renamed
 from flowref.reporting.report import Report
 from flowref.scripting.trying import Outcome
+from rows import one_of_each
 from scripting.alone import Alone
 
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -59,6 +60,11 @@ CLOSE = (
 )
 
 
+def library_of(program: Path) -> str:
+    """The first part of its name."""
+    return program.stem.partition("-")[0]
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
     """A process that runs programs without flowref."""
@@ -71,7 +77,7 @@ def run(alone: Alone, program: Path) -> Outcome:
     """How a program ends. What is of torch is imported once for all; JAX has threads, which no copy of
     a process has.
     """
-    library = program.stem.partition("-")[0]
+    library = library_of(program)
     return alone.run(program, *(("torch", ABOUT[library][1]) if library in ABOUT else ()))
 
 
@@ -150,12 +156,12 @@ def shown(outcome: Outcome, name: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("program", one_of_each(PROGRAMS, library_of), ids=lambda path: path.stem)
 def test_a_program_shows_its_finding_without_flowref(program: Path, alone: Alone) -> None:
     """It exits with 1 and names a law of its finding, in at most 40 lines that need its library, the
     framework, numpy and the standard library only; its numbers are those of the audit or the finding.
     """
-    package = (ABOUT | ABOUT_JAX)[program.stem.partition("-")[0]][1]
+    package = (ABOUT | ABOUT_JAX)[library_of(program)][1]
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed here")
     assert form(program.read_text(encoding="utf-8"), program.stem) == []
