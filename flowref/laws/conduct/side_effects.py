@@ -137,6 +137,8 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
 @law(
     "conduct/no-printing",
     former="hygiene/no-printing",
+    force=ADVICE,
+    version=2,
     tolerance=EXACT,
     effort=1,
     source="a print in forward is paid for in every training step",
