@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "reports" / "batch-norm.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 # The text below the heading of each claim, up to the next heading.
 SECTIONS = re.findall(
-    r"^### (\d{3}-\d+) · [a-z ]+\n(.*?)(?=^##|\Z)", TEXT, re.MULTILINE | re.DOTALL
+    r"^### [^\n]+: [a-z ]+ \((\d{3}-\d+)\)\n(.*?)(?=^##|\Z)", TEXT, re.MULTILINE | re.DOTALL
 )
 CLAIMS = [f"000-{row}" for row in range(1, 22)] + [f"002-{row}" for row in range(1, 17)]
 FAMILIES = "|".join(sorted({law.family for law in registry.laws()}))

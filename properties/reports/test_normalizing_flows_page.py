@@ -13,7 +13,7 @@ from flowref.zoo.seeds.flows import ROWS
 TEXT = (Path(__file__).parents[2] / "reports" / "normalizing-flows.md").read_text(encoding="utf-8")
 # The text below the heading of each claim, up to the next heading.
 SECTIONS = re.findall(
-    r"^### (\d{3}-\d+) · [a-z ]+\n(.*?)(?=^##|\Z)", TEXT, re.MULTILINE | re.DOTALL
+    r"^### [^\n]+: [a-z ]+ \((\d{3}-\d+)\)\n(.*?)(?=^##|\Z)", TEXT, re.MULTILINE | re.DOTALL
 )
 CLAIMS = [f"001-{row}" for row in range(1, 28)]
 FAMILIES = "|".join(sorted({law.family for law in registry.laws()}))
@@ -43,7 +43,7 @@ def test_slips_name_their_laws(row: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "word"), re.findall(r"^### (\d{3}-\d+) · (wrong|unsound)$", TEXT, re.MULTILINE)
+    ("word", "row"), re.findall(r"^### .+: (wrong|unsound) \((\d{3}-\d+)\)$", TEXT, re.MULTILINE)
 )
 def test_what_is_wrong_is_a_subject(row: str, word: str) -> None:
     """Each wrong statement, and each unsound one that can be called, is a slip that laws name."""

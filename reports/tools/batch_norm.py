@@ -25,20 +25,20 @@ FOLDER = "batch-norm"
 # What follows the number of the claims that have a verdict, where it is not "are" and the verdict.
 PLURAL = {CONVENTION: "are conventions", MISSING: "are gaps", UNSOUND: "are unsound as code"}
 
-HEAD = """# Batch normalization: what the notes say, and what is so
+HEAD = """# Batch normalization, claim by claim
 
-Two sets of teaching notes on Ioffe and Szegedy's paper (arXiv:1502.03167) were read claim by claim.
-Those numbered 000 derive the idea and write two layers for images; those numbered 002 give the
-backward pass and write a layer for vectors and images. Each claim is put here in our words, with
-whether it is true, why, a measured number, and the law that judges it in an audit. Of {total}
+Two sets of common teaching notes on Ioffe and Szegedy's paper (arXiv:1502.03167), claim by claim.
+The first (claims 000-1 to 000-21) derives the idea and two layers for images; the second (002-1 to
+002-16) gives the backward pass and a layer for vectors and images. Each claim is paraphrased, with
+whether it is true, why, a measured number, and the law that checks it. Of {total}
 claims {counts}.
 
-`flowref explain batch-norm/shift-law` tells everything about a law. The code of the notes, with its
-slips one at a time, can be audited; slips have the numbers of the claims:
+`flowref explain batch-norm/shift-law` explains a law. The code of the notes can be audited with one
+bug at a time, under the number of its claim:
 
     flowref audit 'flowref.zoo.seeds.batch_norm:AveragingBatchNorm?rows={example}'
 
-What is right is in `flowref.reference`: `BatchNorm`, `batch_norm_backward` and
+The correct layers are in `flowref.reference`: `BatchNorm`, `batch_norm_backward` and
 `InvertibleBatchNorm`. The page and its pictures are written by `python
 reports/tools/batch_norm.py`. Where no law is named, the claim is not about what a layer computes.
 
@@ -181,7 +181,7 @@ def paragraphs(claim: Claim) -> Iterator[str]:
     """A claim as the page has it."""
     laws = ", ".join(named(law) for law in dict.fromkeys(claim.laws))
     judged = f"*Law:* {laws}." if claim.laws else "*Law:* none."
-    yield f"### {claim.row} · {claim.verdict.lower()}"
+    yield claim.heading
     yield f"> {claim.says}"
     yield claim.why
     yield f"*Measured:* {claim.measure()} {judged}"

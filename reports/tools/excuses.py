@@ -23,24 +23,24 @@ from flowref.reporting.markup import code, escaped
 REPORTS = Path(__file__).parents[1]
 JOURNAL = Path(".flowref") / "excuses.jsonl"
 SHOWN = 3
-PAGE = """# Excuses by the mutants that they let live
+PAGE = """# Why laws stay silent
 
-A law says nothing where something is missing or unknown, where a promise excuses, or where nothing
-can be decided. Each of these reasons is an excuse, and each is judged here by what it costs: {mutants}
-mutants were put into further healthy code, written as users write it, under the law that is to catch
-them. Of {tried} mutants in such hosts {told} were told of. The others lived for these reasons; *planted*
-are defects of the kill matrix that no law told of which is to. "held" is no excuse: there the mutant
-makes no difference, or one that is too small.
+A law is silent where something is missing or unknown, where a promise exempts, or where nothing can be
+decided. Each reason is measured here by what it costs: {mutants} mutants were put into further correct
+code, written as users write it, and audited under the law that is meant to catch them. Of {tried}
+mutants in such hosts {told} were caught. The others were missed for these reasons; *planted* are bugs of
+the kill matrix that no law meant for them caught. "held" is no reason: the mutant makes no difference
+there, or one that is too small.
 
 `python reports/tools/excuses.py` writes this page.
 
-## Where the law might have told
+## Where the law could have caught the mutant
 
 | reason | kind | mutants | planted | laws | for example |
 |---|---|---:|---:|---|---|
 {near}
 
-## Where the law is about something that the host is not
+## Where the law does not apply to the host
 
 | reason | mutants | planted | laws | for example |
 |---|---:|---:|---|---|

@@ -39,11 +39,11 @@ conditioners of 64 units; images are 3 x 4 x 4 pixels, with 4 couplings before a
 and 16 channels; the largest batch has 16 rows. The first three are Zuko's `RealNVP`, `NSF` and `MAF`,
 images the reference's `RealNVP`. Seconds are those of one processor; memory is that of the worker at
 its highest, of which PyTorch takes some 250 MiB; a pair may take {memory} MiB and {timeout:g} s.
-Hollow marks: a pair was killed for one of these, or the point's budget ended before all were started,
-so that it would have taken more. Profile {profile}. Measured so far: {done} of {all} points,
+Hollow marks: a pair was killed for one of these, or the budget of the point ended first, so that it
+would have taken more. Profile {profile}. Measured so far: {done} of {all} points,
 not all of the same commit; `--fresh` measures points again.
 
-`python reports/tools/growth.py` goes on with what is missing of the short grid, `--full` of all:
+`python reports/tools/growth.py` measures what is missing of the short grid, `--full` of all:
 features from 2 to 3,072, layers from 1 to 64, widths from 16 to 1,024, batches from 16 to 4,096
 rows. One law of each kind is timed by the benchmarks (`growth` in `asv_bench`).
 

@@ -21,18 +21,17 @@ from flows_page import beyond, maps
 REPORTS = Path(__file__).parents[1]
 PLURAL = {CONVENTION: "is a convention", UNSOUND: "are unsound as code"}
 
-HEAD = """# Normalizing flows: what a tutorial says, and what is so
+HEAD = """# Normalizing flows, claim by claim
 
-A tutorial introduces flows in another language, from the change of variables to continuous flows.
-Its claims, 001-1 to 001-27, are put here in our words, with whether they are true, why, a measured
-number, and the law that judges it in an audit. Of {total} claims {counts}.
+A common tutorial on flows, from the change of variables to continuous flows. Its claims, 001-1 to
+001-27, are paraphrased, with whether they are true, why, a measured number, and the law that checks
+them. Of {total} claims {counts}.
 
-The code of the tutorial, with its slips one at a time, can be audited; slips have the numbers of the
-claims:
+The code of the tutorial can be audited with one bug at a time, under the number of its claim:
 
     flowref audit 'flowref.zoo.seeds.flows:make?rows=001-14'
 
-What is right is in `flowref.reference`. The page is written by `python
+The correct layers are in `flowref.reference`. The page is written by `python
 reports/tools/normalizing_flows.py`. Where no law is named, the claim is not about what a layer
 computes, or the layer cannot be called and is refused with what it raises.
 """
@@ -100,7 +99,7 @@ def named(law_id: str) -> str:
 def paragraphs(claim: Claim) -> Iterator[str]:
     """A claim as the page has it."""
     laws = ", ".join(named(law) for law in dict.fromkeys(claim.laws))
-    yield f"### {claim.row} · {claim.verdict.lower()}"
+    yield claim.heading
     yield f"> {claim.says}"
     yield claim.why
     yield f"*Measured:* {claim.measure()} *Law:* {laws or 'none'}."

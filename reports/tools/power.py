@@ -30,21 +30,21 @@ FOLDER, PAGE = "power", "power.md"
 PAGE_TEXT = """# How much flowref sees
 
 A test suite is as good as what it catches, and as what it leaves alone. Both are measured here.
-Defects are planted in healthy code: {mutants} *mutants*, each written for one law and put into a
-library's or the reference's component, and {specimens} *specimens*, slips in flows written as
-users write them. Every one of them is audited under every law, like a stranger's code, in the
+Bugs are planted in correct code: {mutants} *mutants*, each written for one law and put into a
+library's or the reference's component, and {specimens} *specimens*, bugs in flows written as
+users write them. Each is audited under every law, like a stranger's code, in the
 {profile} profile.
 `python reports/tools/power.py` writes this page; its first lines name the commands that measure
-what it shows.
+its numbers.
 
-**{caught} of {planted} planted defects are caught by a law that is to catch them.**{since}
+**{caught} of {planted} planted bugs are caught by a law that is meant to catch them.**{since}
 {soak}
 
 ## The kill matrix
 
-One column per planted defect, one row per law that tells of any, grouped by family. A law tells
-where it is violated, or where an advice is not followed. What lies off the diagonal are the other
-symptoms of a defect.
+One column per planted bug, one row per law that catches any, grouped by family. A law catches a bug
+if it is violated, or if its advice is not followed. Marks off the diagonal are the other symptoms of
+a bug.
 
 ![The kill matrix: laws by planted defects](power/kills.png)
 
@@ -52,29 +52,28 @@ symptoms of a defect.
 
 ## What each law catches
 
-*Alone*: defects of which no other law tells; without the law they would be missed. *Seconds*: what
-all its pairs took in this run, on one core; ratios are meaningful, seconds depend on the machine.
+*Alone*: bugs that no other law catches. *Seconds*: of all its pairs in this run, on one core; ratios
+are meaningful, seconds depend on the machine.
 
 {laws}
 
-## How small a defect may be
+## How small a bug may be
 
 {sizes}
 
 ## The soak
 
-Healthy subjects, which are constructions that adapters vouch for, the reference, and the healthy
-twins of the zoo, under every law and one root seed after another. Silence in n judged pairs bounds
-the rate of false accusations by 3/n with 95 % confidence; rounds of one source share most of what
-they look at, so the bound is about what such subjects show under other draws, and not about other
-code.
+Correct subjects (constructions that adapters vouch for, the reference, the correct twins of the zoo)
+under every law, with one root seed after another. No report in n checked pairs bounds the rate of
+false reports by 3/n with 95 % confidence. Rounds share most of their code, so the bound is about other
+draws, and not about other code.
 
 {rounds}
 """
 
 SIZES_TEXT = """A mutant with a size is planted smaller and smaller, by factors of the square root of ten, until its
-law is silent. The size is whatever the mutant multiplies or adds; most are relative to the number that
-they spoil. A statistical law must tell under every one of {seeds} root seeds, so that the size shown is
+law misses it. The size is whatever the mutant multiplies or adds; most are relative to the number
+that they change. A statistical law must catch it under every one of {seeds} root seeds, so that the size shown is
 a bias that it sees with high probability.
 
 ![The smallest size of each mutant that its law still catches](power/sizes.png)

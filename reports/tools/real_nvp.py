@@ -29,11 +29,10 @@ REPORTS = Path(__file__).parents[1]
 FOLDER, PAGE = "real-nvp", "real-nvp.md"
 HEARTBEAT, REDRAWN = 15.0, 0.2
 
-HEAD = """# Real NVP: what the notes claim of training, measured
+HEAD = """# Training Real NVP: what notes claim, measured
 
-Two sets of teaching notes describe experiments with Real NVP (Dinh et al., arXiv:1605.08803). Those
-numbered 001 build flows from couplings, batch normalization and 1x1 convolutions; those numbered
-003 implement the paper and tell what was needed to train it. What they claim is said here in our
+Two sets of teaching notes describe experiments with Real NVP (Dinh et al., arXiv:1605.08803). The
+first build flows from couplings, batch normalization and 1x1 convolutions; the second implement the paper and tell what was needed to train it. What they claim is said here in our
 words, and was measured again, as far as a single core can, with several seeds. Where a claim is not
 seen, the page says so: that is no refutation, since models and trainings here are smaller.
 

@@ -27,6 +27,12 @@ class Claim:
     laws: tuple[str, ...]
     measure: Callable[[], str]
 
+    @property
+    def heading(self) -> str:
+        """What it is about, the verdict, and its number."""
+        about = self.measure.__name__.replace("_", " ").capitalize()
+        return f"### {about}: {self.verdict.lower()} ({self.row})"
+
 
 def claim(row: str, verdict: str, *laws: str) -> Callable[[Callable[[], str]], Claim]:
     """Declare a claim: the decorated function measures it; the first paragraph of its docstring

@@ -9,7 +9,7 @@ from flowref.auditing.power.soak import Soak
 
 
 def caught(defect: dict[str, Any]) -> bool:
-    """Whether a law told that is to tell."""
+    """Whether a law that is meant to catch it does."""
     return bool({*defect["laws"]} & {*defect["killers"]})
 
 
@@ -28,7 +28,7 @@ def silence(rounds: Soak) -> str:
     text = (
         f"Under {len(rounds.rounds)} root seeds, {rounds.pairs:,} pairs of {subjects} healthy "
         f"subjects and laws, {rounds.points:,} judged points, brought {rounds.alarms or 'no'} "
-        f"accusation{'' if rounds.alarms == 1 else 's'}"
+        f"false report{'' if rounds.alarms == 1 else 's'}"
     )
     return text + (
         "." if rounds.bound is None else f": at most {rounds.bound:.1g} per pair (95 %)."
@@ -36,7 +36,7 @@ def silence(rounds: Soak) -> str:
 
 
 def escaped(defects: Sequence[dict[str, Any]]) -> str:
-    """The planted defects that no law caught which is to, and why."""
+    """The planted bugs that the laws meant for them missed, and why."""
     rows = [
         (f"`{defect['spec']}`", law, reason)
         for defect in defects
@@ -89,6 +89,6 @@ def rounds(every: Soak) -> str:
         )
         for one in every.rounds
     ]
-    text = table(("root seed", "subjects", "judged pairs", "judged points", "accusations"), rows)
+    text = table(("root seed", "subjects", "judged pairs", "judged points", "false reports"), rows)
     accused = [line for one in every.rounds for line in one.accused]
     return text + ("\n\n" + "\n".join(f"- {line}" for line in accused) if accused else "")

@@ -1,4 +1,4 @@
-"""The page: a table of models, accusations with their causes, and what was not judged and why."""
+"""The page: a table of models, violations with their causes, and what was not checked and why."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from published_page.laws import changed
 
 TEXT = """# Models in the size in which they were published
 
-Laws on components of four features say little about the models that people publish. Here such models
-are audited as they were published, with every law that applies: layers, widths, bins and levels are
-those of the source, weights those of the constructor, then moved, as ever. Nothing is downloaded.
-`python reports/tools/published.py` (or `tox -e audit-published`) measures what is missing and writes
-this page; `flowref audit zuko:published.nsf-bsds300` audits one of them. A model here has one worker
+Components of four features show little about published models. Here models are audited in their
+published size, with every law that applies: layers, widths, bins and levels are those of the source,
+weights those of the constructor, then perturbed. Nothing is downloaded.
+`python reports/tools/published.py` (or `tox -e audit-published`) measures the missing ones and writes
+this page; `flowref audit zuko:published.nsf-bsds300` audits one of them. Each model has one worker
 with {memory} for a pair.
 
 {summary}
 
 *Seconds* are those of one processor, for all laws; *peak* is the resident memory of the worker at its
 highest, of which PyTorch and the library take some 300 MiB when nothing is measured. *Judged*: laws
-that came to a verdict, of those about such things as the model is.
+that came to a verdict, of those that apply.
 
 {table}
 
@@ -38,11 +38,11 @@ Sources:
 
 {sources}
 
-## Accusations
+## Violations
 
-{accusations}
+{violations}
 
-## What was not judged, and why
+## What was not checked, and why
 
 {rest}
 
@@ -65,7 +65,7 @@ def page(report: Report, sizes: Mapping[str, tuple[int, int]], findings: Path) -
         summary=_summary(report),
         table="\n".join(table),
         sources="\n".join(_sources(groups)),
-        accusations="\n".join(_accusations(report, findings)),
+        violations="\n".join(_violations(report, findings)),
         rest="\n".join(_rest(groups)),
         made=_made(report),
     )
@@ -114,7 +114,7 @@ def _sources(groups: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
         yield f"- {escaped(source)}: {', '.join(map(code, names))}"
 
 
-def _accusations(report: Report, findings: Path) -> Iterator[str]:
+def _violations(report: Report, findings: Path) -> Iterator[str]:
     """The violations, each with the cause that explains it, and the broken pairs."""
     joined = join(report, read(findings))
     causes: dict[tuple[str, str], list[str]] = {}

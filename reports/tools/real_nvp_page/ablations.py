@@ -339,7 +339,7 @@ def section(results: Row) -> str:
     counts = {data: results["groups"][f"{data}: {BASE}"]["value"]["n"] for data in SETTINGS}
     ratios = results["ratios"]
     arrived = {data: 1 - 0.995 ** first[data]["steps"] for data in SETTINGS}
-    return f"""The notes numbered 003 tell what their author found to matter: normalization, in the
+    return f"""The second notes report what mattered: normalization, in the
 conditioners and between the couplings, was the key to a low loss; setting the outputs of the
 conditioners to zero at the start worked much better than other values; running averages with
 momentum 0.005 worked better than with 0.1; the penalty of {PENALTY:g} on the learned scales did

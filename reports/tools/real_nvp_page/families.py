@@ -139,7 +139,7 @@ def section(results: Row) -> str:
     ]
     best = min(groups, key=lambda name: float(groups[name]["nll"]["mean"]))
     head = ["flow", "test NLL (nats)", "above the truth by", "parameters", "seconds"]
-    return f"""The notes numbered 001 announce plots of splines, autoregressive, residual, augmented,
+    return f"""The first notes announce plots of splines, autoregressive, residual, augmented,
 stochastic and continuous flows, and have none. Here every flow of `flowref fit moons --flow` sees the
 same points {EPOCHS} times ({first["steps"]} steps of {first["recipe"]["batch"]}; the continuous flow
 takes a quarter of the steps, four times as large), with {groups[REAL_NVP]["nll"]["n"]} seeds: short

@@ -269,7 +269,7 @@ def section(results: Row) -> str:
         "log of the mass per unit length at $x_1 = 0$",
         f"mass of the strip $\\vert x_1 \\vert < {HALF:g}$",
     ]
-    return f"""The notes numbered 001 quote, from work on stochastic flows, that a bijective flow
+    return f"""The first notes quote, from work on stochastic flows, that a bijective flow
 from one normal distribution to a target of two modes leaves a connection between them. It must: a
 continuous map with a continuous inverse takes the whole plane to the whole plane, so that the
 density is above 0 everywhere, and the line between the modes comes from a curve that cuts the base

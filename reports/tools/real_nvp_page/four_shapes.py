@@ -1,4 +1,4 @@
-"""E5: the four data sets of points of the notes numbered 003, and which of them is the hardest."""
+"""E5: the four data sets of points of the second notes, and which of them is the hardest."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def section(results: Row) -> str:
     ratios_said = words.listed(
         [f"{words.number(ratio, 5)} on {name}" for name, ratio in ratios.items()]
     )
-    return f"""Figure 4 of the notes numbered 003 shows noisy moons, blobs, random points and noisy
+    return f"""Figure 4 of the second notes shows noisy moons, blobs, random points and noisy
 circles, each beside samples of a trained Real NVP. Its author finds that the first three go
 reasonably well, that circles give trouble, and that they look the most difficult. The notes do not
 tell the size of that model. Here two are trained, {flow["steps"]} steps with batches of

@@ -229,7 +229,7 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
 def section(results: Row) -> str:
     """What was measured."""
     first = results["runs"][0]
-    return f"""The notes numbered 003 advise to make a network learn a handful of images by heart
+    return f"""The second notes advise to make a network learn a handful of images by heart
 before it gets more, and to pass an image forward and back, which should give the same image up to
 the uniform noise. Here that is done with eight digits of 8 by 8 pixels: {first["steps"]} steps with
 batches of {first["recipe"]["batch"]}, {len(results["runs"])} seeds.

@@ -1,4 +1,4 @@
-"""E4: the model of the notes numbered 001 on moons and on a checkerboard."""
+"""E4: the model of the first notes on moons and on a checkerboard."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def section(results: Row) -> str:
     ]
     first = results["runs"][0]
     count = results["groups"]["moons"]["nll"]["n"]
-    return f"""The notes numbered 001 stack six times a coupling with one hidden layer of 64 relus,
+    return f"""The first notes stack six times a coupling with one hidden layer of 64 relus,
 a batch normalization and a 1x1 convolution, and announce plots of moons and of a checkerboard,
 which they do not have. Here that stack is trained, {first["steps"]} steps with batches of
 {first["recipe"]["batch"]}, {count} seeds each. Four things differ from the notes: the log-scale

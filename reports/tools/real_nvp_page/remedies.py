@@ -209,7 +209,7 @@ def section(results: Row) -> str:
         "share of the right mode",
     ]
     layers = FAMILIES["stochastic"][1]
-    return f"""The remedies that the notes numbered 001 name for the filament of E9, on the same
+    return f"""The remedies that the first notes name for the filament of E9, on the same
 target and with the same couplings: two entries of standard normal noise beside the data (augmented
 flows), a first layer that cuts the plane in two and maps each part onto all of it, with a learned
 gate (RAD), and {layers["layers"]} groups of {layers["steps"]} Langevin steps of learned energies
