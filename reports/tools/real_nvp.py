@@ -32,9 +32,10 @@ HEARTBEAT, REDRAWN = 15.0, 0.2
 HEAD = """# Training Real NVP: what notes claim, measured
 
 Two sets of teaching notes describe experiments with Real NVP (Dinh et al., arXiv:1605.08803). The
-first build flows from couplings, batch normalization and 1x1 convolutions; the second implement the paper and tell what was needed to train it. What they claim is said here in our
-words, and was measured again, as far as a single core can, with several seeds. Where a claim is not
-seen, the page says so: that is no refutation, since models and trainings here are smaller.
+first build flows from couplings, batch normalization and 1x1 convolutions; the second implement the
+paper and say what was needed to train it. Their claims are paraphrased and measured again, as far as
+a single core can, with several seeds. Where a claim is not seen, the page says so: that is no
+refutation, since models and trainings here are smaller.
 
 Each experiment is one command, such as `python reports/tools/real_nvp.py E5`; `all` runs the seven.
 Numbers, settings and seeds are in [real-nvp/](real-nvp), one JSON file per experiment, and this
