@@ -133,7 +133,7 @@ def test_the_page_says_what_each_model_took_and_what_was_not_judged() -> None:
     both = published.joined(published.joined(report(SMALL), unjudged), violated)
     text = page(both, dict.fromkeys(both.targets, (6, 60_060)), FINDINGS)
     row = next(line for line in text.splitlines() if line.startswith(f"| `{SMALL}`"))
-    assert "| 6 | 60,060 | 12 | 3,072 MiB | 2 of 2 | 2 hold |" in row
+    assert "| 6 | 60,060 | 12 | 3,072 MiB | 2 of 2 | 2 passed |" in row
     assert f"| crashed | needs 9 GiB | `{LARGE}` | `a/a` |" in text
     assert "50 % or more" in text and "1 is violated" in text
     assert "| `nflows:published.maf-gas` | `a/a` |" in text and "**unexplained**" in text

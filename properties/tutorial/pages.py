@@ -98,7 +98,7 @@ def run(page: Path, folder: Path) -> None:
             raise AssertionError(f"{page.name}: nobody runs this block: {block}")
 
 
-def typed(folder: Path, command: Command) -> None:
+def typed(folder: Path, command: Command, columns: int = 160) -> None:
     """Type a command in a folder. Raises: `AssertionError` where something else comes back."""
     if command.line == INSTALL:
         _install(folder)
@@ -106,7 +106,8 @@ def typed(folder: Path, command: Command) -> None:
     if environment := ENVIRONMENT.search(command.line):
         _prepared(command.line, environment)
         return
-    printed = _done(folder, ["bash", "-c", command.line], command.code, command.line)
+    words = ["bash", "-c", command.line]
+    printed = _done(folder, words, command.code, command.line, columns)
     line = missing(command.expected, printed)
     assert not line, f"$ {command.line}\nsays no such line: {line}\n\n{printed}"
 
@@ -137,14 +138,14 @@ def _install(folder: Path) -> None:
     (info / "METADATA").write_text(named)
 
 
-def _done(folder: Path, words: list[str], code: int, told: str) -> str:
+def _done(folder: Path, words: list[str], code: int, told: str, columns: int = 160) -> str:
     """What a command prints; it has to end with this code."""
     python = shlex.quote(sys.executable)
     environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST")}
     environment |= {
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]),
         "OMP_NUM_THREADS": "1",
-        "COLUMNS": "160",
+        "COLUMNS": str(columns),
     }
     # One worker for each audit: the properties use the cores as processes, and a worker of one law more
     # loads a framework once more.

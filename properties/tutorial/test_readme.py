@@ -25,7 +25,7 @@ def test_the_terminal_is_real(tmp_path: Path) -> None:
     assert shown
     for block in shown:
         for command in commands(block.text):
-            typed(tmp_path, command)
+            typed(tmp_path, command, columns=100)
 
 
 def test_the_set_up_ends_in_that_command() -> None:
