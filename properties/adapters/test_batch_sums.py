@@ -16,6 +16,7 @@ from flowref.checking import Settings
 from flowref.loading import recipe_of
 from flowref.model import Status
 from flowref.registry import parse_target
+from rows import crossed
 
 MASS, SHAPE = "density/mass-at-most-one", "density/log-prob-shape"
 
@@ -109,8 +110,10 @@ def test_each_point_has_its_log_density(name: str) -> None:
     assert any("over the batch" in said for said in recipe_of(parse_target(spec(name))).recognized.conventions)  # fmt: skip
 
 
-@pytest.mark.parametrize("law", [MASS, SHAPE, "conduct/score", "conduct/parameter-gradient"])
-@pytest.mark.parametrize("name", ["Summed", "Averaged"])
+@pytest.mark.parametrize(
+    ("name", "law"),
+    crossed(["Summed", "Averaged"], [MASS, SHAPE, "conduct/score", "conduct/parameter-gradient"]),
+)
 def test_what_is_right_is_judged_and_holds(name: str, law: str) -> None:
     """Also its shape: nobody took it for one of points."""
     assert status(spec(name), law) is Status.HOLDS

@@ -12,6 +12,7 @@ from flowref.model import Status
 from flowref.zoo.seeds import batch_norm as seeds
 from flowref.zoo.seeds import batch_norm_rows as table
 from flowref.zoo.seeds.slips import NONE
+from rows import one_of_each
 
 QUICK = checking.Settings("quick")
 LAWS = tuple(law for law in registry.laws() if not law.thorough)
@@ -74,7 +75,9 @@ def test_without_slips_every_law_holds(twin: str) -> None:
     assert audited(twin) == (frozenset(), frozenset(), frozenset())
 
 
-@pytest.mark.parametrize(("row", "target"), SHOWN)
+@pytest.mark.parametrize(
+    ("row", "target"), one_of_each(SHOWN, lambda row: row[1].partition("?")[0])
+)
 def test_a_slip_is_named(row: str, target: str) -> None:
     """Each slip alone breaks a law of its row, and none outside it."""
     violated, advised, broken = audited(target)

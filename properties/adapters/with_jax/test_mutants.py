@@ -59,6 +59,7 @@ def test_what_no_host_has_is_planted_nowhere(name: str, host: str, reason: str) 
     assert tried.outcome == reason
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(registry.installed("nflows"), reason="hosts of torch are installed here")
 def test_a_share_of_the_mutants_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a seeded sample of mutants of torch code, of those that can be planted in four hosts in JAX, nine
