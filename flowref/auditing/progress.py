@@ -14,7 +14,8 @@ from typing import Any
 
 from flowref.auditing.options import Listener
 from flowref.auditing.schedule import Pair
-from flowref.model import Law, Status, Target, Verdict
+from flowref.model import Law, Target, Verdict
+from flowref.reporting.counting import Count
 from flowref.reporting.text import clean
 
 # Seconds between two drawings, and the letters that a terminal's line has.
@@ -43,15 +44,15 @@ def following(wanted: bool | None = None) -> Iterator[Listener]:
 
 
 class Progress(Listener):
-    """Counts pairs and violations, and draws now and then."""
+    """Counts checks and violations, and draws now and then."""
 
     def __init__(self) -> None:
-        self.total = self.done = self.violations = 0
+        self.count = Count()
         self.hand, self.drawn = "", 0.0
 
     def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
         """The selection is made."""
-        self.total = len(targets) * len(laws)
+        self.count = Count(len(targets) * len(laws))
 
     def start(self, pair: Pair) -> None:
         """A pair starts."""
@@ -62,13 +63,7 @@ class Progress(Listener):
 
     def verdict(self, verdict: Verdict) -> None:
         """A pair is done."""
-        self.done += 1
-        self.violations += verdict.status is Status.VIOLATED
-
-    @property
-    def count(self) -> str:
-        """How far it is."""
-        return f"{self.done} of {self.total} pairs, {self.violations} violated"
+        self.count.add(verdict)
 
     def draw(self) -> None:
         """Show how far it is."""
@@ -100,9 +95,10 @@ class Bar(Progress):
 
     def draw(self) -> None:
         """Show it, or show it anew."""
-        bar = f'<progress max="{self.total}" value="{self.done}"></progress>'
+        bar = f'<progress max="{self.count.total}" value="{self.count.done}"></progress>'
         self._show(
-            f"{bar} {html.escape(self.count)} <code>{html.escape(self.hand)}</code>", self.count
+            f"{bar} {html.escape(str(self.count))} <code>{html.escape(self.hand)}</code>",
+            str(self.count),
         )
 
     def clear(self) -> None:

@@ -97,9 +97,10 @@ def check_pair(target: Target, law: str | Law | None, settings: Any) -> Verdict 
 
     make_ready(target)
     if law is None:
-        loading.load(target)
+        subject, recognized = loading.load(target), loading.recipe_of(target).recognized
         data = () if settings is None else checking.described(target, settings)
-        return replace(loading.recipe_of(target).recognized, data=data)
+        methods = loading.methods_of(subject) if recognized.path else ()
+        return replace(recognized, data=data, methods=methods)
     if isinstance(settings, Replay):
         return checking.remeasure(target, law, settings.case, settings.settings)
     return diagnosing.check(target, law, settings)

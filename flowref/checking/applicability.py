@@ -49,7 +49,7 @@ def not_applicable(law: Law, subject: Subject, settings: Settings) -> Silence | 
         return Silence("no bounded domain is declared")
     unmet = None if law.applies is None else law.applies.unmet(subject)
     if unmet is None and law.thorough and not settings.thorough:
-        return Silence("measured in the thorough profile only", True, THOROUGH)
+        return Silence("measured in the thorough profile only", remedy=THOROUGH)
     return unmet
 
 

@@ -11,8 +11,9 @@ import click
 
 from flowref.auditing.options import Listener
 from flowref.auditing.schedule import Pair
-from flowref.cli.screen import BAR, COUNT, LEFT, Bar, Pulse
+from flowref.cli.screen import BAR, LEFT, Bar, Pulse
 from flowref.model import KnownFailure, Law, Problem, Recognized, Status, Target, Verdict
+from flowref.reporting.counting import Count
 from flowref.reporting.terminal import target_lines
 from flowref.reporting.text import clean
 
@@ -36,10 +37,9 @@ class AuditProgress(Listener):
     def __init__(self, *, verbosity: int = 0, lines: bool = True, silent: bool = False) -> None:
         self.verbosity, self.lines, self.silent = verbosity, lines, silent
         self.statements: dict[str, str] = {}
-        self.total = self.done = self.violations = 0
+        self.count = Count()
         self.pulse = Pulse(HEARTBEAT)
-        violated = "{task.fields[violations]} violated"
-        self.bar = Bar("{task.description}", BAR, COUNT, violated, LEFT)
+        self.bar = Bar("{task.description}", BAR, "{task.fields[count]}", LEFT)
 
     def __enter__(self) -> AuditProgress:
         if self.verbosity >= 0:
@@ -63,8 +63,8 @@ class AuditProgress(Listener):
             self._aside(f"flowref: {clean(text)}")
 
     def problem(self, problem: Problem) -> None:
-        """A target that cannot be audited: its pairs are off the list."""
-        self._aside(f"cannot be audited: {clean(problem.message)}")
+        """A target that cannot be audited."""
+        self._aside(f"flowref: {clean(problem.message)}")
 
     def _aside(self, line: str) -> None:
         with self.bar.aside():
@@ -73,17 +73,17 @@ class AuditProgress(Listener):
     def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
         """Announce the size of the audit, and whether it goes on with an earlier one."""
         self.statements = {law.id: law.statement for law in laws}
-        self.total = len(targets) * len(laws)
-        self.bar.begin("starting workers", self.total, violations=0)
+        self.count = Count(len(targets) * len(laws))
+        self.bar.begin("starting workers", self.count.total, count="")
         if earlier:
             self.notice(
-                f"going on with an interrupted audit: {earlier} of {self.total} pairs are known "
+                f"going on with an interrupted audit: {earlier} of {self.count.total} checks are done "
                 "(--fresh starts anew)"
             )
 
     def share(self, pairs: int) -> None:
         """The audit is a part of one."""
-        self.total = pairs
+        self.count.total = pairs
         self.bar.update(total=pairs)
 
     def start(self, pair: Pair) -> None:
@@ -92,12 +92,10 @@ class AuditProgress(Listener):
 
     def verdict(self, verdict: Verdict) -> None:
         """Count."""
-        self.done += 1
-        self.violations += verdict.status is Status.VIOLATED
-        self.bar.update(completed=self.done, violations=self.violations)
+        self.count.add(verdict)
+        self.bar.update(completed=self.count.done, total=self.count.total, count=str(self.count))
         if self.verbosity >= 0 and not self.bar.drawn and self.pulse.due():
-            count = f"{self.done} of {self.total} pairs, {self.violations} violated"
-            click.echo(f"{count}, at {clean(verdict.target)}", err=True)
+            click.echo(f"{self.count}, at {clean(verdict.target)}", err=True)
 
     def target(
         self,

@@ -7,6 +7,7 @@ from flowref.backends.process import numpy_apart
 from flowref.loading.data import Rows, open_rows
 from flowref.loading.live_objects import LIVE
 from flowref.loading.load_subject import digest_of, forget, load, snapshot
+from flowref.loading.methods import methods_of
 from flowref.loading.recipe import Recipe, recipe_of
 from flowref.loading.recognition import adapter_of
 
@@ -18,6 +19,7 @@ __all__ = [
     "digest_of",
     "forget",
     "load",
+    "methods_of",
     "numpy_apart",
     "open_rows",
     "recipe_of",

@@ -39,7 +39,7 @@ from flowref.model.law import (
 )
 from flowref.model.problem import Problem
 from flowref.model.promises import PROMISES, Promise
-from flowref.model.recognized import Recognized
+from flowref.model.recognized import Method, Recognized
 from flowref.model.requirement import Requirement, requires
 from flowref.model.seeds import derive, seed_of
 from flowref.model.silence import Silence
@@ -64,7 +64,7 @@ __all__ = [
     "STATISTICAL", "UNCOUNTED", "USER", "VALUES", "VOLUME", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
     "CallCost", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",
     "DataError", "Dialect", "Evidence", "Facts", "Figure", "FlowrefError", "History", "Kernel", "KnownFailure", "Law", "LawError",
-    "Life", "Line", "Manner", "Mapped", "MultiScale", "Mutant", "Normalizer", "Observation",
+    "Life", "Line", "Manner", "Mapped", "Method", "MultiScale", "Mutant", "Normalizer", "Observation",
     "Preprocessing", "Problem", "Promise", "Recognized", "ReportError", "Requirement", "Residual",
     "Shape", "Silence", "Size", "SpecError", "Squeezing", "Stage", "Standing", "Status", "Subject", "Support",
     "Target", "TargetError", "Undecidable", "UnknownShape", "Unsupported", "Verdict", "Visitor", "derive",

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from flowref.model.component import Shape
+
+
+class Method(NamedTuple):
+    """A function of a user's that a call of a target runs: in which file, from the root of the
+    repository, at which line, and by what name. ``owner``: the class of the object, or part, that it
+    is called on; empty of what is called first of all.
+    """
+
+    call: str
+    owner: str
+    path: str
+    line: int
+    name: str
 
 
 @dataclass(frozen=True)
@@ -19,6 +33,7 @@ class Recognized:
     target did, by an attribute or by its construction. ``data``: which of a user's data it was
     measured at, and what they look like to it, a phrase each. ``path`` and ``line``: where its source
     stands, from the root of the repository that was audited; empty and 0 where it is another's.
+    ``methods``: of a user's code, in the order in which they are called.
     """
 
     kind: str
@@ -31,6 +46,7 @@ class Recognized:
     data: tuple[str, ...] = ()
     path: str = ""
     line: int = 0
+    methods: tuple[Method, ...] = ()
 
     @property
     def event(self) -> str:

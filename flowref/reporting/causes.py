@@ -109,18 +109,32 @@ CAUSES = (
     ),
 )  # fmt: skip
 
+# Where the log-dets of the two directions cancel, one that is wrong makes the other wrong.
+OPPOSITE = "bijection/log-det-antisymmetry"
+ONE_LOG_DET = Cause(
+    "bijection/log-det",
+    "because it is minus the log-det of forward",
+    ("bijection/inverse-log-det",),
+)
+
 
 def explained(verdicts: Iterable[Verdict]) -> dict[str, Cause]:
     """Law -> the deepest cause of its violation, for those violations of one target that another
     one explains.
     """
+    verdicts = list(verdicts)
     violated = {verdict.law: verdict for verdict in verdicts if verdict.status is Status.VIOLATED}
+    holding = {verdict.law for verdict in verdicts if verdict.status is Status.HOLDS}
     found: dict[str, Cause] = {}
     for cause in CAUSES:
         if cause.law in violated:
             for law, verdict in violated.items():
                 if cause.explains(law) and not _outgrows(verdict, violated[cause.law]):
                     found.setdefault(law, cause)
+    if ONE_LOG_DET.law in violated and OPPOSITE in holding:
+        found |= {
+            law: ONE_LOG_DET for law in violated if law in ONE_LOG_DET.symptoms and law not in found
+        }
     return found
 
 

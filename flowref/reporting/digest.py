@@ -54,7 +54,7 @@ def _libraries(report: Report) -> list[str]:
 
 
 def _failures(report: Report) -> list[str]:
-    groups = _by_library(report.with_status(*FAILING))
+    groups, everything = _by_library(report.with_status(*FAILING)), report.by_target()
     if not groups:
         return []
     lines = [
@@ -66,8 +66,8 @@ def _failures(report: Report) -> list[str]:
     for name, verdicts in groups.items():
         lines += ["", f"### {escaped(name)}", ""]
         lines += ["| name | | law | target | seen |", "|---|---|---|---|---|"]
-        for group in by_target(verdicts).values():
-            causes = explained(group)
+        for target, group in by_target(verdicts).items():
+            causes = explained(everything[target])
             listed = sorted(by_size(group), key=lambda verdict: verdict.law in causes)
             lines += [_failure(verdict, causes.get(verdict.law)) for verdict in listed]
     return lines

@@ -13,6 +13,7 @@ from flowref.model import (
     Counts,
     Evidence,
     Figure,
+    Method,
     Recognized,
     ReportError,
     Size,
@@ -247,4 +248,6 @@ def recognized_from_json(row: Json) -> Recognized:
     values: dict[str, Any] = {
         name: tuple(row[name]) if type(row[name]) is list else row[name] for name in known
     }
+    if "methods" in values:
+        values["methods"] = tuple(Method(*row) for row in values["methods"])
     return Recognized(**values)

@@ -2,12 +2,56 @@
 
 from __future__ import annotations
 
-from flowref.model import Recognized, Verdict
+import re
+from fnmatch import fnmatchcase
+
+from flowref.model import Method, Recognized, Verdict
 from flowref.reporting.text import clean
+
+# Globs of laws, the call that they are about, and whether what it runs last is at fault, as where a
+# log-det is a method of its own.
+CALLS = (
+    ("*inverse-log-det*", "inverse", True),
+    ("*log-det*", "forward", True),
+    ("bijection/constant-jacobian", "forward", True),
+    ("bijection/honest-zero", "forward", True),
+    ("density/*", "log_prob", False),
+    ("sampling/*", "sample", False),
+    ("*inverse*", "inverse", False),
+    ("*roundtrip", "inverse", False),
+    ("[!cs]*", "forward", False),
+    ("composition/*", "forward", False),
+    ("coupling/*", "forward", False),
+    ("squeeze/*", "forward", False),
+)
+PART = re.compile(r"^part \d+ of \d+ \((.+)\)$")
+
+
+def method_at_fault(verdict: Verdict, recognized: Recognized) -> Method | None:
+    """The function that a violation is about, as far as it is known."""
+    call, last = next(
+        ((call, last) for glob, call, last in CALLS if fnmatchcase(verdict.law, glob)), ("", False)
+    )
+    if call == "forward" and "of inverse" in verdict.diagnosis:
+        call = "inverse"
+    part = PART.match(verdict.part)
+    for owner in (part[1], "") if part else ("",):
+        if found := [one for one in recognized.methods if (one.call, one.owner) == (call, owner)]:
+            return found[-1 if last else 0]
+    return None
+
+
+def place(verdict: Verdict, recognized: Recognized | None) -> tuple[str, int]:
+    """The file and the line of what is at fault, or of the target; "" and 0 where neither is known."""
+    if recognized is None or not recognized.path:
+        return "", 0
+    method = method_at_fault(verdict, recognized)
+    return (method.path, method.line) if method else (recognized.path, recognized.line)
 
 
 def fault(verdict: Verdict, recognized: Recognized | None) -> str:
-    """The file and line of the target, for a reader; empty where the source is not known."""
-    if recognized is None or not recognized.path:
-        return ""
-    return clean(f"{recognized.path}:{recognized.line}")
+    """The same for a reader, with the name of the function: "flows.py:22 in log_abs_det_jacobian"."""
+    path, line = place(verdict, recognized)
+    method = method_at_fault(verdict, recognized) if recognized and path else None
+    name = f" in {method.name}" if method else ""
+    return clean(f"{path}:{line}{name}") if path else ""

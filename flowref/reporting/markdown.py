@@ -42,8 +42,9 @@ def _targets(report: Report) -> list[str]:
 
 def _failures(report: Report) -> list[str]:
     lines: list[str] = []
-    for verdicts in by_target(report.with_status(*FAILING)).values():
-        causes = explained(verdicts)
+    everything = report.by_target()
+    for target, verdicts in by_target(report.with_status(*FAILING)).items():
+        causes = explained(everything[target])
         for verdict in sorted(by_size(verdicts), key=lambda verdict: verdict.law in causes):
             because = causes[verdict.law].because if verdict.law in causes else ""
             note, known = report.note(verdict.law), report.known_failure(verdict)

@@ -82,11 +82,8 @@ def counted(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> 
     """How many verdicts under each word; what fails as it is ``known`` to counts as that."""
     known = tuple(known)
     accepted = {(k.target, k.law) for k in known if k.standing is Standing.KNOWN}
-    listed = list(verdicts)
     counts = Counter(
-        word
-        for verdict, word in zip(listed, labels(listed), strict=True)
-        if not fails(verdict) or (verdict.target, verdict.law) not in accepted
+        labels(one for one in verdicts if not fails(one) or (one.target, one.law) not in accepted)
     )
     standings = Counter(str(one.standing).lower() for one in known)
     return counts + Counter({word: standings[word] for word in STANDINGS})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from flowref.model import FlowrefError, Status, Verdict
-from flowref.reporting.causes import by_size, explained
-from flowref.reporting.outcomes import EXPLAINED, fails, labels
+from flowref.model import FlowrefError, Recognized, Status, Verdict
+from flowref.reporting.causes import by_size, by_target, explained
+from flowref.reporting.faults import fault
 from flowref.reporting.text import clean, command, folded
 from flowref.reporting.words import failure, live, symptom
 
@@ -47,35 +47,44 @@ for _raised in (FlowrefViolation, FlowrefViolations):
     _raised.__module__ = "flowref"
 
 
-def violation(verdict: Verdict, statement: str = "", remark: str = "") -> FlowrefViolation:
-    """One failure as an exception, which ends with where it was seen."""
-    lines = failure(verdict, statement, commands=False)
+def violation(
+    verdict: Verdict,
+    statement: str = "",
+    remark: str = "",
+    recognized: Recognized | None = None,
+) -> FlowrefViolation:
+    """One failure as an exception, which ends with its target and the command that repeats it."""
+    lines = failure(verdict, statement, where=fault(verdict, recognized), commands=False)
     return _exception(verdict, lines, remark)
 
 
 def group(
-    verdicts: Iterable[Verdict], problems: Iterable[str], statements: Mapping[str, str]
+    failed: Sequence[Verdict],
+    problems: Iterable[str],
+    statements: Mapping[str, str],
+    others: Iterable[Verdict] = (),
+    recognized: Mapping[str, Recognized] | None = None,
 ) -> FlowrefViolations | None:
-    """All failures among verdicts, and sentences about targets that cannot be judged, as one
-    exception; None where there are none. What another violation explains comes last, in a line.
+    """All failures, and sentences about targets that cannot be judged, as one exception; None where
+    there are none. What another violation explains comes last, in a line. ``others``: verdicts that
+    are no failures; ``recognized``: what targets were taken for.
     """
-    failed = list(filter(fails, verdicts))
     sentences = [clean(problem) for problem in problems]
     if not failed and not sentences:
         return None
     raised = [FlowrefViolation(sentence) for sentence in sentences]
-    by_target: dict[str, list[Verdict]] = {}
-    for verdict in failed:
-        by_target.setdefault(verdict.target, []).append(verdict)
-    for verdicts_of_one in by_target.values():
-        causes = explained(verdicts_of_one)
+    holding, symptoms = by_target(others), 0
+    for target, verdicts_of_one in by_target(failed).items():
+        causes = explained([*verdicts_of_one, *holding.get(target, ())])
+        symptoms += len(causes)
         for verdict in sorted(by_size(verdicts_of_one), key=lambda one: one.law in causes):
             if verdict.law in causes:
                 line = symptom(verdict, causes[verdict.law])
                 raised.append(_exception(verdict, [line], ""))
             else:
-                raised.append(violation(verdict, statements.get(verdict.law, "")))
-    return FlowrefViolations(_headline(failed, raised), raised)
+                taken = (recognized or {}).get(target)
+                raised.append(violation(verdict, statements.get(verdict.law, ""), "", taken))
+    return FlowrefViolations(_headline(failed, raised, symptoms), raised)
 
 
 def _exception(verdict: Verdict, lines: list[str], remark: str) -> FlowrefViolation:
@@ -89,11 +98,10 @@ def _exception(verdict: Verdict, lines: list[str], remark: str) -> FlowrefViolat
     return raised
 
 
-def _headline(failed: Sequence[Verdict], raised: Sequence[FlowrefViolation]) -> str:
+def _headline(failed: Sequence[Verdict], raised: Sequence[FlowrefViolation], symptoms: int) -> str:
     """How many failures of which kind, and of which laws."""
     problems = len(raised) - len(failed)
     violated = sum(verdict.status is Status.VIOLATED for verdict in failed)
-    symptoms = labels(failed).count(EXPLAINED)
     counts = [
         (violated - symptoms, "violation"),
         (symptoms, "violation that others explain"),

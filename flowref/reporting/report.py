@@ -140,7 +140,9 @@ class Report:
         """
         __tracebackhide__ = True
         problems = [problem.message for problem in self.problems]
-        raised = group(self.new_failures, problems, {note.id: note.statement for note in self.laws})
+        statements = {note.id: note.statement for note in self.laws}
+        held = self.with_status(Status.HOLDS)
+        raised = group(self.new_failures, problems, statements, held, self.recognized)
         if raised is not None:
             raise raised
 

@@ -13,7 +13,7 @@ from flowref.reporting.faults import fault
 from flowref.reporting.judged import lines as skipped_lines
 from flowref.reporting.judged import put_to_the_test, waiting
 from flowref.reporting.lines import target_line
-from flowref.reporting.outcomes import FAILING, MINOR, SKIPPED, STANDINGS, counted, tally
+from flowref.reporting.outcomes import FAILING, LABELS, MINOR, SKIPPED, STANDINGS, counted, tally
 from flowref.reporting.report import Report
 from flowref.reporting.severity import magnitude
 from flowref.reporting.text import clean, folded, listing, number_of, opening, shortened
@@ -212,7 +212,7 @@ def closing(report: Report, code: int) -> list[str]:
     """The last sentence: what came of it, and what the exit code means."""
     counts = counted(report.verdicts, report.known)
     judged, _ = put_to_the_test(report.verdicts)
-    failed = len(report.new_failures)
+    failed = sum(counts[LABELS[status]] for status in FAILING)
     ending = f" (exit code {code})." if code else "."
     parts = []
     if failed:

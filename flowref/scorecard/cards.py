@@ -89,8 +89,9 @@ def cards(report: Report, names: Mapping[tuple[str, str], str]) -> Iterator[Card
     notes = {note.id: note for note in report.laws}
     known = {(one.target, one.law): one for one in report.known}
     left = COMPLETE
-    for verdicts in by_target(report.with_status(*FAILING)).values():
-        causes = explained(verdicts)
+    everything = report.by_target()
+    for target, verdicts in by_target(report.with_status(*FAILING)).items():
+        causes = explained(everything[target])
         kept = {one.law for one in verdicts if outcomes[one.target, one.law].letter == KNOWN}
         for verdict in _ranked(verdicts, kept, causes):
             pair = verdict.target, verdict.law

@@ -101,9 +101,9 @@ def test_an_audit_is_followed(
     assert lines[1].strip().startswith("VIOLATED")
     assert "it is\\x1b wrong" in out.getvalue()
     assert not any("not run" in line for line in lines)
-    assert "1 of 2 pairs are known" in err.getvalue()
-    assert "cannot be audited: x cannot be found" in err.getvalue()
-    assert ("2 of 2 pairs, 1 violated, at zuko:NSF" in err.getvalue()) is not err.isatty()
+    assert "1 of 2 checks are done" in err.getvalue()
+    assert "flowref: x cannot be found" in err.getvalue()
+    assert ("2 of 2 checks, 1 VIOLATED, at zuko:NSF" in err.getvalue()) is not err.isatty()
 
 
 def test_a_report_on_standard_output_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:

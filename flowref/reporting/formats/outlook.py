@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flowref.model import KnownFailure, Standing, Status, Verdict
+from flowref.reporting import faults
 from flowref.reporting.causes import Cause, by_target, explained
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
@@ -21,8 +22,9 @@ LEVELS = ("error", "warning", "note")
 
 @dataclass(frozen=True)
 class Failure:
-    """A verdict that fails. ``path`` and ``line``: where its target's source stands, if that is
-    known; ``known``: how it stands among known failures; ``cause``: the violation that explains it.
+    """A verdict that fails. ``path`` and ``line``: where the function at fault is written, or its
+    target, if that is known; ``known``: how it stands among known failures; ``cause``: the violation
+    that explains it; ``where``: the place with the name of the function.
     """
 
     verdict: Verdict
@@ -31,6 +33,7 @@ class Failure:
     line: int = 0
     known: KnownFailure | None = None
     cause: Cause | None = None
+    where: str = ""
 
     @property
     def accepted(self) -> bool:
@@ -66,6 +69,7 @@ class Failure:
             lines.append(f"remark: {text}")
         if verdict.diagnosis:
             lines.append(f"diagnosis: {clean(verdict.diagnosis)}")
+        lines += [f"where: {self.where}"] if self.where else []
         if case is not None:
             lines.append(f"input: {inputs(case)}")
             lines.append(f"circumstances: {circumstances(case, verdict.part)}")
@@ -87,17 +91,17 @@ def failures(report: Report) -> Iterator[Failure]:
     """The verdicts of a report that fail, known ones too, target by target."""
     statements = {note.id: note.statement for note in report.laws}
     known = {(one.target, one.law): one for one in report.known}
-    for target, verdicts in by_target(report.with_status(*FAILING)).items():
+    for target, verdicts in by_target(report.verdicts).items():
         causes: Mapping[str, Cause] = explained(verdicts)
-        path, line = place(report, target)
-        for verdict in verdicts:
+        recognized = report.recognized.get(target)
+        for verdict in (one for one in verdicts if one.status in FAILING):
             yield Failure(
                 verdict,
                 statements.get(verdict.law, ""),
-                path,
-                line,
+                *faults.place(verdict, recognized),
                 known.get((target, verdict.law)),
                 causes.get(verdict.law),
+                faults.fault(verdict, recognized),
             )
 
 
