@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from flowref import registry
+from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.labels import GIVEN_LABELS
 from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
@@ -28,6 +29,8 @@ from flowref.model import (
 )
 from flowref.model.promises import ANYONE, canonical, checked
 
+# The option with which others stand before what the object says.
+OVERRIDE = "override"
 # Option -> the fact that it states.
 STATES = {
     "event": "event_shape",
@@ -46,8 +49,8 @@ class Declared:
     """Facts with what the user declares.
 
     ``coupling``: the coupling that the object is declared to be, once its event shape is known;
-    ``weights``: those that it is given; ``conflicts``: where the spec says another thing than the object or its adapter, a sentence
-    each. The spec counts.
+    ``weights``: those that it is given; ``conflicts``: where the spec says another thing than the object
+    or its adapter, and was told to decide, a sentence each.
     """
 
     facts: Facts
@@ -57,8 +60,8 @@ class Declared:
 
 
 def declare(instance: Instance, recognition: Recognition) -> Declared:
-    """What the options of a target say. Raises `SpecError` where they cannot be understood, or where
-    a promise is none.
+    """What the options of a target say. Raises `SpecError` where they cannot be understood, where a
+    promise is none, or where they contradict what the object says and nobody decided.
     """
     from flowref.adapters.user import facts as user
 
@@ -79,7 +82,13 @@ def declare(instance: Instance, recognition: Recognition) -> Declared:
     if of_users(recognition.adapter):
         owner = factory if hasattr(factory, "kept") else obj
         coupling = partial(coupling_of, facts.coupling, options, name, owner)
-    told = conflicts(recognition.facts, facts, options, obj)
+    told = conflicts(recognition.facts, facts, options, obj, factory)
+    if told and options.get(OVERRIDE, "").casefold() != "true":
+        raise SpecError(
+            f"{name}: {told[0]}; leave the option out, or add &{OVERRIDE}=true to let it decide"
+        )
+    if recognition.facts.normalizer is not None and facts.normalizer is None:
+        told += (f"?kind={options['kind']} stands, though it looks like a batch normalizer",)
     return Declared(facts, coupling, told, instance.source.weights)
 
 
@@ -205,27 +214,40 @@ def of_kind(facts: Facts, given: list[str], name: str, obj: Any) -> Facts:
     return replace(facts, promises={**promises, **facts.promises}, normalizer=normalizer)
 
 
-def conflicts(before: Facts, after: Facts, options: Mapping[str, str], obj: Any) -> tuple[str, ...]:
-    """Where options say another thing than what was recognized, a sentence each."""
-    told = {field: getattr(before, field) for field in STATES.values()}
+def conflicts(
+    before: Facts, after: Facts, options: Mapping[str, str], obj: Any, factory: Any = None
+) -> tuple[str, ...]:
+    """Where options say another thing than the object, its factory or the adapter of its library, a
+    sentence each.
+    """
+    told: dict[str, Any] = {field: getattr(before, field) for field in STATES.values()}
     if not before.declared:
         told["domain"] = None
     own = getattr(obj, "event_shape", None)  # an adapter that is given a shape asks no further
-    if isinstance(own, int | tuple | list):
+    if isinstance(own, int | tuple | list) and not getattr(factory, "event_shape", None):
         told["event_shape"] = (own,) if isinstance(own, int) else tuple(own)
+    who = "its adapter" if obj is None else "the object"
     found = [
-        f"?{option}={options[option]} stands in place of what it says itself, {_text(told[field])}"
+        (f"{option}={options[option]}", _who(factory, field, who), _text(told[field]))
         for option, field in STATES.items()
         if option in options and told[field] and told[field] != getattr(after, field)
     ]
-    if before.normalizer is not None and after.normalizer is None:
-        found.append(f"?kind={options['kind']} stands, though it looks like a batch normalizer")
     found += [
-        f"the promise {key} is {after.promises[key]!r}, though it says {value!r} itself"
+        (f"{name}={options[name]}", _who(factory, name, who), said)
+        for name, said in chosen_of(obj, factory, {}).items()
+        if options.get(name, said) != said
+    ]
+    found += [
+        (f"promises={key}={after.promises[key]!r}", _who(factory, "promises", who), repr(value))
         for key, value in before.promises.items()
         if key in after.promises and after.promises[key] != value
     ]
-    return tuple(found)
+    return tuple(f"?{option} contradicts {who}, which says {said}" for option, who, said in found)
+
+
+def _who(factory: Any, name: str, other: str) -> str:
+    """Who says a thing: a factory stands before its object."""
+    return "its factory" if getattr(factory, name, None) is not None else other
 
 
 def _text(value: Any) -> str:

@@ -44,11 +44,9 @@ def overlaid(facts: Facts, said: Facts | None) -> Facts:
     return replace(facts, promises={**facts.promises, **promises}, **found)
 
 
-def conflicts(
-    facts: Facts, said: Facts | None, obj: Any, factory: Any, options: dict[str, str]
-) -> Iterator[str]:
+def conflicts(facts: Facts, said: Facts | None, obj: Any, factory: Any) -> Iterator[str]:
     """Where a factory says another thing than its object, a sentence each."""
-    yield from contradictions(obj, attributes(factory), options)
+    yield from contradictions(obj, attributes(factory))
     if said is None:
         return
     own = getattr(obj, "event_shape", None)

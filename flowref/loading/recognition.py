@@ -59,7 +59,7 @@ def recognize(instance: Instance, event: Shape | None) -> Recognition:
         own = adapter.describe(obj, event or (said.event_shape if said else None) or None)
         facts = overlaid(own, said)
         read = reasons(obj, adapter, dialect, facts)
-        told = conflicts(own, said, obj, instance.source.factory, dict(target.options))
+        told = conflicts(own, said, obj, instance.source.factory)
         return Recognition(adapter, dialect, facts, read, conflicts=tuple(told))
 
 

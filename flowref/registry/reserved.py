@@ -20,6 +20,7 @@ RESERVED = (
     "preprocessing",
     "dtype",
     "mutant",
+    "override",
 )
 # Names a file of weights; a user's factory may have a word of its own under this name.
 WEIGHTS = "weights"

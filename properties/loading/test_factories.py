@@ -94,8 +94,12 @@ def test_a_set_is_declared_coordinate_by_coordinate(name: str) -> None:
 
 
 def test_an_option_stands_before_the_factory_and_the_factory_before_the_object() -> None:
-    """The later wins, and what differs is told."""
-    found = recipe("overruled?domain=unit")
+    """The later wins, an option where it is told to override, and what differs is remarked."""
+    with pytest.raises(
+        SpecError, match="domain=unit contradicts its factory, which says positive,unit"
+    ):
+        recipe("overruled?domain=unit")
+    found = recipe("overruled?domain=unit&override=true")
     assert str(found.facts.domain) == "unit"
     assert any("though the object says positive" in told for told in found.recognized.conflicts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from flowref.loading.recipe import Recipe, recipe_of
 from flowref.loading.recognition import Recognition, recognize
 from flowref.loading.source import Source, source_of
 from flowref.loading.user_code import import_place
-from flowref.model import Status, Target, TargetError
+from flowref.model import SpecError, Status, Target, TargetError
 
 # Each stage imports only those before it.
 ORDER = (
@@ -213,18 +214,28 @@ def test_a_construction_says_whose_word_it_is() -> None:
     [
         ("", []),
         ("event=3", []),
-        ("event=1,3", ["?event=1,3 stands in place of what it says itself, 3"]),
+        ("event=1,3", ["?event=1,3 contradicts the object, which says 3"]),
         ("domain=unit", []),
-        ("domain=real", ["?domain=real stands in place of what it says itself, unit"]),
-        ("promises=volume-preserving=0", ["the promise volume-preserving is 0, though"]),
+        ("domain=real", ["?domain=real contradicts the object, which says unit"]),
+        ("promises=volume-preserving=1", []),
+        (
+            "promises=volume-preserving=0",
+            ["?promises=volume-preserving=0 contradicts the object, which says True"],
+        ),
     ],
 )
-def test_where_a_spec_contradicts_its_object_is_told(options: str, parts: list[str]) -> None:
-    """What the spec says counts, and where the object says another thing a sentence names both."""
-    built = instance(f"Outspoken?{options}" if options else "Outspoken")
-    declared = declare(built, recognize(built, None))
-    assert len(declared.conflicts) == len(parts)
-    assert all(part in found for part, found in zip(parts, declared.conflicts, strict=True))
+def test_a_spec_that_contradicts_its_object_is_a_question(options: str, parts: list[str]) -> None:
+    """It is refused in a sentence that names both and how to decide; told to override, the option
+    counts, and what it contradicts is remarked.
+    """
+    for decided in ("", "&override=true"):
+        built = instance(f"Outspoken?{options}{decided}" if options else "Outspoken")
+        if parts and not decided:
+            with pytest.raises(SpecError, match=re.escape(parts[0])) as refused:
+                declare(built, recognize(built, None))
+            assert "leave the option out, or add &override=true" in str(refused.value)
+        else:
+            assert list(declare(built, recognize(built, None)).conflicts) == parts
 
 
 @pytest.mark.parametrize(

@@ -24,18 +24,11 @@ def chosen_of(obj: Any, factory: Any, options: Mapping[str, str]) -> dict[str, s
     return chosen
 
 
-def contradictions(obj: Any, factory: Any, options: Mapping[str, str]) -> list[str]:
-    """Where two of them choose differently, a sentence each."""
-    found = []
-    for name in CONVENTIONS:
-        told = {
-            "the object": attribute(obj, name) if obj is not None else None,
-            "its factory": attribute(factory, name) if factory is not None else None,
-            "the option": options.get(name),
-        }
-        said = {who: value for who, value in told.items() if isinstance(value, str)}
-        if len(set(said.values())) > 1:
-            last = list(said)[-1]
-            others = [f"{who} says {value}" for who, value in said.items() if who != last]
-            found.append(f"{name}={said[last]} of {last} stands, though {' and '.join(others)}")
-    return found
+def contradictions(obj: Any, factory: Any) -> list[str]:
+    """Where a factory chooses otherwise than its object, a sentence each."""
+    of_object, of_factory = chosen_of(obj, None, {}), chosen_of(None, factory, {})
+    return [
+        f"{name}={value} of its factory stands, though the object says {of_object[name]}"
+        for name, value in of_factory.items()
+        if of_object.get(name, value) != value
+    ]
