@@ -11,6 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from flowref.cli.completion import Laws, Specs
 from flowref.cli.exit_code import exit_code, exit_options
 from flowref.cli.formats import CONCISE, format_options, printing, write_formats
 from flowref.cli.help import Command
@@ -36,15 +37,17 @@ from flowref.cli.parameters import (
         ("flowref audit flow.py:make --output-format sarif", "for code scanning"),
     ),
 )
-@click.argument("specs", nargs=-1)
+@click.argument("specs", nargs=-1, type=Specs())
 @click.option(
     "--laws",
+    type=Laws(),
     multiple=True,
     metavar="GLOB",
     help="Laws to check, such as 'bijection/*'; repeat or separate by commas.",
 )
 @click.option(
     "--ignore",
+    type=Laws(),
     multiple=True,
     metavar="GLOB",
     help="Laws to leave out, such as 'conduct/*'; repeat or separate by commas.",
@@ -67,8 +70,8 @@ from flowref.cli.parameters import (
 @click.option(
     "--timeout",
     type=Duration(),
-    default="60s",
-    show_default=True,
+    default=60.0,
+    show_default="60s",
     metavar="TIME",
     help="Processor time of one pair.",
 )

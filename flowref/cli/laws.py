@@ -6,6 +6,8 @@ import sys
 
 import click
 
+from flowref.cli import names
+from flowref.cli.completion import Laws, Specs
 from flowref.cli.help import Command
 from flowref.cli.parameters import profile_option
 
@@ -21,14 +23,19 @@ from flowref.cli.parameters import profile_option
 @click.option(
     "--for",
     "spec",
+    type=Specs(),
     metavar="SPEC",
     help="Say for this target which laws apply, and why the others do not.",
 )
 @profile_option
 def list_laws(spec: str | None, profile: str) -> None:
     """The catalogue of laws."""
+    from flowref.reporting.law_list import law_lines
+
+    if spec is None and not names.others():
+        click.echo("\n".join(law_lines(names.laws())))
+        return
     from flowref import registry
-    from flowref.reporting.catalogue import law_lines
 
     if spec is None:
         click.echo("\n".join(law_lines(registry.laws())))
@@ -42,7 +49,7 @@ def _list_for(spec: str, profile: str) -> None:
     from flowref import loading, registry
     from flowref.auditing.worker import undisturbed
     from flowref.checking import Settings, not_applicable
-    from flowref.reporting.catalogue import law_lines
+    from flowref.reporting.catalogue import applying
 
     laws, settings = registry.laws(), Settings(profile)
     for target in registry.expand(spec):
@@ -50,14 +57,14 @@ def _list_for(spec: str, profile: str) -> None:
             subject = loading.load(target)
             silences = {law.id: not_applicable(law, subject, settings) for law in laws}
         why_not = {law: None if one is None else one.reason for law, one in silences.items()}
-        click.echo("\n".join([f"{target}:", *law_lines(laws, why_not)]))
+        click.echo("\n".join([f"{target}:", *applying(laws, why_not)]))
 
 
 @click.command(
     cls=Command,
     examples=(("flowref explain bijection/log-det", "the law that finds wrong log-dets"),),
 )
-@click.argument("law")
+@click.argument("law", type=Laws())
 def explain(law: str) -> None:
     """What a law states, how it is judged, and which defects it is known to catch."""
     from flowref import registry

@@ -14,6 +14,7 @@ from flowref import __version__
 from flowref.cli.audit import audit
 from flowref.cli.baseline import baseline
 from flowref.cli.check import check
+from flowref.cli.completion import completion
 from flowref.cli.diff import diff
 from flowref.cli.fit import fit, sample
 from flowref.cli.help import Group
@@ -43,6 +44,7 @@ GROUPS = {
         "explain": "Explain a law: how it is measured, which bugs it catches.",
         "selftest": "Test the laws on planted defects and healthy flows.",
     },
+    "Set-up": {"completion": "Print the script with which a shell completes."},
     "Trained flows": {
         "fit": "Train a flow on a data set, and audit it.",
         "sample": "Draw from a trained flow.",
@@ -109,6 +111,7 @@ def main() -> None:
 
 COMMANDS = (
     check, audit, report, merge, baseline, list_laws, explain, replay, script, issue, selftest, diff, fit, sample,
+    completion,
 )  # fmt: skip
 for command in COMMANDS:
     main.add_command(command)

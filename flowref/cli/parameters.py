@@ -19,6 +19,8 @@ class Duration(click.ParamType[float]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Read a duration."""
+        if isinstance(value, float):
+            return value
         from flowref.baseline.targets import seconds_of
 
         seconds = seconds_of(value)

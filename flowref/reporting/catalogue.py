@@ -30,11 +30,9 @@ HISTORIES = {
 WIDTH = 100
 
 
-def law_lines(laws: Sequence[Law], why_not: dict[str, str | None] | None = None) -> list[str]:
-    """One line per law; with reasons, whether it applies."""
+def applying(laws: Sequence[Law], why_not: dict[str, str | None]) -> list[str]:
+    """A line for each law: whether it applies, or why not."""
     width = max((len(law.id) for law in laws), default=0)
-    if why_not is None:
-        return [f"{law.id:<{width}}  {law.force:<8}  {plain(law.statement)}" for law in laws]
     lines = []
     for law in laws:
         reason = why_not[law.id]

@@ -1,0 +1,133 @@
+"""What there is to name, read off sources: laws, libraries, their constructions, files and what stands in
+them. No framework is imported, and no file of a user's.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.metadata
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import flowref
+
+ROOT = Path(flowref.__file__).parent
+# Where laws and libraries of other distributions are offered.
+OFFERS = ("flowref.laws", "flowref.adapters", "flowref.specimens")
+ADVICE = "advice"
+DECLARED = re.compile(rf"^@\w*(?:law|{ADVICE})\(", re.MULTILINE)
+QUOTES = '"""'
+# So many files are offered at once.
+FILES = 60
+
+
+@dataclass(frozen=True)
+class LawName:
+    """A law as it is listed."""
+
+    id: str
+    force: str
+    statement: str
+
+
+@functools.cache
+def laws() -> tuple[LawName, ...]:
+    """Our laws, sorted by id: what a declaration and a docstring say."""
+    found = []
+    for path in (ROOT / "laws").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for declared in DECLARED.finditer(text):
+            begin = text.index(QUOTES, declared.start()) + len(QUOTES)
+            head = text[declared.start() : text.index(QUOTES, begin) + len(QUOTES)]
+            found.append(_law(ast.parse(head).body[0]))
+    return tuple(sorted(found, key=lambda one: one.id))
+
+
+def _law(node: ast.stmt) -> LawName:
+    assert isinstance(node, ast.FunctionDef) and isinstance(node.decorator_list[0], ast.Call)
+    call, statement = node.decorator_list[0], ast.get_docstring(node, clean=False) or ""
+    said = [ast.unparse(one.value).lower() for one in call.keywords if one.arg == "force"]
+    force = ADVICE if ast.unparse(call.func).endswith(ADVICE) else next(iter(said), "claim")
+    return LawName(ast.literal_eval(call.args[0]), force, " ".join(statement.split()))
+
+
+def others() -> bool:
+    """Whether other distributions offer something, which no source of ours names."""
+    return any(importlib.metadata.entry_points(group=group) for group in OFFERS)
+
+
+@functools.cache
+def libraries() -> dict[str, str]:
+    """The libraries that are known, each with the package that is imported."""
+    texts = (path.read_text(encoding="utf-8") for path in (ROOT / "adapters").glob("*/adapter.py"))
+    found = (re.findall(r'^    (?:name|package)="(\w+)",$', text, re.MULTILINE) for text in texts)
+    return dict(sorted((names[0], names[1]) for names in found if len(names) == 2))
+
+
+def constructions(library: str) -> list[str]:
+    """The constructions of a library that is installed. They are asked for once for each version, which
+    imports it, and kept.
+    """
+    package = libraries()[library]
+    try:
+        version = importlib.metadata.version(package.replace("pyro", "pyro-ppl"))
+    except importlib.metadata.PackageNotFoundError:
+        version = ""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    kept = Path(home) / "flowref" / f"{library}-{version}-{flowref.__version__}.json"
+    try:
+        return list(json.loads(kept.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        names = _constructions(library)
+    if names:
+        try:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(names), encoding="utf-8")
+        except OSError:
+            pass
+    return names
+
+
+def _constructions(library: str) -> list[str]:
+    from flowref import registry
+    from flowref.model import FlowrefError
+
+    try:
+        return list(registry.components(library))
+    except (FlowrefError, ImportError):
+        return []
+
+
+def files(begin: str) -> Iterator[str]:
+    """The Python files whose paths begin so, and those in folders that do."""
+    folder, name = Path(begin).parent if begin[-1:] != "/" else Path(begin), Path(begin).name
+    name = "" if begin[-1:] == "/" else name
+    head = begin[: len(begin) - len(name)]
+    shown = 0
+    for path in sorted(folder.glob("*.py")) + sorted(folder.glob("*/*.py")):
+        relative = path.relative_to(folder).as_posix()
+        if relative.startswith(name) and not relative.startswith((".", "_")):
+            yield head + relative
+            shown += 1
+        if shown == FILES:
+            return
+
+
+def defined(path: Path) -> list[str]:
+    """The public names that a file defines at its top, in its order."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return []
+    names: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign):
+            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return [name for name in names if not name.startswith("_")]

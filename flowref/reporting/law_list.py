@@ -1,0 +1,14 @@
+"""The catalogue in lines, one a law."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flowref.reporting.text import plain
+
+
+def law_lines(laws: Sequence[Any]) -> list[str]:
+    """Id, force and statement of each law."""
+    width = max((len(law.id) for law in laws), default=0)
+    return [f"{law.id:<{width}}  {law.force:<8}  {plain(law.statement)}" for law in laws]
