@@ -34,7 +34,6 @@ BASH = """\
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
-EVALUATED = 'eval "$(flowref completion {})"'
 
 
 class Specs(click.ParamType[str]):
@@ -80,8 +79,8 @@ def _beginning(texts: Iterable[str], incomplete: str) -> list[CompletionItem]:
 @click.command(
     cls=Command,
     examples=(
-        (EVALUATED.format("bash"), "in ~/.bashrc"),
-        (EVALUATED.format("zsh"), "in ~/.zshrc"),
+        ("flowref completion bash > ~/.flowref.bash", "then: source it in ~/.bashrc"),
+        ("flowref completion zsh > ~/.zfunc/_flowref", "in a folder of fpath"),
         ("flowref completion fish > ~/.config/fish/completions/flowref.fish", "once"),
     ),
 )

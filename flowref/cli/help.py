@@ -16,7 +16,7 @@ GROUPS = {
     "Known failures": ("baseline_path", "no_baseline"),
     "Exit code": ("strict", "exit_zero"),
     "Output": (
-        "output_format", "quiet", "verbose", "color", "brief", "github", "events", HELP,
+        "output_format", "quiet", "verbose", "color", "brief", "schema", "github", "events", HELP,
     ),
     "Reports in files (- for standard output)": (
         "output", "json_path", "markdown_path", "html_path", "junit_path", "sarif_path",

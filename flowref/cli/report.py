@@ -23,9 +23,10 @@ from flowref.cli.parameters import quiet_option, verbose_option, verbosity
 )
 @click.argument("path", metavar="[REPORT.json]", required=False)
 @format_options
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of a report.")
 @verbose_option
 @quiet_option
-def report(path: str | None, **choices: Any) -> None:
+def report(path: str | None, schema: bool, **choices: Any) -> None:
     """Show a report again, or write it in other formats; by default that of the last audit in this
     folder. Nothing is measured.
 
@@ -34,6 +35,11 @@ def report(path: str | None, **choices: Any) -> None:
     from flowref.auditing.journal import last_report
     from flowref.reporting.report import Report
 
+    if schema:
+        from flowref.reporting.schema import json_schema
+
+        click.echo(json_schema(), nl=False)
+        return
     printing(choices)
     made = Report.load(Path(path)) if path else last_report()
     if asked(choices):

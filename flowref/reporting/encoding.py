@@ -1,4 +1,6 @@
-"""Verdicts as JSON and back, exactly: every float is a hexadecimal string."""
+"""Verdicts as JSON and back, exactly: every float is a hexadecimal string, and reports have the same
+number in decimals beside it.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,23 @@ from flowref.model import (
 )
 
 Json = Any
+# Keys of a report that say again what others say: for readers, and passed over when it is read back.
+DECIMAL, ID, SEVERITY = "decimal", "id", "severity"
 
 
-def hexed(value: float) -> str:
+class Hex(str):
+    """A float in hexadecimal."""
+
+    __slots__ = ()
+
+
+def hexed(value: float) -> Hex:
     """A float as text that loses nothing.
 
     >>> hexed(0.1), hexed(-0.0), hexed(float("nan"))
     ('0x1.999999999999ap-4', '-0x0.0p+0', 'nan')
     """
-    return float(value).hex()
+    return Hex(float(value).hex())
 
 
 def unhexed(text: Json) -> float:
@@ -42,6 +52,43 @@ def unhexed(text: Json) -> float:
         )
     value = float.fromhex(text)
     return math.nan if math.isnan(value) else value
+
+
+def readable(row: Json) -> Json:
+    """A JSON object with the decimals of its floats beside them, under ``decimal``; those that JSON does
+    not have are the texts nan, inf and -inf.
+
+    >>> readable({"seconds": hexed(0.25), "law": "a/b"})
+    {'seconds': '0x1.0000000000000p-2', 'law': 'a/b', 'decimal': {'seconds': 0.25}}
+    """
+    if not isinstance(row, dict):
+        return row
+    found: dict[str, Json] = {}
+    if "observed" in row:  # of a counterexample, whose arrays stay exact alone
+        if row["observed"].get("dict"):
+            found["observed"] = _decimals(unpacked(row["observed"]))
+        row = {**row, "condition": readable(row["condition"])}
+    else:
+        found = {
+            name: _decimals(
+                [unhexed(item) for item in value] if type(value) is list else unhexed(value)
+            )
+            for name, value in row.items()
+            if isinstance(value, Hex)
+            or (type(value) is list and value and isinstance(value[0], Hex))
+        }
+        row = {name: readable(value) for name, value in row.items()}
+    return {**row, DECIMAL: found} if found else row
+
+
+def _decimals(value: Any) -> Json:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, list | tuple):
+        return [_decimals(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _decimals(item) for key, item in value.items()}
+    return value
 
 
 def packed(value: Any) -> Json:
@@ -129,14 +176,14 @@ def _build(kind: type, row: Json, **special: Any) -> Any:
     if not isinstance(row, dict):
         raise ReportError(f"a {kind.__name__.lower()} was written as {row!r}; expected an object")
     types = {item.name: item for item in fields(kind)}
-    if unknown := sorted(set(row) - set(types)):
+    if unknown := sorted(set(row) - set(types) - {DECIMAL, ID, SEVERITY}):
         raise ReportError(
             f"a {kind.__name__.lower()} has the unknown field {unknown[0]!r}; is the report from "
             "a newer flowref?"
         )
     values = dict(special)
     for name, value in row.items():
-        if name in special:
+        if name in special or name not in types:
             continue
         expected = str(types[name].type)
         values[name] = unhexed(value) if expected == "float" else value

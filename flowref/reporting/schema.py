@@ -1,7 +1,8 @@
 """The fields of a report as JSON text and back: ASCII, one verdict per line, floats hexadecimal.
 
-Schema 2 is a report in full, schema 3 a brief one. Both list the verdicts that say something. Laws
-that do not apply, most of the pairs of an audit, share a line per target and reason in full. In
+Beside hexadecimal floats stand their decimals, which nothing is read from; report.schema.json says
+what each key means. Schema 2 is a report in full, schema 3 a brief one. Both list the verdicts that
+say something. Laws that do not apply, most of the pairs of an audit, share a line per target and reason in full. In
 brief a target has one line with a letter per law, in the order of the laws: ``h`` it holds, ``-``
 it does not apply, ``w`` it does not apply and waits, ``.`` the pair is among the verdicts, or not in
 the report. ``known`` is there where known failures were compared with, ``expenses`` where anything
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from flowref.model import (
@@ -28,13 +30,18 @@ from flowref.model import (
 )
 from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
 from flowref.reporting.encoding import (
+    DECIMAL,
+    ID,
+    SEVERITY,
     hexed,
+    readable,
     recognized_from_json,
     recognized_to_json,
     unhexed,
     verdict_from_json,
     verdict_to_json,
 )
+from flowref.reporting.severity import kind
 
 FULL, BRIEF = 2, 3
 # Status and whether the law waits -> letter.
@@ -55,7 +62,7 @@ def text(fields: Mapping[str, Any]) -> str:
     head: list[tuple[str, Any]] = [
         ("flowref-report", FULL if omitted is None else BRIEF),
         ("complete", fields["complete"]),
-        ("environment", {**asdict(environment), "seconds": hexed(environment.seconds)}),
+        ("environment", readable({**asdict(environment), "seconds": hexed(environment.seconds)})),
     ]
     rows: list[tuple[str, Iterable[Any]]] = [
         ("laws", map(asdict, fields["laws"])),
@@ -71,16 +78,29 @@ def text(fields: Mapping[str, Any]) -> str:
         rows.append(("expenses", _expense_rows(fields["expenses"])))
     if omitted is None:
         listed, idle = _grouped(fields["verdicts"], notes)
-        rows += [("verdicts", map(verdict_to_json, listed)), ("not_applicable", idle)]
+        rows += [("verdicts", map(_row, listed)), ("not_applicable", idle)]
     else:
         head.append(("omitted", asdict(omitted)))
         listed, outcomes = _lettered(fields["verdicts"], fields["targets"], notes)
-        rows += [("verdicts", map(verdict_to_json, listed)), ("outcomes", outcomes)]
+        rows += [("verdicts", map(_row, listed)), ("outcomes", outcomes)]
     parts = [f"{json.dumps(name)}: {_dump(value)}" for name, value in head]
     for name, values in rows:
         lines = ",\n".join(map(_dump, values))
         parts.append(f"{json.dumps(name)}: [\n{lines}\n]" if lines else f"{json.dumps(name)}: []")
     return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def json_schema() -> str:
+    """The JSON Schema of a report: the text of the file that is shipped for it."""
+    return Path(__file__).with_name("report.schema.json").read_text(encoding="utf-8")
+
+
+def _row(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as an object; a violation has its short name and what it makes wrong besides."""
+    row: dict[str, Any] = readable(verdict_to_json(verdict))
+    if verdict.status is Status.VIOLATED:
+        row |= {ID: verdict.id, SEVERITY: kind(verdict.law)}
+    return row
 
 
 def fields(text: str, origin: str) -> dict[str, Any]:
@@ -259,7 +279,7 @@ def _recognized(rows: Iterable[dict[str, Any]]) -> dict[str, Recognized]:
 
 def _expense_rows(expenses: Mapping[str, Expense]) -> Iterator[dict[str, Any]]:
     for target, one in expenses.items():
-        yield {"target": target, "seconds": hexed(one.seconds), "peak": one.peak}
+        yield readable({"target": target, "seconds": hexed(one.seconds), "peak": one.peak})
 
 
 def _expenses(rows: Iterable[dict[str, Any]]) -> dict[str, Expense]:
@@ -269,7 +289,9 @@ def _expenses(rows: Iterable[dict[str, Any]]) -> dict[str, Expense]:
 
 def _environment(row: dict[str, Any]) -> Environment:
     versions = tuple((str(name), str(number)) for name, number in row["versions"])
-    return Environment(**{**row, "versions": versions, "seconds": unhexed(row["seconds"])})
+    seconds = unhexed(row["seconds"])
+    own = {name: value for name, value in row.items() if name != DECIMAL}
+    return Environment(**{**own, "versions": versions, "seconds": seconds})
 
 
 def _omitted(row: dict[str, Any]) -> Omitted:

@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from flowref.model import (
     Condition,
@@ -23,6 +24,7 @@ from flowref.model import (
     Problem,
     Recognized,
     ReportError,
+    Size,
     Status,
     Verdict,
 )
@@ -33,9 +35,11 @@ from flowref.reporting.markup import code, escaped
 from flowref.reporting.numbers import bits, contrast
 from flowref.reporting.raising import FlowrefViolation, FlowrefViolations
 from flowref.reporting.report import Report
+from flowref.reporting.schema import json_schema
 from flowref.reporting.terminal import summary_lines, target_lines
 from flowref.reporting.text import clean
 
+SCHEMA = Draft202012Validator(json.loads(json_schema()))
 words = st.text(max_size=20)
 floats = st.floats(allow_nan=False)
 any_float = st.floats()
@@ -185,6 +189,42 @@ def audits(draw: st.DrawFn) -> Report:
         for law in laws
     ]
     return Report(draw(environments), tuple(laws), tuple(targets), tuple(found))
+
+
+@settings(max_examples=60, deadline=None)
+@given(audits() | reports, st.booleans())
+def test_a_report_is_what_its_schema_says(report: Report, brief: bool) -> None:
+    """Every report, in full or brief, is valid; the schema names each key of each object."""
+    SCHEMA.validate(json.loads((report.brief() if brief else report).to_json()))
+
+
+def test_the_schema_of_reports_can_fail() -> None:
+    """The schema is one, and refuses an unknown key and a float that is no text."""
+    Draft202012Validator.check_schema(SCHEMA.schema)
+    data = json.loads(report_of(VIOLATION).to_json())
+    SCHEMA.validate(data)
+    (verdict,) = data["verdicts"]
+    for change in ({"more": 1}, {"seconds": 0.5}, {"status": "GOOD"}):
+        assert not SCHEMA.is_valid({**data, "verdicts": [{**verdict, **change}]})
+
+
+def test_floats_have_decimals_beside_them() -> None:
+    """A violation says its name, what it makes wrong, and its numbers in decimals, which are exact; those
+    that JSON does not have are texts, and arrays of a counterexample stay as they are.
+    """
+    found = replace(
+        VIOLATION, size=Size(0.1, math.inf, 48, 3), counts=Counts(scales=(0.3, 1.0)), seconds=0.2
+    )
+    (row,) = json.loads(report_of(found).to_json())["verdicts"]
+    assert (row["id"], row["severity"]) == (found.id, "wrong likelihood")
+    assert row["decimal"] == {"seconds": 0.2}
+    assert row["evidence"]["decimal"] == {"residual": 0.0988, "allowed": 1e-14}
+    assert row["size"]["decimal"] == {"nats": 0.1, "largest": "inf"}
+    assert row["counts"]["decimal"] == {"scales": [0.3, 1.0]}
+    case = row["counterexample"]
+    assert case["decimal"] == {"observed": {"reported": -0.0988, "autograd": -0.1976}}
+    assert case["condition"]["decimal"] == {"scale": 0.3}
+    assert case["x"] == [[(0.0).hex(), (3.125).hex()]]
 
 
 @settings(max_examples=60, deadline=None)
