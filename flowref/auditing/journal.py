@@ -99,10 +99,7 @@ class Journal:
         Raises: `ReportError` when the folder cannot be written.
         """
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            ignore = self.path.parent / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n", encoding="utf-8")
+            _made(self.path.parent)
             self.file = self.path.open("w", encoding="utf-8")
         except OSError as error:
             raise ReportError(f"{self.path} cannot be written: {error.strerror}") from None
@@ -146,6 +143,23 @@ class Journal:
             if finished:
                 with contextlib.suppress(OSError):
                     self.path.unlink()
+
+
+def _made(folder: Path) -> None:
+    """Make the folder in which reports are kept, which no repository takes in."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="utf-8")
+
+
+def save_last(report: Report, folder: Path) -> None:
+    """Keep a report as the last one of a folder. Raises: `ReportError` when it cannot be written."""
+    try:
+        _made(folder)
+    except OSError as error:
+        raise ReportError(f"{folder} cannot be written: {error.strerror}") from None
+    report.save(folder / LAST)
 
 
 def last_report(folder: Path | None = None) -> Report:

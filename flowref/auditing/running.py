@@ -15,7 +15,7 @@ from typing import Any
 import flowref
 from flowref import registry
 from flowref.auditing import shards
-from flowref.auditing.journal import LAST, Earlier, Journal, digest
+from flowref.auditing.journal import Earlier, Journal, digest, save_last
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.places import place
 from flowref.auditing.pool import Broken
@@ -170,7 +170,7 @@ class Audit:
         report = self.report(complete=complete)
         if self.options.folder is not None and self.journal is not None:
             if report.verdicts:  # a misspelt target must not take the place of the last report
-                report.save(self.options.folder / LAST)
+                save_last(report, self.options.folder)
             self.journal.close(finished=complete)
         return report
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flowref import checking
 from flowref.auditing.places import bounded
 from flowref.auditing.pool import Broken
 from flowref.auditing.schedule import STRIKES, Pair
 from flowref.auditing.selection import frameworks
 from flowref.auditing.settling import final, not_run, settle
-from flowref.auditing.worker import Outcome, Replay, check_pair, import_frameworks
+from flowref.auditing.worker import Outcome, Replay, check_pair, import_frameworks, undisturbed
 from flowref.baseline.entry import Baseline
 from flowref.baseline.standing import known, stand
 from flowref.checking import Settings
@@ -71,6 +73,20 @@ class Judge:
                 self.recognized[target] = outcome.recognized
         if target in self.unloadable:
             raise TargetError(self.unloadable[target])
+
+    def about_others(self, target: Target, laws: Iterable[Law]) -> tuple[Verdict, ...]:
+        """The verdicts on the laws that do not apply to a target, as far as that shows without measuring.
+        Raises `TargetError` where the target cannot be loaded.
+        """
+        __tracebackhide__ = True
+        self.load(target)
+        found: list[Verdict] = []
+        with contextlib.chdir(self.folder), undisturbed():
+            for law in laws:
+                with contextlib.suppress(Exception):  # which measuring it will show
+                    verdict = checking.unmeasured(target, law, self.settings)
+                    found += [] if verdict is None else [verdict]
+        return tuple(found)
 
     def judge(self, target: Target, law: Law, baseline: Baseline | None = None) -> Judged:
         """The verdict on a pair, and how it stands in a baseline. Raises `TargetError` where the

@@ -5,7 +5,7 @@ the room.
 from flowref.checking.applicability import not_applicable
 from flowref.checking.described import described
 from flowref.checking.replay import other_weights, remeasure
-from flowref.checking.search import check
+from flowref.checking.search import check, unmeasured
 from flowref.checking.settings import Settings
 from flowref.checking.targets import as_target
 
@@ -17,4 +17,5 @@ __all__ = [
     "not_applicable",
     "other_weights",
     "remeasure",
+    "unmeasured",
 ]

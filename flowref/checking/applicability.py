@@ -84,14 +84,12 @@ def resembled(law: Law, target: Target) -> Target | None:
     return target if law.rebuild is not None and not law.features else None
 
 
-def rebuilt(
-    target: Target, subject: Subject, law: Law, settings: Settings
-) -> tuple[Target, Subject] | Silence:
-    """The target and the subject that a law is measured on: themselves, or, where ``law.rebuild``
-    asks for it, built with another number of features; or why they cannot be.
+def widened(target: Target, subject: Subject, law: Law, settings: Settings) -> Target | Silence:
+    """The target that a law is measured on: itself, or, where ``law.rebuild`` asks for it, with another
+    number of features; or why that cannot be built.
     """
     if law.rebuild is None:
-        return target, subject
+        return target
     if not law.features and subject.operations > WIDEST and not settings.thorough:
         return Silence(
             f"its calls take {subject.operations} operations with {_size(subject)} features, and "
@@ -104,6 +102,18 @@ def rebuilt(
         return Silence("it cannot be built with another number of features")
     if subject.facts.given:
         return Silence("its weights are given, and fit this number of features only")
+    return wider
+
+
+def rebuilt(
+    target: Target, subject: Subject, law: Law, settings: Settings
+) -> tuple[Target, Subject] | Silence:
+    """The target that a law is measured on, and its subject; or why they cannot be built."""
+    wider = widened(target, subject, law, settings)
+    if isinstance(wider, Silence):
+        return wider
+    if law.rebuild is None:
+        return target, subject
     try:
         return wider, loading.load(wider, Condition(history=law.history), resembled(law, target))
     except Exception as error:

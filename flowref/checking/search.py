@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from flowref import loading, registry
-from flowref.checking.applicability import not_applicable, rebuilt, resembled
+from flowref.checking.applicability import not_applicable, rebuilt, resembled, widened
 from flowref.checking.bisection import Split, bisect
 from flowref.checking.data import ALL, DATA, Data, all_rows, data_batch, data_of, visits
 from flowref.checking.error_size import is_minor, without_minor
@@ -78,6 +78,21 @@ def check(
     return replace(
         verdict, seconds=time.perf_counter() - began, law_version=chosen.version, force=chosen.force
     )
+
+
+def unmeasured(target: Target, law: Law, settings: Settings) -> Verdict | None:
+    """The verdict where a target alone decides that a law does not apply to it; None where something
+    is to be measured, or where a wider version of the target has to be built to see that.
+    """
+    subject = loading.load(target, Condition(history=law.history))
+    wider = widened(target, subject, law, settings)
+    silence = wider if isinstance(wider, Silence) else None
+    if law.rebuild is None:
+        silence = not_applicable(law, subject, settings)
+    if silence is None:
+        return None
+    verdict = silent(str(target), law, silence)
+    return replace(verdict, law_version=law.version, force=law.force)
 
 
 def _check(target: Target, law: Law, settings: Settings, written: bool) -> Verdict:

@@ -13,24 +13,49 @@ import pytest
 ATTRIBUTE = "__flowref__"
 PARAMETER = type(pytest.param(None))
 PAIR = "pair"
+OPTIONS = ("event_shape", "laws", "profile")
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One target of a test: its id, or none, what it is, and the marks of its tests."""
+    """One target of a test: its id, or none, what it is, the marks of its tests, and how it is to be
+    judged.
+    """
 
     id: str
     what: Any
     marks: tuple[Any, ...] = ()
+    laws: Any = ()
+    event: str = ""
+    profile: str = ""
 
     @classmethod
-    def of(cls, what: Any, name: str = "") -> Listed:
-        """A target as somebody lists it; `pytest.param` gives an id and marks."""
-        if not isinstance(what, PARAMETER):
-            return cls(name, what)
-        (value,) = what.values
-        return cls(name or str(what.id or ""), value, tuple(what.marks))
+    def of(cls, what: Any, name: str = "", **defaults: Any) -> Listed:
+        """A target as somebody lists it; `pytest.param` gives an id and marks, and a mapping behind it
+        options of its own. Raises: `TypeError` for options that do not exist.
+        """
+        marks: tuple[Any, ...] = ()
+        values: Sequence[Any] = (what,)
+        if isinstance(what, PARAMETER):
+            name, marks, values = name or str(what.id or ""), tuple(what.marks), what.values
+        if len(values) == 1 and _has_options(values[0]):
+            values = values[0]
+        value, own = (*values, {})[:2]
+        if not isinstance(own, Mapping) or set(own) - set(OPTIONS):
+            unknown = ", ".join(repr(key) for key in own if key not in OPTIONS)
+            raise TypeError(
+                f"options of a target are {unknown or repr(own)}; expected some of {', '.join(OPTIONS)}"
+            )
+        chosen = {**defaults, **own}
+        return cls(
+            name,
+            value,
+            marks,
+            chosen.get("laws", ()),
+            _event(chosen.get("event_shape")),
+            chosen.get("profile", ""),
+        )
 
 
 @dataclass(frozen=True)
@@ -38,13 +63,10 @@ class Conformance:
     """What a test function is to be run with; nothing of it is loaded yet.
 
     ``targets``: specs, live objects and factories with their ids, empty for one that is named after
-    itself, and marks; ``known``: reasons of known failures, by law, or by id of the target and law.
+    itself; ``known``: reasons of known failures, by law, or by id of the target and law.
     """
 
     targets: tuple[Listed, ...]
-    laws: Any = ()
-    event: str = ""
-    profile: str = ""
     known: Mapping[str | tuple[str, str], str] = field(default_factory=dict)
 
 
@@ -56,7 +78,8 @@ def conformance(
     profile: str = "",
     known: Mapping[str | tuple[str, str], str] | None = None,
 ) -> Callable[[Test], Test]:
-    """Run a test function once for each target and law, with that `Pair` as its argument ``pair``.
+    """Run a test function once for each target and law that applies to it, with that `Pair` as its
+    argument ``pair``.
 
         @flowref.pytest.conformance([my_flow, "zuko:NSF?features=3"], laws="bijection/*")
         def test_conforms(pair):
@@ -65,26 +88,27 @@ def conformance(
     Arguments: ``targets`` a spec, a live object or a factory without arguments, or several in a
     list, or by the names that they have in ids of tests (``pytest.param`` gives names and marks,
     too); ``laws`` ids or globs, all by default;
-    ``event_shape`` of one input, for targets that do not tell; ``profile`` in place of
+    ``event_shape`` of one input, for targets that do not state it; ``profile`` in place of
     ``--flowref-profile``; ``known`` failures: the reason by the id of a law, or by the name of a
     target and the id of a law. They become strict xfails.
-    Objects are copied when the first of their tests runs.
+    Options of one target stand behind it: ``(my_flow, {"event_shape": 3, "laws": "density/*"})``.
+    Objects are copied, and factories called, when their tests are collected.
     """
     if inspect.isfunction(targets) and PAIR in inspect.signature(targets).parameters:
         name = targets.__name__
         raise TypeError(f"conformance of {name} has no targets; expected @conformance([my_flow])")
     if not isinstance(known or {}, Mapping):
         raise TypeError(f"known is {known!r}; expected the reason by the id of each law")
-    if isinstance(targets, Mapping):
-        listed = [Listed.of(target, str(name)) for name, target in targets.items()]
-    elif isinstance(targets, list | tuple | set | frozenset) and not isinstance(targets, PARAMETER):
-        listed = [Listed.of(target) for target in targets]
-    else:
-        listed = [Listed.of(targets)]
-    if not listed:
+    one = isinstance(targets, PARAMETER) or _has_options(targets)
+    several = isinstance(targets, list | tuple | set | frozenset) and not one
+    named = targets.items() if isinstance(targets, Mapping) else ()
+    listed = tuple(
+        Listed.of(what, str(name), laws=laws, event_shape=event_shape, profile=profile)
+        for name, what in named or [("", what) for what in (targets if several else [targets])]
+    )
+    if not listed or targets == {}:
         raise TypeError("conformance has no targets: the list is empty")
-    sizes = (event_shape,) if isinstance(event_shape, int) else tuple(event_shape or ())
-    wanted = Conformance(tuple(listed), laws, ",".join(map(str, sizes)), profile, dict(known or {}))
+    wanted = Conformance(listed, dict(known or {}))
 
     def decorate(test: Test) -> Test:
         if not inspect.isfunction(test):
@@ -102,6 +126,16 @@ def conformance(
         return test
 
     return decorate
+
+
+def _has_options(what: Any) -> bool:
+    """Whether it is a target with options of its own, as (my_flow, {"event_shape": 3})."""
+    return isinstance(what, tuple) and len(what) == 2 and isinstance(what[1], Mapping)
+
+
+def _event(shape: int | Sequence[int] | None) -> str:
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape or ())
+    return ",".join(map(str, sizes))
 
 
 def is_factory(value: Any) -> bool:

@@ -7,20 +7,25 @@ from collections.abc import Iterable
 from flowref.baseline.targets import Declared
 from flowref.model import FlowrefError, SpecError
 from flowref.pytest.conformance import Conformance, Listed
-from flowref.pytest.pair import Pair
+from flowref.pytest.pair import Load
 from flowref.pytest.session import Session
 
 
-def pairs(session: Session, targets: Iterable[Declared]) -> list[Pair]:
-    """The pairs of all these targets, each pair once. Raises: `FlowrefError` in one sentence, which
-    begins with file and line.
+def tests(session: Session, targets: Iterable[Declared]) -> list[Load]:
+    """The tests of all these targets, each once. Raises: `FlowrefError` in one sentence, which begins
+    with file and line.
     """
-    found: dict[str, Pair] = {}
+    found: dict[str, Load] = {}
     for one in targets:
-        wanted = Conformance((Listed("", one.spec),), one.laws, one.event, one.profile)
+        listed = Listed("", one.spec, (), one.laws, one.event, one.profile)
         try:
-            for pair in session.pairs(wanted, one.where):
-                found.setdefault(pair.id, pair)
+            for test in session.tests(Conformance((listed,)), one.where):
+                found.setdefault(test.id, test)
         except FlowrefError as error:
             raise SpecError(f"{one.where}: {error}") from None
-    return sorted(found.values(), key=lambda pair: (pair.target.casefold(), pair.target, pair.law))
+    return sorted(found.values(), key=order)
+
+
+def order(test: Load) -> tuple[str, str, bool, str]:
+    """By target, and of each the one that loads it first."""
+    return test.target.casefold(), test.target, type(test) is not Load, test.name

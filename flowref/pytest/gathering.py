@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from flowref.model import Verdict
     from flowref.pytest.messages import Read
     from flowref.reporting.report import Report
 
@@ -49,12 +52,17 @@ class Gathering:
         self.whole = not (session.shouldstop or session.shouldfail)
         self._demand(session)
         path = self.config.option.flowref_report
-        if path is None or self.config.option.collectonly:
+        if path == "" or self.config.option.collectonly or (path is None and not self.texts):
             return
+        from flowref.auditing.journal import FOLDER, save_last
         from flowref.model import FlowrefError
 
         try:
-            self.report().save(Path(self.config.invocation_params.dir, path))
+            if path is not None:
+                self.report().save(Path(self.config.invocation_params.dir, path))
+            elif self.read.verdicts:
+                with contextlib.suppress(OSError, FlowrefError):  # a folder that nobody may write
+                    save_last(self.report(), self.config.rootpath / FOLDER)
         except FlowrefError as error:
             self.trouble = str(error)
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
@@ -109,9 +117,36 @@ class Gathering:
             lines.append(f"and {len(verdicts) - SHOWN} more targets")
         lines += self._strays(list(verdicts))
         path = self.config.option.flowref_report
-        if path is not None and not self.trouble:
+        if path and not self.trouble:
             lines.append(f"all of it: {path}")
-        return lines
+        return [*lines, self._counts(list(read.verdicts.values()))]
+
+    def _counts(self, verdicts: list[Verdict]) -> str:
+        """How many checks came out how."""
+        from flowref.model import Standing, Status
+        from flowref.reporting.judged import concerns
+        from flowref.reporting.outcomes import FAILING
+        from flowref.reporting.raising import counted
+
+        counts = Counter[str]()
+        for one in verdicts:
+            known = self.read.known.get((one.target, one.law))
+            if not concerns(one):
+                counts["other"] += 1
+            elif known is not None and known.standing is Standing.KNOWN:
+                counts["known failures"] += 1
+            elif one.status in FAILING or (known is not None and known.standing is Standing.FIXED):
+                counts["failed"] += 1
+            else:
+                counts["passed" if one.status in (Status.HOLDS, Status.ADVICE) else "skipped"] += 1
+        others, targets = counts.pop("other", 0), len({one.target for one in verdicts})
+        order = ("passed", "failed", "known failures", "skipped")
+        told = ", ".join(f"{counts[word]} {word}" for word in order if counts[word])
+        text = f"{counted(counts.total(), 'check')} of {counted(targets, 'target')}: {told or 'nothing checked'}"
+        about = "law is" if others == 1 else "laws are"
+        text += f"; {others} {about} about something else" if others else ""
+        lost = len(self.read.problems)
+        return f"{text}; {counted(lost, 'target')} cannot be loaded" if lost else text
 
     def _strays(self, targets: list[str]) -> Iterator[str]:
         """Known failures about a target that looks like a misspelt one of these."""

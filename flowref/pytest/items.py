@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flowref.pytest.conformance import ATTRIBUTE, PAIR, Conformance
-from flowref.pytest.pair import Pair
+from flowref.pytest.pair import Load, Pair
 
-# From so many tests on the collection goes on without looking for garbage, of which it makes none.
-MANY = 5000
 DECLARED = "flowref"
 
 
 class PairFunction(pytest.Function):
     """A decorated function with one pair."""
 
-    flowref_pair: Pair
+    flowref_test: Load
 
     def _getobj(self) -> Any:
         """The function itself, which does not bear the whole name of this item."""
@@ -30,28 +27,34 @@ class PairFunction(pytest.Function):
 
     def setup(self) -> None:
         """Give the function its pair, and fixtures as ever."""
-        self.funcargs[PAIR] = self.flowref_pair
+        self.funcargs[PAIR] = self.flowref_test
         super().setup()
 
 
-class DeclaredItem(pytest.Item):
-    """One pair of a target that pyproject.toml declares."""
+class Checked(pytest.Item):
+    """A test of which no line of the user's could be shown."""
 
-    def __init__(self, *, pair: Pair, **details: Any) -> None:
-        super().__init__(**details)
-        self.flowref_pair = pair
+    flowref_test: Load
 
     def runtest(self) -> None:
-        """Check the pair."""
-        self.flowref_pair.check()
+        """Check what it is about."""
+        self.flowref_test.check()
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What was seen: there is no line of the user's that could be shown."""
+        """What was seen."""
         from flowref.model import FlowrefError
 
         if isinstance(excinfo.value, FlowrefError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
+
+
+class LoadFunction(Checked, PairFunction):
+    """Whether a target of a decorated function can be loaded, once its fixtures are there."""
+
+
+class DeclaredItem(Checked):
+    """One pair of a target that pyproject.toml declares, or whether it can be loaded."""
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where it stands."""
@@ -61,18 +64,18 @@ class DeclaredItem(pytest.Item):
 class DeclaredFile(pytest.File):
     """The targets that pyproject.toml declares."""
 
-    flowref_pairs: list[Pair]
+    flowref_tests: Sequence[Load]
 
     def collect(self) -> Iterator[pytest.Item]:
         """A test for each pair."""
-        hurry(len(self.flowref_pairs))
-        for pair in self.flowref_pairs:
-            yield DeclaredItem.from_parent(self, name=f"{DECLARED}[{pair.id}]", pair=pair)
+        for test in self.flowref_tests:
+            item = DeclaredItem.from_parent(self, name=f"{DECLARED}[{test.id}]")
+            item.flowref_test = test
+            yield item
 
 
-def functions(collector: Any, name: str, test: Any, pairs: list[Pair]) -> list[pytest.Item]:
+def functions(collector: Any, name: str, test: Any, tests: Sequence[Load]) -> list[pytest.Item]:
     """A decorated function as one test for each pair, all of which share its fixtures."""
-    hurry(len(pairs))
     marks = getattr(test, "pytestmark", [])
     if any(mark.name == "parametrize" for mark in marks):
         raise collector.CollectError(
@@ -81,15 +84,15 @@ def functions(collector: Any, name: str, test: Any, pairs: list[Pair]) -> list[p
         )
     first = pytest.Function.from_parent(collector, name=name, callobj=test)
     items: list[pytest.Item] = []
-    for pair in pairs:
-        item = PairFunction.from_parent(
+    for one in tests:
+        item = (PairFunction if isinstance(one, Pair) else LoadFunction).from_parent(
             collector,
-            name=f"{name}[{pair.id}]",
+            name=f"{name}[{one.id}]",
             fixtureinfo=first._fixtureinfo,  # looked up once: it is the same for all
         )
         item.originalname = name
-        item.flowref_pair = pair
-        for mark in pair.candidate.marks:
+        item.flowref_test = one
+        for mark in one.candidate.marks:
             item.add_marker(mark)
         items.append(item)
     return items
@@ -99,9 +102,3 @@ def wanted(test: Any) -> Conformance | None:
     """What the decorator left on a function; None for everything else that a module holds."""
     found = vars(test).get(ATTRIBUTE) if type(test).__name__ == "function" else None
     return found if isinstance(found, Conformance) else None
-
-
-def hurry(number: int) -> None:
-    """Suspend the search for garbage where many tests are made, until `pytest_collection_finish`."""
-    if number > MANY:
-        gc.disable()

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from flowref.model import KnownFailure, Recognized, Standing, Verdict
-from flowref.pytest.pair import Pair
+from flowref.pytest.pair import Load
 from flowref.reporting.contents import LawNote
 from flowref.reporting.encoding import (
     recognized_from_json,
@@ -20,24 +20,33 @@ from flowref.reporting.encoding import (
 QUIET, TEXT = "flowref_quiet", "flowref_text"
 
 
-def of(pair: Pair) -> dict[str, Any]:
-    """The attributes of a report that tell what came of a pair."""
-    attributes: dict[str, Any] = {QUIET: pair.quiet}
-    if pair.judged is not None:
-        known, recognized = pair.judged.known, pair.session.recognized(pair)
-        data = {
-            "verdict": verdict_to_json(pair.judged.verdict),
-            "profile": pair.profile or pair.session.profile,
-            "known": None if known is None else asdict(known),
-            "recognized": None if recognized is None else recognized_to_json(recognized),
-        }
-        law = pair.own_law
-        if law is not None:
-            note = LawNote(law.id, law.version, law.statement, law.force, law.tolerance, law.source)
-            data["note"] = asdict(note)
-        attributes[TEXT] = json.dumps(data)
-    elif pair.problem:
-        attributes[TEXT] = json.dumps({"spec": pair.target, "problem": pair.problem})
+def of(test: Load) -> dict[str, Any]:
+    """The attributes of a report that say what came of a test; the first one of a target in this process
+    also says what it was taken for, and which laws do not apply.
+    """
+    attributes: dict[str, Any] = {QUIET: test.quiet}
+    if test.problem:
+        attributes[TEXT] = json.dumps({"spec": test.target, "problem": test.problem})
+        return attributes
+    judged, recognized = test.judged, test.session.recognized(test.candidate)
+    verdicts = [] if judged is None else [judged.verdict]
+    known = None if judged is None else judged.known
+    if recognized is not None:
+        verdicts += test.candidate.silent
+    if not verdicts and recognized is None:
+        return attributes
+    data = {
+        "target": str(test.candidate.found),
+        "verdicts": [verdict_to_json(verdict) for verdict in verdicts],
+        "profile": test.candidate.profile or test.session.profile,
+        "known": None if known is None else asdict(known),
+        "recognized": None if recognized is None else recognized_to_json(recognized),
+    }
+    law = test.own_law
+    if law is not None:
+        note = LawNote(law.id, law.version, law.statement, law.force, law.tolerance, law.source)
+        data["note"] = asdict(note)
+    attributes[TEXT] = json.dumps(data)
     return attributes
 
 
@@ -65,14 +74,15 @@ class Read:
         if "problem" in data:
             self.problems.setdefault(data["spec"], data["problem"])
             return
-        verdict = verdict_from_json(data["verdict"])
-        pair = verdict.target, verdict.law
-        self.verdicts[pair] = verdict
+        target = data["target"]
+        verdicts = [verdict_from_json(one) for one in data["verdicts"]]
+        self.verdicts |= {(verdict.target, verdict.law): verdict for verdict in verdicts}
         self.profiles.add(data["profile"])
         if "note" in data:
-            self.notes[verdict.law] = LawNote(**data["note"])
+            note = LawNote(**data["note"])
+            self.notes[note.id] = note
         if data["known"] is not None:
             known = {**data["known"], "standing": Standing(data["known"]["standing"])}
-            self.known[pair] = KnownFailure(**known)
+            self.known[target, verdicts[0].law] = KnownFailure(**known)
         if data["recognized"] is not None:
-            self.recognized[verdict.target] = recognized_from_json(data["recognized"])
+            self.recognized[target] = recognized_from_json(data["recognized"])

@@ -1,4 +1,4 @@
-"""One target and one law, as a test meets them."""
+"""What the tests of a target are: loading it, and one law each."""
 
 from __future__ import annotations
 
@@ -14,55 +14,49 @@ if TYPE_CHECKING:
     from flowref.model import Law, Target, Verdict
     from flowref.pytest.session import Session
 
+LOAD = "load"
+
 
 class Candidate:
     """A target by the name that it has in ids of tests. ``what``: a `Target`, or a live object or a
-    factory, which becomes one when its first test runs.
+    factory, which becomes one when it is loaded; ``silent``: verdicts on the laws that do not apply, once
+    it was.
     """
 
-    __slots__ = ("event", "found", "id", "marks", "title", "what")
-
-    def __init__(self, name: str, what: Any, event: str = "", marks: Iterable[Any] = ()) -> None:
-        self.id, self.what, self.event, self.marks = name, what, event, tuple(marks)
-        self.title = name  # of a live object: what its target is called
-        self.found: Target | None = None
-
-
-class Pair:
-    """One target and one law. ``target`` and ``law`` are their names."""
-
-    __slots__ = (
-        "_law",
-        "baseline",
-        "candidate",
-        "judged",
-        "problem",
-        "profile",
-        "quiet",
-        "session",
-    )
+    __slots__ = ("event", "found", "id", "marks", "profile", "silent", "title", "what")
 
     def __init__(
-        self,
-        session: Session,
-        candidate: Candidate,
-        law: Law,
-        baseline: Baseline,
-        profile: str = "",
+        self, name: str, what: Any, event: str = "", marks: Iterable[Any] = (), profile: str = ""
     ) -> None:
-        self.session, self.candidate, self._law = session, candidate, law
-        self.baseline, self.profile = baseline, profile
-        self.judged: Judged | None = None
-        self.problem = ""  # why the target cannot be loaded
-        self.quiet = False  # the law is about something else: nobody wants a line about it
+        self.id, self.what, self.event, self.marks = name, what, event, tuple(marks)
+        self.profile = profile
+        self.title = name  # of a live object: what its target is called
+        self.found: Target | None = None
+        self.silent: tuple[Verdict, ...] = ()
 
-    def __repr__(self) -> str:
-        return f"<{self.target} {self.law}>"
+
+class Load:
+    """Whether a target can be loaded. ``bears``: whether this test fails where it cannot, and does not
+    leave that to another one.
+    """
+
+    __slots__ = ("bears", "candidate", "problem", "quiet", "session")
+
+    def __init__(self, session: Session, candidate: Candidate) -> None:
+        self.session, self.candidate = session, candidate
+        self.problem = ""  # why the target cannot be loaded
+        self.quiet = False  # the test was skipped for a reason that another line tells
+        self.bears = True
+
+    @property
+    def name(self) -> str:
+        """What stands behind the target in the id of the test."""
+        return LOAD
 
     @property
     def id(self) -> str:
         """What stands in brackets in the id of the test."""
-        return f"{self.candidate.id}-{self._law.id}"
+        return f"{self.candidate.id}-{self.name}"
 
     @property
     def target(self) -> str:
@@ -70,9 +64,65 @@ class Pair:
         return self.candidate.id
 
     @property
+    def judged(self) -> Judged | None:
+        """What came of the law, as far as it was measured."""
+        return None
+
+    @property
+    def own_law(self) -> Law | None:
+        """The law itself, if no catalogue has it."""
+        return None
+
+    def check(self) -> None:
+        """Pass if the target can be loaded."""
+        __tracebackhide__ = True
+        from flowref.model import TargetError
+
+        try:
+            self.session.load(self.candidate)
+        except TargetError as error:
+            self._unloadable(error)
+
+    def _unloadable(self, error: Exception) -> NoReturn:
+        """Fail, or leave it to the test that bears it."""
+        __tracebackhide__ = True
+        self.problem = str(error)
+        if self.bears:
+            raise error
+        self.quiet = True
+        pytest.skip("not run: cannot be loaded")
+
+
+class Pair(Load):
+    """One target and one law. ``target`` and ``law`` are their names."""
+
+    __slots__ = ("_judged", "_law", "baseline")
+
+    def __init__(
+        self, session: Session, candidate: Candidate, law: Law, baseline: Baseline
+    ) -> None:
+        super().__init__(session, candidate)
+        self._law, self.baseline = law, baseline
+        self._judged: Judged | None = None
+        self.bears = False
+
+    def __repr__(self) -> str:
+        return f"<{self.target} {self.law}>"
+
+    @property
+    def name(self) -> str:
+        """The id of the law."""
+        return self._law.id
+
+    @property
     def law(self) -> str:
         """The id of the law."""
         return self._law.id
+
+    @property
+    def judged(self) -> Judged | None:
+        """What came of the law, as far as it was measured."""
+        return self._judged
 
     @property
     def own_law(self) -> Law | None:
@@ -87,14 +137,14 @@ class Pair:
         target cannot be loaded.
         """
         __tracebackhide__ = True
-        if self.judged is None:
-            self.judged = self.session.judge(self)
-        return self.judged.verdict
+        if self._judged is None:
+            self._judged = self.session.judge(self)
+        return self._judged.verdict
 
     def check(self) -> None:
         """Pass if the law holds, and fail with what was seen if it is violated or breaks.
 
-        A law that says nothing about this target, or that could not be decided, is skipped with the
+        A law that does not apply to this target, or that could not be decided, is skipped with the
         reason; a known failure is an expected one as long as it fails as it is known to.
         """
         __tracebackhide__ = True
@@ -104,25 +154,16 @@ class Pair:
             verdict = self.verdict
         except TargetError as error:
             self._unloadable(error)
-        assert self.judged is not None
-        if self.judged.known is not None:
-            self._known(self.judged)
-        if self.judged.fails:
+        assert self._judged is not None
+        if self._judged.known is not None:
+            self._known(self._judged)
+        if self._judged.fails:
             raise self._violation()
         if verdict.status in (Status.INCONCLUSIVE, Status.NOT_RUN):
             pytest.skip(f"{str(verdict.status).lower().replace('_', ' ')}: {verdict.reason}")
         if verdict.status is Status.NOT_APPLICABLE:
             self.quiet = True
             pytest.skip(f"not applicable: {verdict.reason}")
-
-    def _unloadable(self, error: Exception) -> NoReturn:
-        """Say once what is wrong with a target."""
-        __tracebackhide__ = True
-        self.problem = str(error)
-        if self.session.said(self.candidate):
-            self.quiet = True
-            pytest.skip("not run: the target cannot be loaded")
-        raise error
 
     def _known(self, judged: Judged) -> None:
         """End the test by how a known failure stands; return where it fails otherwise."""
@@ -135,10 +176,10 @@ class Pair:
         if one.standing is Standing.KNOWN:
             pytest.xfail(reason)
         if one.standing is Standing.FIXED:
-            way = one.detail or "it fails no more"
+            way = one.detail or "it fails no longer"
             pytest.fail(
                 f"[XPASS(strict)] {self.law} is a known failure of {self.target} ({reason}), and "
-                f"is fixed: {way}; take its entry off",
+                f"is fixed: {way}; remove its entry",
                 pytrace=False,
             )
         if one.standing is Standing.UNDECIDED:
@@ -147,8 +188,9 @@ class Pair:
     def _violation(self) -> Exception:
         from flowref.reporting.raising import violation
 
-        assert self.judged is not None
-        one, text = self.judged.known, ""
+        assert self._judged is not None
+        one, text = self._judged.known, ""
         if one is not None:
             text = f"known as {one.reason!r}, and {str(one.standing).lower()}: {one.detail}"
-        return violation(self.judged.verdict, self._law.statement, text)
+        verdict = self._judged.verdict
+        return violation(verdict, self._law.statement, text, self.session.again(verdict))

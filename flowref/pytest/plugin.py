@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,9 @@ from flowref.pytest.conformance import ATTRIBUTE
 from flowref.pytest.gathering import Gathering
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
-    from flowref.pytest.pair import Pair
+    from flowref.pytest.pair import Load
     from flowref.pytest.session import Session
 
 PROFILES = ("pr", "nightly", "quick", "standard", "thorough")
@@ -24,15 +24,18 @@ PROJECT = "pyproject.toml"
 SECONDS = 60.0
 
 
+# More tests than that of one list of targets are seldom meant.
+MANY = 1000
+
+
 @dataclass
 class Desk:
-    """What the hooks share. ``session`` is there once a test is collected; ``pairs``: those of the
-    project file, where it is collected; ``collecting``: whether garbage was looked for before.
+    """What the hooks share. ``session`` is there once a test is collected; ``tests``: those of the
+    project file, where it is collected.
     """
 
     session: Session | None = None
-    pairs: list[Pair] = field(default_factory=list)
-    collecting: bool = True
+    tests: Sequence[Load] = ()
 
 
 DESK = pytest.StashKey[Desk]()
@@ -51,7 +54,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--flowref-seed", type=int, default=0, metavar="N", help="Of everything that is drawn."
     )
     group.addoption(
-        "--flowref-report", metavar="PATH", help="Write what was measured to this file, as JSON."
+        "--flowref-report",
+        metavar="PATH",
+        help='Write what was measured to this file, as JSON; "" writes none.  [default: '
+        ".flowref/report.json, which flowref script, replay and report read]",
     )
     group.addoption(
         "--flowref-timeout",
@@ -78,7 +84,6 @@ def pytest_collection(session: pytest.Session) -> None:
     """Refuse a project file that cannot be understood before anything is collected."""
     config = session.config
     desk, project = config.stash[DESK], config.rootpath / PROJECT
-    desk.collecting = gc.isenabled()
     if not _declares(project):
         _settle(config.option, "", 0.0)
         return
@@ -91,17 +96,12 @@ def pytest_collection(session: pytest.Session) -> None:
         _settle(config.option, said.profile, said.timeout)
         targets = declared(project)
         if targets and _collects(config, project):
-            from flowref.pytest.declared import pairs
+            from flowref.pytest.declared import tests
 
-            desk.pairs = pairs(_session(config), targets)
+            found = tests(_session(config), targets)
+            desk.tests = _applying(config, found, PROJECT)
     except FlowrefError as error:
         raise pytest.UsageError(str(error)) from None
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Look for garbage again."""
-    if session.config.stash[DESK].collecting:
-        gc.enable()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -109,12 +109,12 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if file_path.name != PROJECT or file_path.parent != parent.config.rootpath:
         return None
     desk = parent.config.stash[DESK]
-    if not desk.pairs:
+    if not desk.tests:
         return None
     from flowref.pytest.items import DeclaredFile
 
     file = DeclaredFile.from_parent(parent, path=file_path)
-    file.flowref_pairs = desk.pairs
+    file.flowref_tests = desk.tests
     return file
 
 
@@ -130,11 +130,35 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> list[py
         return None
     try:
         home = f"{collector.nodeid}::{name}"
-        pairs = _session(collector.config).pairs(wanted, home)
+        tests = _session(collector.config).tests(wanted, home)
     except FlowrefError as error:
         line = obj.__code__.co_firstlineno  # type: ignore[attr-defined]  # it is a function
         raise collector.CollectError(f"{collector.path.name}:{line}: {error}") from None
-    return items.functions(collector, name, obj, pairs)
+    return items.functions(collector, name, obj, _applying(collector.config, tests, home))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    """Leave out the laws that do not apply where some tests were chosen by name, and have a target that
+    cannot be loaded fail once.
+    """
+    yield
+    ours = {test: item for item in items if (test := getattr(item, "flowref_test", None))}
+    if not ours:
+        return
+    if _filtered(config):
+        left = set(_session(config).applying(ours))
+        items[:] = [item for item in items if getattr(item, "flowref_test", None) in {None, *left}]
+        config.hook.pytest_deselected(items=[ours[test] for test in ours if test not in left])
+    bearing: dict[tuple[Any, str, str], Load] = {}
+    for test, item in ours.items():
+        place = item.parent, getattr(item, "originalname", ""), test.target
+        if test.bears or place not in bearing:
+            bearing[place] = test
+    for test in bearing.values():
+        test.bears = True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -143,22 +167,22 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Send what was measured along with the report of a test, to whichever process gathers it."""
     report = yield
-    pair = getattr(item, "flowref_pair", None)
+    test = getattr(item, "flowref_test", None)
     if call.excinfo is not None and call.excinfo.typename == "FlowrefViolations":
         from flowref.pytest import printing
 
         report.longrepr = printing.longrepr(item, call.excinfo)
-    if pair is not None and call.when == "call":
+    if test is not None and call.when == "call":
         from flowref.pytest import messages
 
-        vars(report).update(messages.of(pair))
+        vars(report).update(messages.of(test))
     return report
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: Any, config: pytest.Config) -> tuple[str, str, str] | None:
-    """A law about something else than the target is not counted, and shown where tests are listed
-    one by one: the lines about the target tell.
+    """A law that does not apply, which measuring alone shows, is not counted, and shown where tests are
+    listed one by one.
     """
     if not getattr(report, "flowref_quiet", False):
         return None
@@ -189,10 +213,42 @@ def _collects(config: pytest.Config, project: Path) -> bool:
     return False
 
 
+def _named(config: pytest.Config) -> bool:
+    """Whether single tests are named."""
+    return any("[" in argument for argument in config.args)
+
+
+def _filtered(config: pytest.Config) -> bool:
+    """Whether tests will be chosen from those that are collected: only of what is left are targets loaded."""
+    chosen = ("keyword", "markexpr", "lf", "stepwise")
+    return not _named(config) and any(getattr(config.option, one, None) for one in chosen)
+
+
+def _applying(config: pytest.Config, tests: list[Load], home: str) -> list[Load]:
+    """The tests of laws that apply, where that can be said now; of very many there is a warning."""
+    if _named(config) or _filtered(config):
+        return tests
+    tests = _session(config).applying(tests)
+    if len(tests) > MANY:
+        targets = len({test.target for test in tests})
+        text = (
+            f"{len(tests)} tests of {targets} target{'' if targets == 1 else 's'}; "
+            'laws="bijection/*", or other ids and globs, says which are wanted'
+        )
+        warning = warnings.WarningMessage(
+            pytest.PytestWarning(text), pytest.PytestWarning, home.partition("::")[0], 1
+        )
+        config.hook.pytest_warning_recorded.call_historic(
+            kwargs={"warning_message": warning, "when": "collect", "nodeid": home, "location": None}
+        )
+    return tests
+
+
 def _session(config: pytest.Config) -> Session:
     """What flowref keeps, from the first test of it on."""
     desk = config.stash[DESK]
     if desk.session is None:
+        from flowref.pytest.kept import Kept
         from flowref.pytest.session import begun
 
         option = config.option
@@ -201,5 +257,6 @@ def _session(config: pytest.Config) -> Session:
             option.flowref_profile,
             option.flowref_seed,
             option.flowref_timeout,
+            Kept.of(config),
         )
     return desk.session

@@ -14,98 +14,128 @@ from flowref.baseline.reading import PROJECT, load
 from flowref.baseline.targets import PROFILES, Defaults, defaults, with_event
 from flowref.model import OBJECT, SpecError, Target, TargetError, nearest, one_line
 from flowref.pytest.conformance import Conformance, is_factory, name_of, wants
-from flowref.pytest.pair import Candidate, Pair
+from flowref.pytest.kept import Kept
+from flowref.pytest.pair import Candidate, Load, Pair
 
 if TYPE_CHECKING:
     from flowref.auditing.single import Judge, Judged
-    from flowref.model import Law, Recognized
+    from flowref.model import Law, Recognized, Verdict
 
 
 @dataclass
 class Session:
     """The state of one process. ``folder``: that of pyproject.toml, from which paths are meant;
-    ``common``: what it says of all targets.
+    ``kept``: where the report of the session will be; ``common``: what the project says of all targets.
     """
 
     folder: Path
     profile: str = "standard"
     seed: int = 0
     seconds: float = 60.0
+    kept: Kept = field(default_factory=Kept)
     baseline: Baseline = field(default_factory=Baseline)
     common: Defaults = field(default_factory=Defaults)
     judges: dict[str, Judge] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
-    told: set[Candidate] = field(default_factory=set)
+    failed: dict[Candidate, str] = field(default_factory=dict)
     shown: set[Target] = field(default_factory=set)
+
+    def load(self, candidate: Candidate) -> None:
+        """Load a target. Raises `TargetError`, at each call, where that fails."""
+        __tracebackhide__ = True
+        self._judge(candidate).load(self._target(candidate))
 
     def judge(self, pair: Pair) -> Judged:
         """What comes of a pair."""
         __tracebackhide__ = True
-        judge = self._judge(pair.profile or self.profile)
+        judge = self._judge(pair.candidate)
         return judge.judge(self._target(pair.candidate), pair._law, pair.baseline)
 
-    def recognized(self, pair: Pair) -> Recognized | None:
-        """What the target of a pair was taken for; told once for each target."""
-        target = pair.candidate.found
+    def again(self, verdict: Verdict) -> str:
+        """The command that shows a failure again, once the report is kept."""
+        from flowref.reporting.words import again
+
+        if self.kept.path is None:
+            return ""
+        options = ("--report", self.kept.path) if self.kept.path else ()
+        return self.kept.before + (again(verdict, *options) or [""])[-1]
+
+    def recognized(self, candidate: Candidate) -> Recognized | None:
+        """What a target was taken for; said once for each target."""
+        target = candidate.found
         if target is None or target in self.shown:
             return None
         self.shown.add(target)
-        return self._judge(pair.profile or self.profile).recognized.get(target)
+        return self._judge(candidate).recognized.get(target)
 
-    def said(self, candidate: Candidate) -> bool:
-        """Whether it was said before that a target cannot be loaded."""
-        before = candidate in self.told
-        self.told.add(candidate)
-        return before
+    def applying(self, tests: Iterable[Load]) -> list[Load]:
+        """The tests without those whose laws do not apply, of targets that can be loaded; those of the
+        others are left, and tried again when they run.
+        """
+        groups: dict[Candidate, list[Load]] = {}
+        for test in tests:
+            groups.setdefault(test.candidate, []).append(test)
+        return [test for one, own in groups.items() for test in self._applying(one, own)]
 
-    def pairs(self, wanted: Conformance, home: str) -> list[Pair]:
-        """The pairs of a test function whose id is ``home``, sorted by target and law. What
-        libraries warn of when a glob imports them is their affair.
+    def _applying(self, candidate: Candidate, tests: list[Load]) -> list[Load]:
+        judge = self._judge(candidate)
+        laws = [test._law for test in tests if isinstance(test, Pair)]
+        try:
+            found = judge.about_others(self._target(candidate), laws)
+        except TargetError:
+            judge.unloadable.clear()
+            self.failed.clear()
+            return tests
+        candidate.silent = (*candidate.silent, *found)
+        silent = {verdict.law for verdict in found}
+        return [test for test in tests if test.name not in silent]
+
+    def tests(self, wanted: Conformance, home: str) -> list[Load]:
+        """The tests of a function whose id is ``home``, sorted by target and law. What libraries warn of
+        when a glob imports them is their own business.
 
         Raises: `SpecError` for targets, laws and known failures that do not exist.
         """
-        from flowref.auditing.selection import select_laws
-
-        if wanted.profile and wanted.profile not in PROFILES:
-            raise SpecError(
-                f"the profile is {wanted.profile!r}{nearest(wanted.profile, PROFILES)}; expected "
-                f"one of {', '.join(PROFILES)}"
-            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            laws = select_laws(wanted.laws or self.common.laws, self.common.ignore)
             chosen = _distinct(self._candidates(wanted))
-        for one in chosen:
+        for one, _ in chosen:
             one.title = self._title(one.id, home)
-        baseline = self._with_own(chosen, laws, wanted.known)
-        profile = PROFILES.get(wanted.profile, "")
+        baseline = self._with_own(chosen, wanted.known)
         return [
-            Pair(self, candidate, law, baseline, profile)
-            for candidate in sorted(chosen, key=lambda one: (one.id.casefold(), one.id))
-            for law in laws
+            test
+            for one, laws in sorted(chosen, key=lambda pair: (pair[0].id.casefold(), pair[0].id))
+            for test in (Load(self, one), *(Pair(self, one, law, baseline) for law in laws))
         ]
 
-    def _judge(self, profile: str) -> Judge:
+    def _judge(self, candidate: Candidate) -> Judge:
         from flowref.auditing.single import Judge
         from flowref.checking import Settings
 
+        profile = candidate.profile or self.profile
         if profile not in self.judges:
             settings = Settings(profile, self.seed, seconds=self.seconds)
             self.judges[profile] = Judge(settings, self.folder)
         return self.judges[profile]
 
-    def _candidates(self, wanted: Conformance) -> Iterator[Candidate]:
+    def _candidates(self, wanted: Conformance) -> Iterator[tuple[Candidate, tuple[Law, ...]]]:
+        """The targets with the laws of each."""
+        from flowref.auditing.selection import select_laws
+
         for one in wanted.targets:
-            what, marks = one.what, one.marks
-            if isinstance(what, Target):
-                target = with_event(what, wanted.event)
-                yield Candidate(one.id or str(what), target, marks=marks)
-            elif isinstance(what, str):
-                for target in registry.expand(what):
-                    meant = with_event(target, wanted.event)
-                    yield Candidate(one.id or str(target), meant, marks=marks)
-            else:
-                yield Candidate(one.id or name_of(what), what, wanted.event, marks)
+            if one.profile and one.profile not in PROFILES:
+                raise SpecError(
+                    f"the profile is {one.profile!r}{nearest(one.profile, PROFILES)}; expected "
+                    f"one of {', '.join(PROFILES)}"
+                )
+            what, profile = one.what, PROFILES.get(one.profile, "")
+            laws = select_laws(one.laws or self.common.laws, self.common.ignore)
+            found = registry.expand(what) if isinstance(what, str) else [what]
+            for value in found:
+                live = not isinstance(value, Target)
+                name = one.id or (name_of(value) if live else str(value))
+                meant = value if live else with_event(value, one.event)
+                yield Candidate(name, meant, one.event, one.marks, profile), laws
 
     def _title(self, name: str, home: str) -> str:
         """What the target of a live object is called, of which there is one in the session."""
@@ -115,28 +145,27 @@ class Session:
 
     def _with_own(
         self,
-        chosen: list[Candidate],
-        laws: tuple[Law, ...],
+        chosen: list[tuple[Candidate, tuple[Law, ...]]],
         known: Mapping[str | tuple[str, str], str],
     ) -> Baseline:
         """The known failures of the project, after those that a test function names."""
         entries = []
-        ids = [law.id for law in laws]
         for key, reason in known.items():
             name, law = ("", key) if isinstance(key, str) else key
-            own = [one for one in chosen if name in ("", one.id)]
+            own = [(one, laws) for one, laws in chosen if name in ("", one.id)]
             if not own:
-                names = [one.id for one in chosen]
+                names = [one.id for one, _ in chosen]
                 raise SpecError(
                     f"known failures name the target {name!r}{nearest(name, names)}; expected one "
                     f"of {', '.join(names[:20])}"
                 )
             law = registry.find_law(law).id
-            if law not in ids:
+            own = [(one, laws) for one, laws in own if law in {each.id for each in laws}]
+            if not own:
                 raise SpecError(
                     f"known failures name the law {law}, which is not among the laws of this test"
                 )
-            entries += [Entry(_name(one), law, reason) for one in own]
+            entries += [Entry(_name(one), law, reason) for one, _ in own]
         if not entries:
             return self.baseline
         declared = (*entries, *self.baseline.declared)
@@ -145,20 +174,26 @@ class Session:
     def _target(self, candidate: Candidate) -> Target:
         """The target of a candidate; live objects are copied now, and factories called."""
         __tracebackhide__ = True
+        if candidate in self.failed:
+            raise TargetError(self.failed[candidate])
         if candidate.found is None:
             if isinstance(candidate.what, Target):
                 candidate.found = candidate.what
             else:
-                candidate.found = _registered(candidate)
+                try:
+                    candidate.found = _registered(candidate)
+                except TargetError as error:
+                    self.failed[candidate] = str(error)
+                    raise
         return candidate.found
 
 
-def begun(folder: Path, profile: str, seed: int, seconds: float) -> Session:
+def begun(folder: Path, profile: str, seed: int, seconds: float, kept: Kept) -> Session:
     """A session in the folder of a project, with its known failures. Raises: `BaselineError` where
     these cannot be read.
     """
     known, common = load(None, folder), defaults(folder / PROJECT)
-    return Session(folder, PROFILES[profile], seed, seconds, known, common)
+    return Session(folder, PROFILES[profile], seed, seconds, kept, known, common)
 
 
 def _registered(candidate: Candidate) -> Target:
@@ -191,16 +226,18 @@ def _name(candidate: Candidate) -> str:
     return str(what) if isinstance(what, Target) else f"{OBJECT}:{candidate.title}"
 
 
-def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
+def _distinct(
+    candidates: Iterable[tuple[Candidate, tuple[Law, ...]]],
+) -> list[tuple[Candidate, tuple[Law, ...]]]:
     """Candidates of which none has the id of another: specs once, and other things counted."""
-    chosen: dict[str, Candidate] = {}
-    for candidate in candidates:
+    chosen: dict[str, tuple[Candidate, tuple[Law, ...]]] = {}
+    for candidate, laws in candidates:
         name, number = candidate.id, 1
-        other = chosen.get(name)
+        other = chosen[name][0] if name in chosen else None
         if other is not None and isinstance(other.what, Target) and other.what == candidate.what:
             continue
         while candidate.id in chosen:
             number += 1
             candidate.id = f"{name}-{number}"
-        chosen[candidate.id] = candidate
+        chosen[candidate.id] = candidate, laws
     return list(chosen.values())

@@ -52,10 +52,11 @@ def violation(
     statement: str = "",
     remark: str = "",
     recognized: Recognized | None = None,
+    again: str = "",
 ) -> FlowrefViolation:
-    """One failure as an exception, which ends with its target and the command that repeats it."""
+    """One failure as an exception, which ends with the command that shows it ``again``."""
     lines = failure(verdict, statement, where=fault(verdict, recognized), commands=False)
-    return _exception(verdict, lines, remark)
+    return _exception(verdict, lines, remark, again)
 
 
 def group(
@@ -87,12 +88,13 @@ def group(
     return FlowrefViolations(_headline(failed, raised, symptoms), raised)
 
 
-def _exception(verdict: Verdict, lines: list[str], remark: str) -> FlowrefViolation:
-    lines = [*lines, f"  in {clean(verdict.target)}"]
+def _exception(
+    verdict: Verdict, lines: list[str], remark: str, again: str = ""
+) -> FlowrefViolation:
     if not live(verdict):
-        lines.append(f"  {command('audit', verdict.target, '--laws', verdict.law)}")
-    if remark:
-        lines.append(f"  {clean(remark)}")
+        again = again or command("audit", verdict.target, "--laws", verdict.law)
+    ending = [f"in {clean(verdict.target)}", clean(remark), again if not live(verdict) else ""]
+    lines = [*lines, *(f"  {line}" for line in ending if line)]
     raised = FlowrefViolation("\n".join(folded(lines)))
     raised.verdict = verdict
     return raised

@@ -112,15 +112,18 @@ def distributed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Report]:
 
 
 def test_a_sound_flow_is_green(adopted: tuple[Ran, Ran]) -> None:
-    """Every law that applies passes, laws about other things are not counted, and one line says
-    what was looked at.
+    """Every law that applies passes, the others are no tests and counted in a line, and another line
+    says what was looked at.
     """
     green, _ = adopted
     assert green.code == 0, green.text
     (line,) = [line for line in green.lines if line.startswith("object:Shift?event=3")]
     assert "bijection with inverse" in line
     count = int(line.split(" passed")[0].split()[-1])
-    assert green.last.startswith(f"{count} passed in")
+    assert green.last.startswith(f"{count + 1} passed in")  # and one that loads it
+    (line,) = [line for line in green.lines if line.startswith(f"{count} checks of 1 target: ")]
+    assert line.startswith(f"{count} checks of 1 target: {count} passed; ")
+    assert line.endswith(" laws are about something else")
 
 
 def test_a_slip_is_red_and_readable(adopted: tuple[Ran, Ran]) -> None:
@@ -142,17 +145,17 @@ def test_a_slip_is_red_and_readable(adopted: tuple[Ran, Ran]) -> None:
 
 def test_ids_are_sorted_and_stable(tmp_path: Path) -> None:
     """Tests are named after targets and laws and come in their order, whatever the order in which
-    they are listed; collecting them loads no framework.
+    they are listed; where none of them is chosen, collecting them loads no framework.
     """
     body = MANY.replace("from flows import", "from words import").replace("import torch", "")
     words = "Shift = object\nwrong = object\n"
     spy = "import sys\ndef pytest_sessionfinish():\n    print('torch' in sys.modules)\n"
     write(tmp_path, {"words.py": words, "test_flows.py": body, "conftest.py": spy})
     write(tmp_path, {"pyproject.toml": SETTINGS})
-    ran = run(tmp_path, "--collect-only", "-q", "-p", "no:randomly", "-s")
-    assert "False" in ran.lines
+    assert "False" in run(tmp_path, "-p", "no:randomly", "-s", "-k", "one_line and two").lines
+    ran = run(tmp_path, "--collect-only", "-q", "-p", "no:randomly")
     names = [line.partition("[")[2].rstrip("]") for line in ran.lines if "[" in line]
-    laws = (LAW, SYMPTOM, "density/integrates-to-one")
+    laws = ("load", LAW, SYMPTOM, "density/integrates-to-one")
     wanted = [f"{name}-{law}" for name in ("fixed", "open", "right", "slip") for law in laws]
     assert names == wanted
 
@@ -192,15 +195,16 @@ def test_known_failures_are_strict(distributed: tuple[Ran, Report]) -> None:
 
 def test_targets_of_the_project_need_no_test_file(distributed: tuple[Ran, Report]) -> None:
     """Targets of pyproject.toml are collected beside testpaths, a failure ends in a command that
-    shows it again, and one that cannot be loaded is told once in a process.
+    shows it again, and one that cannot be loaded fails once, whoever runs its tests.
     """
     ran, report = distributed
     assert f"pyproject.toml::flowref[flows.py:wrong-{LAW}]" in ran.text
-    assert f"flowref audit 'flows.py:wrong?event=3' --laws {LAW}" in ran.text
+    (wrong,) = (v for v in report.of("flows.py:wrong?event=3") if v.law == LAW)
+    assert f"flowref script {wrong.id} --report out/report.json > repro.py" in ran.text
     (problem,) = report.problems
     assert "missing" in problem.message
-    failed = [line for line in ran.lines if line.startswith("FAILED") and "missing" in line]
-    assert 1 <= len(failed) <= 2
+    (failed,) = [line for line in ran.lines if line.startswith("FAILED") and "missing" in line]
+    assert "pyproject.toml::flowref[flows.py:missing-load]" in failed
 
 
 def test_a_group_of_violations_is_printed_as_one(distributed: tuple[Ran, Report]) -> None:

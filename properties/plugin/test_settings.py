@@ -8,6 +8,7 @@ import pytest
 
 from effort import calls
 from flowref import registry
+from flowref.auditing import single
 from flowref.baseline import reading
 from flowref.model import Law
 from flowref.pytest import declared, items, messages, printing, session
@@ -15,7 +16,7 @@ from flowref.reporting.report import Report
 from plugin.projects import FLOWS, PLUGIN
 
 # Imported here, so that runs of pytest within this process do not import them anew.
-WARM = (declared, items, messages, printing, session, reading)
+WARM = (declared, items, messages, printing, session, reading, single)
 LAWS: tuple[Law, ...] = registry.laws()
 
 # Part of pyproject.toml, from its second line on -> what is said of it.
@@ -41,6 +42,7 @@ DECORATED = {
     "'a.py:f', known={'bijection/log-det': 'x'}, laws='density/*'": "which is not among the laws of this test",
     "'a.py:f', known={('b.py:f', 'bijection/log-det'): 'x'}": "known failures name the target 'b.py:f'",
     "'a.py:f', profile='fast'": "the profile is 'fast'; expected one of pr, nightly",
+    "[('a.py:f', {'laws': 'bijektion/*'})]": "test_it.py:2: no law matches 'bijektion/*'",
 }  # fmt: skip
 
 
@@ -83,6 +85,10 @@ def test_a_decorator_is_refused(pytester: pytest.Pytester, text: str, said: str)
             "@flowref.pytest.conformance('a.py:f', known=['x'])\ndef test_it(pair): pass",
             "known is ['x']; expected the reason",
         ),
+        (
+            "@flowref.pytest.conformance([('a.py:f', {'law': 'x'})])\ndef test_it(pair): pass",
+            "options of a target are 'law'; expected some of event_shape, laws, profile",
+        ),
         ("@conform\nclass Test: pass", "conformance decorates a test function"),
         (
             "@conform\n@pytest.mark.parametrize('a', [1])\ndef test_it(pair, a): pass",
@@ -120,8 +126,8 @@ def test_a_report_that_cannot_be_written_is_told(pytester: pytest.Pytester) -> N
 
 
 def test_each_target_costs_the_same_to_collect(pytester: pytest.Pytester) -> None:
-    """All laws on hundreds of targets are collected in seconds: twice the targets take twice the
-    work; names come once and in order.
+    """Of targets that cannot be loaded all laws are collected, for they may be when their tests run:
+    twice the targets take twice the work; names come once and in order.
     """
 
     def collected(targets: int) -> list[str]:
@@ -131,8 +137,9 @@ def test_each_target_costs_the_same_to_collect(pytester: pytest.Pytester) -> Non
         return [call.item.name for call in ran.getcalls("pytest_itemcollected")]
 
     names = collected(20)
-    assert len(set(names)) == len(names) == 20 * len(LAWS)
-    assert names[: len(LAWS)] == [f"flowref[a.py:f?k=0-{law.id}]" for law in LAWS]
+    own = ("load", *(law.id for law in LAWS))
+    assert len(set(names)) == len(names) == 20 * len(own)
+    assert names[: len(own)] == [f"flowref[a.py:f?k=0-{name}]" for name in own]
     assert calls(lambda: collected(40)) < 2.1 * calls(lambda: collected(20))
 
 
@@ -149,7 +156,7 @@ def test_marks_of_targets_are_marks_of_tests(pytester: pytest.Pytester) -> None:
     )
     pytester.makepyfile(test_it=test)
     ran = pytester.runpytest_inprocess(*PLUGIN, "-v")
-    ran.assert_outcomes(skipped=2)
+    ran.assert_outcomes(skipped=4)
     assert any("test_it[slow-bijection/log-det] SKIPPED" in line for line in ran.outlines)
 
 

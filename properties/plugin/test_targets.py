@@ -8,9 +8,19 @@ from typing import Any
 
 import pytest
 
+import flowref
 from flowref import reference
+from flowref.checking import Settings
 from flowref.model import Status, TargetError
-from flowref.pytest.conformance import Conformance, Listed, is_factory, name_of, wants
+from flowref.pytest.conformance import (
+    Conformance,
+    Listed,
+    conformance,
+    is_factory,
+    name_of,
+    wants,
+)
+from flowref.pytest.pair import Pair
 from flowref.pytest.session import Session
 
 LAW = "bijection/log-det"
@@ -35,6 +45,10 @@ def breaks() -> Any:
     raise ValueError("no weights here")
 
 
+def a_test(pair: Any) -> None:
+    """As it is written."""
+
+
 def reversible(x: Any, reverse: bool = False) -> Any:
     """A map itself."""
     return x
@@ -48,8 +62,8 @@ def session(tmp_path: Path) -> Session:
 
 def listed(session: Session, *targets: Any, home: str = "test_a.py::test") -> list[Any]:
     """The pairs of a test that lists these, with one law."""
-    named = tuple(map(Listed.of, targets))
-    return session.pairs(Conformance(named, LAW, "4"), home)
+    named = tuple(Listed.of(target, laws=LAW, event_shape=4) for target in targets)
+    return session.tests(Conformance(named), home)[1::2]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +106,8 @@ def test_names_are_told_apart_and_sorted(session: Session) -> None:
     assert other[0].target == "make"
 
 
-def test_nothing_is_made_before_it_is_judged(session: Session) -> None:
-    """A factory is called once, when the first of its pairs is measured."""
+def test_nothing_is_made_before_it_is_loaded(session: Session) -> None:
+    """A factory is called once, and not to name its tests."""
     made.clear()
     (pair,) = listed(session, make)
     assert made == []
@@ -112,17 +126,18 @@ def test_nothing_is_made_before_it_is_judged(session: Session) -> None:
     ids=["wants", "breaks", "other"],
 )
 def test_what_cannot_be_made_is_said(session: Session, target: Any, said: str) -> None:
-    """A target that cannot be made fails its first test with a sentence, and the others are not
-    run.
+    """A target that cannot be made fails the test that loads it with a sentence, and the others are
+    not run.
     """
-    first, second = session.pairs(
-        Conformance((Listed.of(target),), "bijection/log-det*", "4"), "t"
-    )[:2]
+    listed = Listed.of((target, {"laws": "bijection/log-det*", "event_shape": 4}))
+    load, *pairs = tests = session.tests(Conformance((listed,)), "t")
+    assert session.applying(tests) == tests
     with pytest.raises(TargetError, match=said):
-        first.check()
-    with pytest.raises(pytest.skip.Exception, match="cannot be loaded"):
-        second.check()
-    assert second.quiet
+        load.check()
+    for pair in pairs[:2]:
+        with pytest.raises(pytest.skip.Exception, match="not run: cannot be loaded"):
+            pair.check()
+        assert pair.quiet
 
 
 def test_a_target_may_have_marks(session: Session) -> None:
@@ -130,3 +145,27 @@ def test_a_target_may_have_marks(session: Session) -> None:
     marked, plain = listed(session, pytest.param(make, id="a", marks=pytest.mark.skip), make)
     assert [mark.name for mark in marked.candidate.marks] == ["skip"]
     assert plain.candidate.marks == ()
+
+
+def test_what_applies_is_collected(session: Session) -> None:
+    """Of the laws on a target those are left that apply; verdicts on the others are those of an audit."""
+    wanted = Conformance((Listed.of("reference:Exp", laws=["density/*", LAW]),))
+    left = session.applying(session.tests(wanted, "t"))
+    assert [test.name for test in left] == ["load", LAW]
+    silent = {verdict.law: verdict for verdict in left[0].candidate.silent}
+    for law in ("density/integrates-to-one", "density/samples-consistent"):
+        checked = flowref.check("reference:Exp", law, Settings("quick"))
+        assert silent[law].without_time() == checked.without_time()
+
+
+def test_a_target_may_have_options_of_its_own(session: Session) -> None:
+    """What stands behind a target is said of it alone, in place of what is said of all."""
+    own = {"laws": "bijection/finite", "profile": "nightly", "event_shape": (2, 2)}
+    found = conformance([(make, own), breaks], laws=LAW, event_shape=4)(a_test)
+    tests = session.tests(vars(found)["__flowref__"], "t")
+    assert [test.id for test in tests if isinstance(test, Pair)] == [
+        "breaks-bijection/log-det",
+        "make-bijection/finite",
+    ]
+    options = {test.target: (test.candidate.event, test.candidate.profile) for test in tests}
+    assert options == {"breaks": ("4", ""), "make": ("2,2", "thorough")}
