@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
-from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -106,6 +105,7 @@ class Gathering:
     def lines(self) -> list[str]:
         """The lines about targets."""
         from flowref.reporting.terminal import head_lines
+        from flowref.reporting.words import minor
 
         read = self.read
         verdicts = read.by_target()
@@ -113,6 +113,7 @@ class Gathering:
         for name, own in list(verdicts.items())[:SHOWN]:
             known = [one for (target, _), one in read.known.items() if target == name]
             lines += head_lines(name, own, read.recognized.get(name), known=known)
+            lines += [f"  {minor(verdict)}" for verdict in own if verdict.minor]
         if len(verdicts) > SHOWN:
             lines.append(f"and {len(verdicts) - SHOWN} more targets")
         lines += self._strays(list(verdicts))
@@ -123,30 +124,20 @@ class Gathering:
 
     def _counts(self, verdicts: list[Verdict]) -> str:
         """How many checks came out how."""
-        from flowref.model import Standing, Status
-        from flowref.reporting.judged import concerns
-        from flowref.reporting.outcomes import FAILING
-        from flowref.reporting.raising import counted
+        from flowref.reporting.judged import put_to_the_test
+        from flowref.reporting.outcomes import ELSEWHERE, counted, tally
+        from flowref.reporting.text import number_of
 
-        counts = Counter[str]()
-        for one in verdicts:
-            known = self.read.known.get((one.target, one.law))
-            if not concerns(one):
-                counts["other"] += 1
-            elif known is not None and known.standing is Standing.KNOWN:
-                counts["known failures"] += 1
-            elif one.status in FAILING or (known is not None and known.standing is Standing.FIXED):
-                counts["failed"] += 1
-            else:
-                counts["passed" if one.status in (Status.HOLDS, Status.ADVICE) else "skipped"] += 1
-        others, targets = counts.pop("other", 0), len({one.target for one in verdicts})
-        order = ("passed", "failed", "known failures", "skipped")
-        told = ", ".join(f"{counts[word]} {word}" for word in order if counts[word])
-        text = f"{counted(counts.total(), 'check')} of {counted(targets, 'target')}: {told or 'nothing checked'}"
-        about = "law is" if others == 1 else "laws are"
-        text += f"; {others} {about} about something else" if others else ""
-        lost = len(self.read.problems)
-        return f"{text}; {counted(lost, 'target')} cannot be loaded" if lost else text
+        known = self.read.known.values()
+        checks = number_of(put_to_the_test(verdicts)[1], "check")
+        targets = number_of(len({verdict.target for verdict in verdicts}), "target")
+        parts = [f"{checks} of {targets}: {tally(verdicts, known)}"]
+        if others := counted(verdicts, known)[ELSEWHERE]:
+            about = "law is" if others == 1 else "laws are"
+            parts.append(f"{others} {about} about something else")
+        if lost := len(self.read.problems):
+            parts.append(f"{number_of(lost, 'target')} cannot be loaded")
+        return "; ".join(parts)
 
     def _strays(self, targets: list[str]) -> Iterator[str]:
         """Known failures about a target that looks like a misspelt one of these."""

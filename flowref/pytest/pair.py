@@ -142,7 +142,8 @@ class Pair(Load):
         return self._judged.verdict
 
     def check(self) -> None:
-        """Pass if the law holds, and fail with what was seen if it is violated or breaks.
+        """Pass if the law holds or its violation is minor, and fail with what was seen if it is violated or
+        breaks.
 
         A law that does not apply to this target, or that could not be decided, is skipped with the
         reason; a known failure is an expected one as long as it fails as it is known to.
@@ -157,7 +158,7 @@ class Pair(Load):
         assert self._judged is not None
         if self._judged.known is not None:
             self._known(self._judged)
-        if self._judged.fails:
+        if self._judged.fails or (verdict.minor and self.session.strict):
             raise self._violation()
         if verdict.status in (Status.INCONCLUSIVE, Status.NOT_RUN):
             pytest.skip(f"{str(verdict.status).lower().replace('_', ' ')}: {verdict.reason}")

@@ -60,6 +60,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ".flowref/report.json, which flowref script, replay and report read]",
     )
     group.addoption(
+        "--flowref-strict", action="store_true", help="Fail where a violation is minor, too."
+    )
+    group.addoption(
         "--flowref-timeout",
         type=float,
         metavar="SECONDS",
@@ -248,15 +251,7 @@ def _session(config: pytest.Config) -> Session:
     """What flowref keeps, from the first test of it on."""
     desk = config.stash[DESK]
     if desk.session is None:
-        from flowref.pytest.kept import Kept
         from flowref.pytest.session import begun
 
-        option = config.option
-        desk.session = begun(
-            config.rootpath,
-            option.flowref_profile,
-            option.flowref_seed,
-            option.flowref_timeout,
-            Kept.of(config),
-        )
+        desk.session = begun(config)
     return desk.session

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from flowref import registry
 from flowref.baseline.entry import Baseline, Entry
 from flowref.baseline.reading import PROJECT, load
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 @dataclass
 class Session:
     """The state of one process. ``folder``: that of pyproject.toml, from which paths are meant;
-    ``kept``: where the report of the session will be; ``common``: what the project says of all targets.
+    ``kept``: where the report of the session will be; ``strict``: whether minor violations fail;
+    ``common``: what the project says of all targets.
     """
 
     folder: Path
@@ -33,6 +36,7 @@ class Session:
     seed: int = 0
     seconds: float = 60.0
     kept: Kept = field(default_factory=Kept)
+    strict: bool = False
     baseline: Baseline = field(default_factory=Baseline)
     common: Defaults = field(default_factory=Defaults)
     judges: dict[str, Judge] = field(default_factory=dict)
@@ -188,12 +192,21 @@ class Session:
         return candidate.found
 
 
-def begun(folder: Path, profile: str, seed: int, seconds: float, kept: Kept) -> Session:
-    """A session in the folder of a project, with its known failures. Raises: `BaselineError` where
-    these cannot be read.
+def begun(config: pytest.Config) -> Session:
+    """The session of a project, with its known failures. Raises: `BaselineError` where these cannot be
+    read.
     """
-    known, common = load(None, folder), defaults(folder / PROJECT)
-    return Session(folder, PROFILES[profile], seed, seconds, kept, known, common)
+    folder, option = config.rootpath, config.option
+    return Session(
+        folder,
+        PROFILES[option.flowref_profile],
+        option.flowref_seed,
+        option.flowref_timeout,
+        Kept.of(config),
+        option.flowref_strict,
+        load(None, folder),
+        defaults(folder / PROJECT),
+    )
 
 
 def _registered(candidate: Candidate) -> Target:

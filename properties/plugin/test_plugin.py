@@ -121,9 +121,8 @@ def test_a_sound_flow_is_green(adopted: tuple[Ran, Ran]) -> None:
     assert "bijection with inverse" in line
     count = int(line.split(" passed")[0].split()[-1])
     assert green.last.startswith(f"{count + 1} passed in")  # and one that loads it
-    (line,) = [line for line in green.lines if line.startswith(f"{count} checks of 1 target: ")]
-    assert line.startswith(f"{count} checks of 1 target: {count} passed; ")
-    assert line.endswith(" laws are about something else")
+    (line,) = [line for line in green.lines if "checks of 1 target: " in line]
+    assert f": {count} passed" in line and line.endswith(" laws are about something else")
 
 
 def test_a_slip_is_red_and_readable(adopted: tuple[Ran, Ran]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 import flowref
 from flowref import reference
+from flowref.auditing.single import Judged
 from flowref.checking import Settings
-from flowref.model import Status, TargetError
+from flowref.model import Status, TargetError, Verdict
 from flowref.pytest.conformance import (
     Conformance,
     Listed,
@@ -169,3 +171,14 @@ def test_a_target_may_have_options_of_its_own(session: Session) -> None:
     ]
     options = {test.target: (test.candidate.event, test.candidate.profile) for test in tests}
     assert options == {"breaks": ("4", ""), "make": ("2,2", "thorough")}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_minor_violation_fails_where_that_is_wanted(session: Session, strict: bool) -> None:
+    """A violation below single precision passes, and fails under --flowref-strict."""
+    session.strict = strict
+    (pair,) = listed(session, make)
+    verdict = Verdict("t", LAW, Status.VIOLATED, minor=True)
+    pair._judged = Judged(verdict)
+    with pytest.raises(flowref.FlowrefViolation) if strict else nullcontext():
+        pair.check()
