@@ -29,6 +29,8 @@ def of(test: Load) -> dict[str, Any]:
         attributes[TEXT] = json.dumps({"spec": test.target, "problem": test.problem})
         return attributes
     judged, recognized = test.judged, test.session.recognized(test.candidate)
+    if recognized is not None and not test.session.first(test.candidate):
+        recognized = None
     verdicts = [] if judged is None else [judged.verdict]
     known = None if judged is None else judged.known
     if recognized is not None:

@@ -193,5 +193,6 @@ class Pair(Load):
         one, text = self._judged.known, ""
         if one is not None:
             text = f"known as {one.reason!r}, and {str(one.standing).lower()}: {one.detail}"
-        verdict = self._judged.verdict
-        return violation(verdict, self._law.statement, text, self.session.again(verdict))
+        verdict, session = self._judged.verdict, self.session
+        taken, again = session.recognized(self.candidate), session.again(verdict)
+        return violation(verdict, self._law.statement, text, taken, again)

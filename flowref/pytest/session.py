@@ -42,7 +42,7 @@ class Session:
     judges: dict[str, Judge] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
     failed: dict[Candidate, str] = field(default_factory=dict)
-    shown: set[Target] = field(default_factory=set)
+    shown: set[Target | None] = field(default_factory=set)
 
     def load(self, candidate: Candidate) -> None:
         """Load a target. Raises `TargetError`, at each call, where that fails."""
@@ -65,12 +65,15 @@ class Session:
         return self.kept.before + (again(verdict, *options) or [""])[-1]
 
     def recognized(self, candidate: Candidate) -> Recognized | None:
-        """What a target was taken for; said once for each target."""
-        target = candidate.found
-        if target is None or target in self.shown:
-            return None
-        self.shown.add(target)
-        return self._judge(candidate).recognized.get(target)
+        """What a target was taken for, once it is loaded."""
+        found = candidate.found
+        return None if found is None else self._judge(candidate).recognized.get(found)
+
+    def first(self, candidate: Candidate) -> bool:
+        """Whether nothing was said of a target before."""
+        known = candidate.found in self.shown
+        self.shown.add(candidate.found)
+        return not known
 
     def applying(self, tests: Iterable[Load]) -> list[Load]:
         """The tests without those whose laws do not apply, of targets that can be loaded; those of the
