@@ -176,7 +176,7 @@ def test_mistakes_are_sentences_and_others_are_audited(folder: Path) -> None:
         "is a int",
         "no such file: nosuch.py",
         "'zukko'",
-        "a.b.c",
+        "no module 'a'",
         "'x:'",
     ):
         assert name in done.output

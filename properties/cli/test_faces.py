@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
@@ -48,6 +49,8 @@ class Right(Scale):
 flow = Right()
 '''
 LAW = "bijection/log-det"
+# The line of the method at fault, and those of the targets.
+FAULT = FLOWS[: FLOWS.index("def forward")].count("\n") + 1
 LINES = {"flows.py:Scale": 5, "flows.py:make": 17, "flows.py:flow": 29}
 
 
@@ -96,18 +99,26 @@ def test_the_source_of_each_target_is_on_record(audited: Path) -> None:
     }
 
 
+def test_the_report_of_an_audit_is_what_its_schema_says(audited: Path) -> None:
+    """What an audit wrote is valid by the schema that is printed, in full and in brief."""
+    schema = json.loads(flowref("report", "--schema").output)
+    jsonschema.validate(json.loads((audited / "json").read_text()), schema)
+    brief = flowref("report", str(audited / "json"), "--brief", "--output-format", "json").stdout
+    jsonschema.validate(json.loads(brief), schema)
+
+
 def test_an_audit_writes_every_format(audited: Path) -> None:
-    """Each file tells of the violation in its own way, and the marks point at its line; the summary
+    """Each file tells of the violation in its own way, and the marks point at the method; the summary
     of the job is appended.
     """
     assert ET.parse(audited / "junit").getroot().attrib["failures"] == "1"
     (result,) = json.loads((audited / "sarif").read_text())["runs"][0]["results"]
-    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 5
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == FAULT
     assert json.loads((audited / "badge").read_text())["message"] == "1 violated"
     job = (audited / "job.md").read_text()
     assert job == "earlier\n" + (audited / "summary").read_text()
     output = (audited / "output").read_text()
-    assert f"::error file=sub/flows.py,line=5,title=flowref VIOLATED {LAW}::" in output
+    assert f"::error file=sub/flows.py,line={FAULT},title=flowref VIOLATED {LAW}::" in output
 
 
 @pytest.mark.parametrize("name", FORMATS)

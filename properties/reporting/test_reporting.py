@@ -9,7 +9,7 @@ import json
 import math
 import re
 import shlex
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +21,8 @@ from flowref.model import (
     Counterexample,
     Counts,
     Evidence,
+    Figure,
+    KnownFailure,
     Problem,
     Recognized,
     ReportError,
@@ -28,7 +30,7 @@ from flowref.model import (
     Status,
     Verdict,
 )
-from flowref.reporting.contents import Environment, Expense, LawNote
+from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
 from flowref.reporting.encoding import packed, unpacked, verdict_from_json, verdict_to_json
 from flowref.reporting.markdown import to_markdown
 from flowref.reporting.markup import code, escaped
@@ -40,6 +42,14 @@ from flowref.reporting.terminal import summary_lines, target_lines
 from flowref.reporting.text import clean
 
 SCHEMA = Draft202012Validator(json.loads(json_schema()))
+# Parts of the schema, and what they describe.
+DESCRIBED = {
+    "verdict": Verdict, "counts": Counts, "evidence": Evidence, "size": Size, "counterexample": Counterexample,
+    "condition": Condition, "recognized": Recognized, "known": KnownFailure, "problem": Problem, "law": LawNote,
+    "environment": Environment, "expense": Expense, "figure": Figure, "omitted": Omitted, "shard": Shard,
+}  # fmt: skip
+# What is told besides their fields.
+DERIVED = {"verdict": {"id", "severity"}, "recognized": {"target"}, "expense": {"target"}}
 words = st.text(max_size=20)
 floats = st.floats(allow_nan=False)
 any_float = st.floats()
@@ -196,6 +206,14 @@ def audits(draw: st.DrawFn) -> Report:
 def test_a_report_is_what_its_schema_says(report: Report, brief: bool) -> None:
     """Every report, in full or brief, is valid; the schema names each key of each object."""
     SCHEMA.validate(json.loads((report.brief() if brief else report).to_json()))
+
+
+@pytest.mark.parametrize(("name", "kind"), DESCRIBED.items())
+def test_the_schema_names_every_field(name: str, kind: type) -> None:
+    """A field that is new in a report is described in the schema."""
+    described = set(SCHEMA.schema["$defs"][name]["properties"])
+    derived = {"decimal"} | DERIVED.get(name, set())
+    assert described - derived == {one.name for one in fields(kind)}
 
 
 def test_the_schema_of_reports_can_fail() -> None:
