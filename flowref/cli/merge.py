@@ -56,7 +56,8 @@ def merge(
     choices["json_path"] = output or choices["json_path"]
     taken = printing(choices)
     report = merged([(path, Report.load(Path(path))) for path in paths])
-    for line in () if quiet else summary_lines(report):
+    code = exit_code(report, strict=strict, exit_zero=exit_zero)
+    for line in summary_lines(report, verbosity=-1 if quiet else 0, code=code):
         click.echo(line, err=taken)
     write_formats(report, choices)
-    sys.exit(exit_code(report, strict=strict, exit_zero=exit_zero))
+    sys.exit(code)

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import click
+
 # Columns of a bar besides text, in which "{task.fields[name]}" stands for a field.
 BAR, COUNT, ELAPSED, LEFT = "<bar>", "<count>", "<elapsed>", "<left>"
 
@@ -86,6 +88,8 @@ def _progress(columns: tuple[str, ...]) -> Any:
     from rich import progress
     from rich.console import Console
 
+    context = click.get_current_context(silent=True)
+    plain = context is not None and context.color is False  # as --color never says
     made: dict[str, Callable[[], Any]] = {
         BAR: lambda: progress.BarColumn(bar_width=24),
         COUNT: progress.MofNCompleteColumn,
@@ -98,7 +102,7 @@ def _progress(columns: tuple[str, ...]) -> Any:
     ]
     return progress.Progress(
         *drawn,
-        console=Console(stderr=True),
+        console=Console(stderr=True, no_color=plain or None),
         transient=True,
         redirect_stdout=False,
         redirect_stderr=False,
