@@ -16,8 +16,10 @@ from flowref.cli.baseline import baseline
 from flowref.cli.check import check
 from flowref.cli.completion import completion
 from flowref.cli.diff import diff
+from flowref.cli.doctor import doctor
 from flowref.cli.fit import fit, sample
 from flowref.cli.help import Group
+from flowref.cli.init import init
 from flowref.cli.laws import explain, list_laws
 from flowref.cli.merge import merge
 from flowref.cli.replay import issue, replay, script
@@ -32,6 +34,8 @@ GROUPS = {
         "report": "Show a report again, or write it in another format.",
         "diff": "What changed between two reports.",
         "merge": "Make one report of several.",
+        "init": "Write the settings, the baseline and the workflow of a project.",
+        "doctor": "Say what flowref runs on: versions, libraries, memory.",
     },
     "Violations": {
         "replay": "Measure recorded violations again.",
@@ -111,7 +115,7 @@ def main() -> None:
 
 COMMANDS = (
     check, audit, report, merge, baseline, list_laws, explain, replay, script, issue, selftest, diff, fit, sample,
-    completion,
+    completion, init, doctor,
 )  # fmt: skip
 for command in COMMANDS:
     main.add_command(command)

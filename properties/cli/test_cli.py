@@ -83,6 +83,8 @@ def quick(*arguments: str) -> Result:
 COMMANDS = (
     "audit",
     "check",
+    "init",
+    "doctor",
     "report",
     "laws",
     "explain",

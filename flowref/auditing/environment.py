@@ -1,0 +1,92 @@
+"""What flowref runs on: versions, libraries, processors and memory, and what is amiss."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flowref import __version__, backends, registry
+from flowref.auditing.usage import free, total
+from flowref.model import TargetError
+from flowref.model.means import MEBIBYTE
+
+# Mebibytes below which an audit of anything but small flows ends early.
+LITTLE = 2048
+PACKAGES = ("numpy", "scipy", "hypothesis", "click", "rich")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that flowref runs on; ``trouble``: what is to be fixed, empty where it is as it should be."""
+
+    name: str
+    said: str
+    trouble: str = ""
+
+
+def parts() -> Iterator[Part]:
+    """Everything that flowref runs on."""
+    yield from _versions()
+    yield from _libraries()
+    yield from _machine()
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _versions() -> Iterator[Part]:
+    """The versions of flowref, Python, what flowref is made of, and the frameworks."""
+    yield Part("flowref", __version__)
+    yield Part("python", platform.python_version())
+    for package in PACKAGES:
+        yield Part(package, _version(package), "" if _version(package) else f"{package} is missing")
+    troubles = {}
+    for name in backends.OURS:
+        try:
+            backends.find(name)
+        except TargetError as error:
+            troubles[name] = str(error)
+    without = len(troubles) == len(backends.OURS)
+    for name in backends.OURS:
+        version = _version(name)
+        # One framework is enough; one that is there and cannot be used is amiss.
+        trouble = (
+            troubles.get(name, "") if version or (without and name == backends.DEFAULT) else ""
+        )
+        yield Part(name, version or "not installed", trouble)
+
+
+def _libraries() -> Iterator[Part]:
+    """The libraries that flowref knows, and which of them are installed."""
+    names = [
+        name
+        for name, one in registry.adapters().items()
+        if one.package not in ("", "flowref", *backends.OURS)
+    ]
+    there = [
+        f"{name} {registry.library_version(name)}" for name in names if registry.installed(name)
+    ]
+    missing = [name for name in names if not registry.installed(name)]
+    yield Part("libraries", ", ".join(there) or "none")
+    if missing:
+        yield Part("", f"not installed: {', '.join(missing)}")
+
+
+def _machine() -> Iterator[Part]:
+    """Processors, threads, memory and graphics cards."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Part("processors", f"{own} of {os.cpu_count()}, a worker each")
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    yield Part("threads", f"1 in each worker{f'; OMP_NUM_THREADS={threads}' if threads else ''}")
+    memory, left = total() // MEBIBYTE, free() // MEBIBYTE
+    little = 0 < memory < LITTLE
+    trouble = f"{memory} MiB of memory are little: a pair may take {LITTLE} MiB" if little else ""
+    yield Part("memory", f"{memory} MiB, {left} MiB of them free" if memory else "unknown", trouble)
+    yield Part("GPU", "not used: flowref judges on the processor")

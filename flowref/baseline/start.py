@@ -1,0 +1,158 @@
+"""How a project adopts flowref: the lines of its pyproject.toml, an empty file of known failures, and a
+workflow; what is there is never written over.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flowref import registry
+from flowref.baseline.entry import Baseline
+from flowref.baseline.reading import FILE, PROJECT
+from flowref.baseline.writing import text as baseline_text
+from flowref.model import BaselineError, FlowrefError, SpecError, Target
+
+WORKFLOW = Path(".github", "workflows", "flowref.yml")
+# Folders in which nobody keeps flows of his own, and so many files at most are read.
+ELSEWHERE = frozenset(
+    {"tests", "test", "docs", "build", "dist", "node_modules", "site-packages", "venv", "env"}
+)
+MOST = 500
+FRAMEWORKS = ("torch", "jax")
+
+ENTRY = """[[tool.flowref.target]]
+spec = "{spec}"
+"""
+STEPS = """name: flowref
+on: [push, pull_request]
+permissions:
+  contents: read
+jobs:
+  flowref:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - uses: actions/setup-python@v5
+        with:
+          python-version: "3.12"
+      - run: pip install {project} 'flowref[{extra}]'
+      - run: flowref audit --github
+"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A file to write: its whole ``text``, or where ``added`` what is put behind what it holds. ``left``:
+    why it stays as it is.
+    """
+
+    path: Path
+    text: str = ""
+    added: bool = False
+    left: str = ""
+
+
+def flows(folder: Path) -> list[Target]:
+    """The flows that the Python files of a folder define, as far as their text tells."""
+    found: list[Target] = []
+    for path in list(_files(folder))[:MOST]:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if any(name in text for name in FRAMEWORKS):
+            try:
+                found += registry.listing(path.relative_to(folder).as_posix()).targets
+            except FlowrefError:  # it defines none
+                continue
+    return found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            hidden = path.name.startswith((".", "_")) or path.name in ELSEWHERE
+            if not hidden and not (path / "pyvenv.cfg").exists():
+                yield from _files(path)
+        elif path.suffix == ".py" and not path.name.startswith(("test_", "conftest", "setup")):
+            yield path
+
+
+def steps(specs: Sequence[str], folder: Path) -> list[Step]:
+    """What is to be written so that a project audits these targets, by default the flows that are found.
+
+    Raises: `SpecError` where there is none, `BaselineError` where pyproject.toml cannot take the lines.
+    """
+    for spec in specs:
+        for target in registry.expand(spec):
+            registry.vet(target)
+    chosen = list(specs) or list(map(str, flows(folder)))
+    if not chosen:
+        raise SpecError(
+            "no flow was found in the Python files of this folder; name what is to be audited, as in "
+            "flowref init flows.py:make"
+        )
+    return [
+        _project(chosen, folder / PROJECT),
+        _new(folder / FILE, baseline_text(Baseline())),
+        _new(folder / WORKFLOW, _workflow(chosen, folder)),
+    ]
+
+
+def _new(path: Path, text: str) -> Step:
+    return Step(path, left="it is there") if path.exists() else Step(path, text)
+
+
+def _project(specs: Sequence[str], path: Path) -> Step:
+    """The targets in pyproject.toml, behind what it holds."""
+    lines = "\n".join(
+        ENTRY.format(spec=spec.replace("\\", "\\\\").replace('"', '\\"')) for spec in specs
+    )
+    if not path.exists():
+        return Step(path, lines)
+    before = path.read_text(encoding="utf-8")
+    try:
+        held = tomllib.loads(before).get("tool", {})
+        if isinstance(held, dict) and "flowref" in held:
+            return Step(path, left="it has tool.flowref already")
+        tomllib.loads(f"{before}\n{lines}")
+    except tomllib.TOMLDecodeError as error:
+        raise BaselineError(
+            f"{path.name} cannot take the lines of flowref: {error}; write them by hand:\n{lines}"
+        ) from None
+    return Step(path, lines, added=True)
+
+
+def _workflow(specs: Sequence[str], folder: Path) -> str:
+    """The job of GitHub that audits, with the framework that the flows are written in."""
+    files = [folder / spec.partition(":")[0].partition("?")[0] for spec in specs]
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in files if path.is_file()]
+    alone = bool(texts) and all("torch" not in text for text in texts)
+    installable = (folder / PROJECT).exists() and "[project]" in (folder / PROJECT).read_text(
+        encoding="utf-8"
+    )
+    needs = "-r requirements.txt" if (folder / "requirements.txt").exists() else ""
+    return STEPS.format(
+        project="." if installable else needs, extra="jax" if alone else "torch"
+    ).replace("install  ", "install ")
+
+
+def write(step: Step) -> None:
+    """Write one step. Raises: `BaselineError` where that is refused."""
+    try:
+        step.path.parent.mkdir(parents=True, exist_ok=True)
+        if step.added:
+            before = step.path.read_text(encoding="utf-8")
+            gap = (
+                ""
+                if before.endswith("\n\n") or not before
+                else "\n"
+                if before.endswith("\n")
+                else "\n\n"
+            )
+            step.path.write_text(f"{before}{gap}{step.text}", encoding="utf-8")
+        else:
+            with step.path.open("x", encoding="utf-8") as file:
+                file.write(step.text)
+    except OSError as error:
+        raise BaselineError(f"{step.path} cannot be written: {error.strerror}") from None

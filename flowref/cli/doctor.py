@@ -1,0 +1,28 @@
+"""What flowref runs on: `flowref doctor`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from flowref.cli.help import Command
+
+
+@click.command(cls=Command, examples=(("flowref doctor", "versions, libraries, memory"),))
+def doctor() -> None:
+    """Say what flowref runs on: versions, libraries, processors and memory, and what is amiss.
+
+    Exit codes: 0 all is well, 1 something keeps flowref from working.
+    """
+    from flowref.auditing.environment import parts
+
+    found = list(parts())
+    for part in found:
+        click.echo(f"{part.name:<12} {part.said}")
+    click.echo()
+    amiss = [part.trouble for part in found if part.trouble]
+    for trouble in amiss:
+        click.echo(click.style(trouble, fg="red"))
+    click.echo(f"{len(amiss)} of these to be fixed." if amiss else "All is well.")
+    sys.exit(1 if amiss else 0)

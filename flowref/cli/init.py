@@ -1,0 +1,41 @@
+"""The command with which a project adopts flowref: `flowref init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from flowref.cli.help import Command
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("flowref init", "for the flows that are found in this folder"),
+        ("flowref init 'mine/flows.py:Flow?dim=3'", "for these"),
+        ("flowref init --dry-run", "show what would be written"),
+    ),
+)
+@click.argument("specs", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+def init(specs: tuple[str, ...], dry_run: bool) -> None:
+    """Write what a project needs to be audited: targets in pyproject.toml, a file of known failures and a
+    workflow of GitHub. Nothing that is there is written over.
+    """
+    from flowref.baseline import start
+
+    steps = start.steps(specs, Path())
+    for step in steps:
+        if step.left:
+            click.echo(f"{step.path} stays as it is: {step.left}")
+            continue
+        if not dry_run:
+            start.write(step)
+        verb = "would be " * dry_run + ("added to" if step.added else "written")
+        click.echo(f"{step.path} {verb}:" if not step.added else f"{verb} {step.path}:")
+        click.echo("".join(f"    {line}".rstrip() + "\n" for line in step.text.splitlines()))
+    if not dry_run and any(not step.left for step in steps):
+        click.echo(
+            "Next: `flowref audit`, and `flowref baseline update` if something is to be fixed later."
+        )
