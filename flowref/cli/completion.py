@@ -36,7 +36,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
-class Specs(click.ParamType[str]):
+class Specs(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no parameter
     """A spec, which completes to libraries, their constructions, files, and the names in these."""
 
     name = "spec"
@@ -57,7 +57,7 @@ class Specs(click.ParamType[str]):
         return _beginning(found, incomplete)
 
 
-class Laws(click.ParamType[str]):
+class Laws(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no parameter
     """Ids of laws and globs of families, several with commas between them."""
 
     name = "laws"

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 
-class Duration(click.ParamType[float]):
+class Duration(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no parameter
     """Seconds: 90, 90s, 5m or 1h."""
 
     name = "duration"
@@ -33,7 +33,7 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-class Jobs(click.ParamType[int]):
+class Jobs(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no parameter
     """A number of worker processes, or auto: one per processor."""
 
     name = "jobs"
@@ -51,7 +51,7 @@ class Jobs(click.ParamType[int]):
         return int(value)
 
 
-class Output(click.ParamType[str]):
+class Output(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no parameter
     """A file to write, or - for standard output; refused before the work rather than after it."""
 
     name = "path"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import importlib
 import importlib.metadata
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import flowref
+from automation import lowest
 from automation.workflows import ROOT, read
 
 NAME = f"flowref-{flowref.__version__}"
@@ -104,6 +106,12 @@ def test_the_metadata_are_true(wheels: tuple[Path, Path, Path]) -> None:
     named = [one.rpartition(" ")[2] for one in classifiers if ":: Python :: 3." in one]
     assert named == tested
     assert about["Requires-Python"] == f">={tested[0]}"
+
+
+def test_every_dependency_has_a_lowest_version() -> None:
+    """One lower bound each, and no upper one: a project has versions of its own."""
+    for one in lowest.lowest():
+        assert re.fullmatch(r"[\w-]+==[\d.]+", one), one
 
 
 def test_the_entry_points_are_there(wheels: tuple[Path, Path, Path]) -> None:
