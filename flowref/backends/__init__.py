@@ -29,7 +29,7 @@ DEFAULT = "torch"
 
 __all__ = [
     "DEFAULT", "Backend", "Counter", "Wish", "build_seed", "elsewhere", "find", "importable", "imported", "importing", "installed",
-    "names", "of", "remedy", "sandbox", "single_threaded",
+    "names", "of", "sandbox", "single_threaded",
 ]  # fmt: skip
 
 
@@ -73,12 +73,6 @@ def _missing(name: str, backend: Backend) -> str:
     if name in OURS:
         return missing(backend.requires, name)
     return f"{backend.requires} is not installed; `pip install {backend.requires}` installs it"
-
-
-def remedy(error: BaseException) -> str:
-    """How to install the framework that an import misses; empty for any other error."""
-    name = error.name if isinstance(error, ModuleNotFoundError) else None
-    return f"; `{installation(name)}` installs it" if name in OURS else ""
 
 
 def installed(name: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from flowref import backends
+from flowref import registry
 from flowref.model import SpecError, TargetError, one_line, place_of, seed_of
 
 # Statements that define something and run nothing else.
@@ -57,7 +57,7 @@ def import_notebook(path: Path, cells: str | None) -> ModuleType:
             sys.modules.pop(name)
             raise TargetError(
                 f"cell {number} of {path} raised {one_line(error, 300)}{place_of(error)}"
-                f"{backends.remedy(error) or '; say which cells to run, as in ?cells=2,5-7'}"
+                f"{registry.remedy(error) or '; say which cells to run, as in ?cells=2,5-7'}"
             ) from error
     return module
 

@@ -85,17 +85,10 @@ def _imported_from(place: str, cells: str | None) -> ModuleType:
     except (Exception, SystemExit) as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name == place
         beside = nearest(place, _modules_beside(place)) if missing else ""
-        hint = beside or (nearest(place, registry.adapters()) if missing else _remedy(error))
+        hint = beside or (
+            nearest(place, registry.adapters()) if missing else registry.remedy(error)
+        )
         raise TargetError(f"importing {place} raised {one_line(error, 300)}{hint}") from error
-
-
-def _remedy(error: BaseException) -> str:
-    """How to install what an import misses: a framework, or a library that flowref knows."""
-    package = (getattr(error, "name", None) or "").partition(".")[0]
-    known = {adapter.package for adapter in registry.adapters().values()} - {""}
-    if isinstance(error, ModuleNotFoundError) and package in known - {*backends.OURS}:
-        return "; `pip install 'flowref[libraries]'` installs the libraries that flowref knows"
-    return backends.remedy(error)
 
 
 def _modules_beside(place: str) -> list[str]:

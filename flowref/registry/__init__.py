@@ -14,6 +14,7 @@ from flowref.registry.catalogue import (
     problems,
     promises,
     published,
+    remedy,
     renamings,
     select_laws,
     specimens,
@@ -32,6 +33,6 @@ from flowref.registry.specs import (
 __all__ = [
     "OURS", "RESERVED", "WEIGHTS", "Listing", "adapters", "builder_options", "components", "expand", "find_component",
     "find_law", "find_mutant", "importable", "installed", "is_whole", "laws", "library_version", "listing", "literal",
-    "mutants", "needing", "parse_target", "problems", "promises", "published", "renamings", "run_of", "select_laws",
+    "mutants", "needing", "parse_target", "problems", "promises", "published", "remedy", "renamings", "run_of", "select_laws",
     "specimens", "vet",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ from flowref.model import (
     TargetError,
     nearest,
 )
-from flowref.model.extras import missing
+from flowref.model.extras import installation
 from flowref.model.promises import FLAG, canonical
 from flowref.registry.offers import Named, named, offered
 
@@ -236,7 +236,9 @@ def _usable(name: str) -> Adapter:
     """The adapter of a library that can be imported here, as its framework can."""
     adapter = adapters()[name]
     if adapter.package and not backends.importable(adapter.package):
-        raise TargetError(_missing(adapter))
+        raise TargetError(
+            f"{adapter.title} is not installed; `{_installation(adapter)}` installs it"
+        )
     if adapter.backend:
         try:
             backends.find(adapter.backend)
@@ -245,12 +247,25 @@ def _usable(name: str) -> Adapter:
     return adapter
 
 
-def _missing(adapter: Adapter) -> str:
-    """The sentence about a library that is not installed. Extras bring those of our own adapters only."""
+def _installation(adapter: Adapter) -> str:
+    """The command that installs a library. Extras bring those of our own adapters only."""
     if not getattr(adapter.components, "__module__", "").startswith(f"{ADAPTERS}."):
-        return f"{adapter.title} is not installed; `pip install {adapter.package}` installs it"
+        return f"pip install {adapter.package}"
     beside_torch = adapter.backend == "torch" != adapter.package
-    return missing(adapter.title, "libraries" if beside_torch else adapter.backend)
+    return installation("libraries" if beside_torch else adapter.backend)
+
+
+def remedy(error: BaseException) -> str:
+    """How to install the framework, or the library of an adapter, that an import misses; empty for
+    any other error.
+    """
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    package = error.name.partition(".")[0]
+    adapter = next((one for one in adapters().values() if one.package == package), None)
+    if package in backends.OURS:
+        return f"; `{installation(package)}` installs it"
+    return f"; `{_installation(adapter)}` installs it" if adapter else ""
 
 
 def find_component(target: Target) -> Component:

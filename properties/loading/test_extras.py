@@ -37,6 +37,8 @@ REFUSALS: list[tuple[str, str, Callable[[], Any]]] = [
     ("torch", "torch", lambda: registry.components.__wrapped__("torch")),
     ("torch", "torch", lambda: import_place("needs_torch.py")),
     ("torch", "torch", lambda: import_place("needs_torch.ipynb")),
+    ("zuko", "libraries", lambda: import_place("needs_zuko.py")),
+    ("flowjax", "jax", lambda: import_place("needs_flowjax.py")),
     ("torch", "training", lambda: package("torch")),
     ("jax", "jax", lambda: backends.find("jax")),
     ("jax", "jax", lambda: import_place("needs_jax.py")),
@@ -82,8 +84,8 @@ class Without(MetaPathFinder):
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files whose reading needs something."""
     monkeypatch.chdir(tmp_path)
-    Path("needs_torch.py").write_text("import torch\n")
-    Path("needs_jax.py").write_text("import jax.numpy as jnp\n")
+    for module in ("torch", "jax.numpy", "zuko", "flowjax.bijections"):
+        Path(f"needs_{module.partition('.')[0]}.py").write_text(f"import {module}\n")
     Path("needs_torch.ipynb").write_text(
         '{"cells": [{"cell_type": "code", "source": ["import torch"]}], "metadata": {}}'
     )
@@ -165,4 +167,4 @@ def test_a_library_of_another_distribution_is_named_itself(
     """Our extras do not bring what others' adapters are about."""
     adapter = registry.adapters()["zuko"]
     monkeypatch.setattr(adapter.components, "__module__", "toyflows.flowref")
-    assert catalogue._missing(adapter).endswith("; `pip install zuko` installs it")
+    assert catalogue._installation(adapter) == "pip install zuko"
