@@ -27,7 +27,7 @@ MEANINGLESS = {
     "bijection/log-det-shape#log-det-summed-in-training": "no map has a train mode of its own",
     "bijection/log-det-shape#log-det-summed-after-training": "no step of training changes an object",
     "conduct/earlier-calls#temperature-kept": "what is sampled keeps no state",
-    "density/stated-deviation#deviation-grows": "no distribution tells its deviation",
+    "density/stated-deviation#deviation-grows": "no distribution states its deviation",
     "sampling/sample-then-inverse#noise-through-forward": "what draws from a base maps it forward",
 }
 

@@ -44,7 +44,7 @@ def costs_of(report: Report) -> dict[str, float]:
     costs = {target: expense.seconds for target, expense in report.expenses.items()}
     if not costs:
         raise ReportError(
-            "the report of --costs does not tell what its targets took; give one of an audit in "
+            "the report of --costs does not say what its targets took; give one of an audit in "
             "workers, in full"
         )
     return costs

@@ -55,7 +55,7 @@ def _backend(name: str) -> Backend:
     except Exception as error:
         raise TargetError(
             f"the backend {name!r} is offered by {modules[name]}, whose import raised "
-            f"{one_line(error, 200)}; mend or uninstall the distribution that offers it"
+            f"{one_line(error, 200)}; fix or uninstall the distribution that offers it"
         ) from error
     return backend
 

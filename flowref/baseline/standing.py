@@ -86,7 +86,7 @@ def stand(
     elif found is not None:
         standing, detail = _by_search(entry, found)
     else:
-        return Standing.UNDECIDED, "it has no pinned case; an audit tells"
+        return Standing.UNDECIDED, "it has no pinned case; an audit shows whether it fails"
     if standing in (Standing.KNOWN, Standing.CHANGED) and _expired(entry, today):
         since = f"accepted until {entry.expires}, which has passed: it is new again"
         return Standing.EXPIRED, "; ".join(filter(None, (since, detail)))
@@ -111,9 +111,9 @@ def _by_case(
         if elsewhere:
             return (
                 Standing.CHANGED,
-                f"its pinned case can be measured no more ({reason}), and another input fails",
+                f"its pinned case can no longer be measured ({reason}), and another input fails",
             )
-        return Standing.UNDECIDED, f"its pinned case can be measured no more: {reason}"
+        return Standing.UNDECIDED, f"its pinned case can no longer be measured: {reason}"
     if _outcome(replayed) != _outcome(pinned):
         return Standing.CHANGED, f"it was {_told(pinned)}, and its case is {_told(replayed)} now"
     if worse := _worse(entry, pinned, replayed):

@@ -11,7 +11,7 @@ from flowref.model import Batch, Subject
 
 # So many times the steps are tried, and to which share of itself an error is to fall.
 TIMES, SHARE = (2, 4, 8, 16, 32), 0.15
-WITHIN = "results of its solver differ by no more than the accuracy that is stated of it"
+WITHIN = "results of its solver differ by at most its stated accuracy"
 # Moved parameters make fields so steep that no such number of steps suffices: there an error is the
 # solver's of which more steps change so much.
 CHANGED = 0.1
@@ -36,7 +36,7 @@ NO_CHANCE = 1e-5
 # A row that shows less than this share of its residual by itself is measured among the others.
 ALONE = 0.5
 UNKNOWN = (
-    "it may be the error of its solver, and nothing tells how that takes more steps: an attribute n_steps does, "
+    "it may be the error of its solver, and nothing shows how that takes more steps: an attribute n_steps does, "
     "or say ?promises=log-det-tolerance=1e-3, or what its accuracy is"
 )
 

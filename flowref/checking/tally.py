@@ -178,7 +178,7 @@ def _nothing_decided(tally: Tally, declared: bool) -> str:
     if counts.undecided:
         return tally.main_reason
     if counts.trivial:
-        return "every point held trivially: nothing was put to the test"
+        return "every point held trivially: nothing was checked"
     if tally.silenced:
         return tally.silenced
     hint = "" if declared else "; a domain can be declared (?domain=)"

@@ -156,7 +156,7 @@ def _against(judgement: Judgement, response: Response) -> Judgement:
         explained=np.where(asked, explained, 0.0),
         replicas=response.replicas,
         isolated=isolated,
-        reason="rounding alone moves the result too much to tell",
+        reason="rounding alone moves the result too much to decide",
     )
 
 

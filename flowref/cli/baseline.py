@@ -111,13 +111,13 @@ def update(names: tuple[str, ...], path: str | None, **choices: Any) -> None:
 @baseline.command(
     cls=Command, examples=(("flowref baseline check", "measure the recorded cases again"),)
 )
-@click.option("--strict", is_flag=True, help="Exit 4 where a known failure fails no more.")
+@click.option("--strict", is_flag=True, help="Exit 4 where a known failure no longer fails.")
 @file_option
 def check(strict: bool, path: str | None) -> None:
     """Measure every pinned case again, without searching: KNOWN, FIXED, CHANGED or EXPIRED.
 
-    Exit codes: 0 all fail as they are known to, or no more, 1 one fails otherwise or has expired, 2
-    entries that cannot be read or match nothing, 4 one fails no more, under --strict.
+    Exit codes: 0 all fail as they are known to, or no longer fail, 1 one fails otherwise or has
+    expired, 2 entries that cannot be read or match nothing, 4 one no longer fails, under --strict.
     """
     from flowref.model import Standing
     from flowref.reporting.report import OK, STALE, VIOLATION
@@ -131,7 +131,7 @@ def check(strict: bool, path: str | None) -> None:
 @baseline.command(cls=Command, examples=(("flowref baseline prune", "drop what no longer fails"),))
 @file_option
 def prune(path: str | None) -> None:
-    """Take off every entry whose pinned case passes now; those of pyproject.toml are named."""
+    """Remove every entry whose pinned case passes now; those of pyproject.toml are named."""
     from flowref.baseline.reading import FILE
     from flowref.baseline.writing import text
     from flowref.model import Standing

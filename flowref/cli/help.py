@@ -124,5 +124,5 @@ color_option = click.Option(
     expose_value=False,
     is_eager=True,
     callback=_color,
-    help="Color on a terminal, always or never; NO_COLOR and FORCE_COLOR are heard.",
+    help="Color on a terminal, always or never; NO_COLOR and FORCE_COLOR are respected.",
 )

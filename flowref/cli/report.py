@@ -64,4 +64,4 @@ def _show(report: Any, verbosity: int) -> None:
         click.echo("\n".join(lines))
     for problem in report.problems:
         click.echo(f"flowref: {clean(problem.message)}", err=True)
-    click.echo("\n".join(summary_lines(report, verbosity=verbosity)))
+    click.echo("\n".join(summary_lines(report, verbosity=verbosity, code=0)))

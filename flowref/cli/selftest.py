@@ -75,7 +75,7 @@ def selftest(
     whose library is not installed is planted in what is, as in JAX code where torch is missing; what
     has no place there is counted with the reason. What was interrupted goes on.
 
-    Exit codes: 0 all is as it should be, 1 a mutant escaped or a healthy subject was accused, 2 a
+    Exit codes: 0 all is as it should be, 1 a mutant escaped or a healthy subject was reported, 2 a
     subject could not be loaded.
     """
     from flowref.auditing.journal import FOLDER

@@ -29,7 +29,7 @@ def settled(
     if not facts.event_shape:
         raise TargetError(
             f"{target} is a layer that may draw or forget: its latents need not be of the shape of its "
-            f"events, and calls do not tell which. Give {GIVE_SHAPE}"
+            f"events, and calls do not show which. Give {GIVE_SHAPE}"
         )
     options = dict(target.options)
     x = draw(facts.domain, (ROWS, *facts.event_shape), np.random.default_rng(0))

@@ -64,7 +64,7 @@ def _normalizer(normalizer: Normalizer, invertible: bool) -> str:
     statistics = ways.get(normalizer.statistics, "")
     axes = "" if normalizer.channel == (0,) else f" of axis {_listed(normalizer.channel)}"
     unknown = " and ".join(word for role, word in USUAL.items() if role not in normalizer.roles)
-    told = f", whose {unknown} nothing tells" if unknown and not normalizer.evidence else ""
+    told = f", whose {unknown} nothing shows" if unknown and not normalizer.evidence else ""
     return f"batch norm{statistics}{axes}{way_back}{told}"
 
 
@@ -82,7 +82,7 @@ def _density(dialect: Dialect) -> str:
 
 def _other(dialect: Dialect) -> str:
     """What is neither a map nor a density."""
-    return " and ".join(_others(dialect)) or "nothing that laws speak of"
+    return " and ".join(_others(dialect)) or "nothing that a law is about"
 
 
 def _others(dialect: Dialect) -> Iterator[str]:

@@ -13,7 +13,7 @@ class Standing(enum.StrEnum):
     """How a known failure stands. It overlays a verdict and never changes one."""
 
     KNOWN = "KNOWN"  # it fails as it is known to
-    FIXED = "FIXED"  # it fails no more: its entry is stale
+    FIXED = "FIXED"  # it no longer fails: its entry is stale
     CHANGED = "CHANGED"  # it fails otherwise, which is new
     EXPIRED = "EXPIRED"  # it fails, and the date up to which that was accepted has passed
     UNDECIDED = "UNDECIDED"  # it was not measured, or nothing could be said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # Of an object whose arrays may be parameters, which nothing tells.
-UNMOVED = "its arrays are not moved, since nothing tells that they are parameters"
+UNMOVED = "its arrays are not moved, since nothing shows that they are parameters"
 
 
 @dataclass(frozen=True)

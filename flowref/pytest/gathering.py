@@ -89,7 +89,7 @@ class Gathering:
         idle = [target for target, own in verdicts.items() if not put_to_the_test(own)[0]]
         if idle:
             names = ", ".join(map(clean, idle[:3])) + (" and others" if len(idle) > 3 else "")
-            self.trouble = f"nothing meaningful was checked: no law was put to the test on {names}"
+            self.trouble = f"nothing meaningful was checked: no law was checked on {names}"
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

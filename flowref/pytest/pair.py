@@ -177,7 +177,7 @@ class Pair(Load):
         if one.standing is Standing.KNOWN:
             pytest.xfail(reason)
         if one.standing is Standing.FIXED:
-            way = one.detail or "it fails no longer"
+            way = one.detail or "it no longer fails"
             pytest.fail(
                 f"[XPASS(strict)] {self.law} is a known failure of {self.target} ({reason}), and "
                 f"is fixed: {way}; remove its entry",

@@ -52,7 +52,7 @@ def offered(group: str) -> Offer:
             Problem(
                 f"{group}:{entry.name}",
                 f"the entry point {entry.name!r} of the group {group!r} names {entry.value}, "
-                f"{trouble}; mend or uninstall the distribution that offers it",
+                f"{trouble}; fix or uninstall the distribution that offers it",
             )
         )
     return Offer(tuple(modules), tuple(problems))

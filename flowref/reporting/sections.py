@@ -15,7 +15,7 @@ from flowref.reporting.words import reasons
 
 SHOWN = 6
 QUIET = (
-    (Status.ADVICE, "Advice", "Measured and not followed; nobody is accused of it."),
+    (Status.ADVICE, "Advice", "Good practice that is not followed; never part of the exit code."),
     (Status.INCONCLUSIVE, "Not decided", "Counted, and never a pass."),
     (Status.NOT_RUN, "Not run", "Pairs that were not started."),
 )
@@ -112,7 +112,7 @@ def counted(
     those about such things were put to the test; ``first`` heads the names.
     """
     lines = [
-        f"| {first} | put to the test | {' | '.join(columns)} |",
+        f"| {first} | checked | {' | '.join(columns)} |",
         "|---|---:|" + "---:|" * len(columns),
     ]
     for name, verdicts in groups.items():
@@ -133,11 +133,11 @@ def waits(report: Report) -> list[str]:
     if not lines:
         return []
     text = [
-        "Laws about such things as the target is that were not put to the test, where one reason",
+        "Laws that apply to a target and were skipped, where one reason",
         f"keeps {FEW} of them or more from it.",
     ]
     table = ["| target | reason | laws | what to say |", "|---|---|---:|---|", *lines]
-    return ["## Not put to the test", "", *text, "", *table]
+    return ["## Skipped", "", *text, "", *table]
 
 
 def taken(report: Report) -> list[str]:

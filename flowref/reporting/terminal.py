@@ -226,7 +226,9 @@ def closing(report: Report, code: int) -> list[str]:
         return [f"{text[0].upper()}{text[1:]}{ending}"]
     if not judged:
         return [f"Nothing meaningful was checked: no law held and none was violated{ending}"]
-    passed = number_of(counts["passed"], "check")
+    passed = f"{number_of(counts['passed'], 'check')} passed"
+    if counts["passed"] != 1:
+        passed = f"All {passed}" if counts["passed"] else "No failure"
     aside = [f"{counts[word]} {word}" for word in ASIDE if counts[word]]
     more = f"; {', '.join(aside)}" if aside else ""
-    return [f"{'All ' if counts['passed'] > 1 else ''}{passed} passed{more}{ending}"]
+    return [f"{passed}{more}{ending}"]

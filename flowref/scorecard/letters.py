@@ -36,7 +36,9 @@ OUTCOMES = (
     Outcome("i", "undecided", "inconclusive", "?", "unsure"),
     Outcome("o", "not run", "not run", "○", "idle"),
     Outcome("h", "hold", "holds", "✓", "holds"),
-    Outcome("w", "wait", "waits: about such things, not put to the test", "…", "waits"),
+    Outcome(
+        "w", "wait", "skipped: it applies, and something that it needs is missing", "…", "waits"
+    ),
     Outcome("-", "n/a", "not applicable: about other things", "–", "idle"),
 )
 BY_LETTER = {outcome.letter: outcome for outcome in OUTCOMES}

@@ -119,7 +119,7 @@ def _reach(report: Report) -> tuple[tuple[str, str], ...]:
     scales = sorted({scale for verdict in verdicts for scale in verdict.counts.scales})
     states = Counter(law.history for law in laws)
     rows = [
-        ("pairs put to the test", f"{number(judged)} of {number(about)} about such things as the targets are"),
+        ("checks run", f"{number(judged)} of {number(about)} that apply"),
         ("points decided", f"{number(held)}; {number(undecided)} left undecided ({_share(undecided, held + undecided)})"),
         ("dropped and trivial points", _idle(verdicts)),
         ("parameter scales", ", ".join(f"{scale:g}" for scale in scales)),
@@ -139,9 +139,9 @@ def _budget(report: Report) -> str:
     if not pairs:
         return ""
     return (
-        f"{counted(pairs, 'pair')} judged by chance, each accused only where two stages of level "
-        f"{LEVEL:g} agree: {rounded(pairs * LEVEL**2, 2)} are to be expected; what else accuses is "
-        "more than measured rounding explains"
+        f"{counted(pairs, 'pair')} judged by chance, each reported only where two stages of level "
+        f"{LEVEL:g} agree: {rounded(pairs * LEVEL**2, 2)} false reports are to be expected; every other violation "
+        "is more than measured rounding explains"
     )
 
 
@@ -154,7 +154,7 @@ def _pictured(verdicts: Iterable[Verdict]) -> str:
     return (
         f"{number(drawn)} of {counted(len(violated), 'violation')} {'has' if drawn == 1 else 'have'} "
         "one: its numbers are measured with the violation, and not added to a report of an earlier "
-        "flowref; of exact laws and of dear calls there is none"
+        "flowref; of exact laws and of expensive calls there is none"
     )
 
 

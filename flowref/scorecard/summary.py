@@ -87,8 +87,8 @@ def _details(report: Report) -> tuple[str, ...]:
     judged, about = put_to_the_test(report.verdicts)
     rest = "; why the others were not stands below" if judged < about else ""
     told = [
-        f"Of {counted(about, 'pair')} in which the law is about such a target, {number(judged)} "
-        f"{'was' if judged == 1 else 'were'} put to the test{rest}."
+        f"Of {counted(about, 'check')} that apply, {number(judged)} "
+        f"{'was' if judged == 1 else 'were'} run{rest}."
     ]
     if len(report.targets) == 1 and (one := report.recognized.get(report.targets[0])):
         told.append(f"It was taken for: {clean('; '.join((one.kind, *how(one))))}.")
@@ -118,7 +118,7 @@ def _tiles(report: Report) -> tuple[Tile, ...]:
         Tile("advice", number(counts["a"]), "advice", "advice" if counts["a"] else "matrix", "never counts"),
         Tile("inconclusive", number(counts["i"]), "unsure", "honesty", _also(counts["o"], "not run")),
         Tile("hold", number(counts["h"]), "holds", "matrix"),
-        Tile("not applicable", number(counts["-"] + counts["w"]), "idle", "honesty", _also(counts["w"], "of them wait")),
+        Tile("not applicable", number(counts["-"] + counts["w"]), "idle", "honesty", _also(counts["w"], "of them skipped")),
         Tile("examples", number(points), "plain", "honesty", "points measured"),
     ]  # fmt: skip
     quiet = ("known", "fixed", "broke", "minor") if not report.known else ("broke", "minor")

@@ -65,7 +65,7 @@ def test_moments_that_are_not_told_are_not_asked_for(name: str) -> None:
     """A distribution of vectors within one turn that tells no moment is not held to any."""
     verdict = check(f"torch:{name}", "sampling/stated-moments", Settings("quick"))
     assert verdict.status is Status.NOT_APPLICABLE
-    assert verdict.reason == "it tells no moment"
+    assert verdict.reason == "it states no moment"
 
 
 class Helped(torch.nn.Module):

@@ -243,4 +243,4 @@ def test_a_target_on_which_nothing_is_checked_is_not_green(tmp_path: Path) -> No
     write(tmp_path, {"flows.py": FLOWS, "test_flows.py": test, "pyproject.toml": SETTINGS})
     ran = run(tmp_path)
     assert ran.code == 1
-    assert "nothing meaningful was checked: no law was put to the test on object:Shift" in ran.text
+    assert "nothing meaningful was checked: no law was checked on object:Shift" in ran.text

@@ -243,7 +243,7 @@ FAULTS = {
         {"tiny_adapter": "import tinny"},
         {},
         "the entry point 'tiny' of the group 'flowref.adapters' names tiny_adapter, whose import "
-        "raised ModuleNotFoundError: No module named 'tinny'; mend or uninstall the distribution "
+        "raised ModuleNotFoundError: No module named 'tinny'; fix or uninstall the distribution "
         "that offers it",
     ),
     "an adapter that exits": (

@@ -15,6 +15,6 @@ def shape_of(sizes: Any) -> Shape:
 def unknown_shape(obj: Any) -> TargetError:
     """What to say where an object does not tell its event shape."""
     return TargetError(
-        f"{type(obj).__name__} does not tell the shape of its events; give it, as in ?event=4 or "
+        f"{type(obj).__name__} does not state the shape of its events; give it, as in ?event=4 or "
         "?event=4,4,4"
     )

@@ -205,7 +205,7 @@ def _conditional_facts(obj: Any, event: Shape | None) -> Facts:
         sizes, inner = {size for size in (_context_size(obj),) if size}, event or own_event(obj)
     if len(sizes) != 1:
         raise TargetError(
-            f"{type(obj).__name__} does not tell the size of its context; wrap it as a module "
+            f"{type(obj).__name__} does not state the size of its context; wrap it as a module "
             "whose forward takes one"
         )
     if inner is None:

@@ -294,7 +294,7 @@ def infer_shape(
         raise UnknownShape(raised_most(sized))
     own = f"{raised_most(raised)}; " if raised else ""
     raise UnknownShape(
-        f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
+        f"{own}the event shape of {type(obj).__name__} is not known; give it as ?event=3 or "
         "?event=2,4,4 (or --event 3), "
         f"or as an attribute event_shape{_asks_for_more(obj, facts)}"
     )

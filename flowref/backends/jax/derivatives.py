@@ -111,7 +111,7 @@ def slope(
 ) -> float:
     """See `Subject.slope`: by reverse mode through the pytree."""
     if draws is not None or training:
-        raise Unsupported("what it draws is told by a key")
+        raise Unsupported("what it draws depends on a key")
     if name == "log_prob":
         weights, values = None, weights
     if only:

@@ -57,7 +57,7 @@ def has_modes(flow: BatchNormal) -> bool:
     return not (fixed and same)
 
 
-@requires("in train mode it normalizes by running averages, of which other laws speak")
+@requires("in train mode it normalizes by running averages, which other laws are about")
 def normalizes_by_the_batch(flow: BatchNormal) -> bool:
     """Train mode takes its statistics from the batch alone."""
     return flow.normalizer.statistics == "batch"
@@ -140,20 +140,20 @@ def adds_eps_to_the_variance_alone(flow: BatchNormal) -> bool:
         return bool(np.abs(one - two).max() <= UNMOVED * np.abs(one).max())
 
 
-@requires("it normalizes each sample by itself, of which other laws speak")
+@requires("it normalizes each sample by itself, which other laws are about")
 def normalizes_batches(flow: BatchNormal) -> bool:
     """Statistics are of batches."""
     return flow.normalizer.statistics not in SAMPLE
 
 
-@requires("it averages another function of the variance, of which another law speaks")
+@requires("it averages another function of the variance, which another law is about")
 def averages_variances(flow: BatchNormal) -> bool:
     """What is kept is a variance, and no deviation or precision."""
     form = flow.normalizer.forms.get("running_var")
     return form is None or form.kind == "itself"
 
 
-@requires("it normalizes parts of a batch by themselves, of which other laws speak")
+@requires("it normalizes parts of a batch by themselves, which other laws are about")
 def normalizes_whole_batches(flow: BatchNormal) -> bool:
     """Statistics are of the batch as a whole, and of no parts of it."""
     return flow.normalizer.statistics != PARTS

@@ -89,7 +89,7 @@ def regular_in_eval(flow: BatchNormal, batch: Batch) -> Residual:
     """In eval mode samples that differ in their mean or in their scale have different outputs."""
     x = normal_batch(flow, np.random.default_rng(batch.seed), 3)
     if not (np.abs(Parameters.of(flow).scale) > 1e-3).all():
-        raise Undecidable("a weight is too small to tell")
+        raise Undecidable("a weight is too small to decide")
     _, y, shifted, scaled = flow.play(
         [Eval(), Normalize(x), Normalize(x + 1.0), Normalize(2.0 * x)]
     )

@@ -146,7 +146,7 @@ def plain_average(flow: BatchNormal, batch: Batch) -> Residual:
     history = random_history(flow, np.random.default_rng(batch.seed))
     fraction = constant(history)
     if fraction is not None:
-        raise Unsupported(f"it has a momentum, {fraction:.6g}, that no attribute tells")
+        raise Unsupported(f"it has a momentum, {fraction:.6g}, that no attribute states")
     _, gap = explained(history, lambda convention: convention.momentum == AVERAGE)
     return batch_residual(gap, "the running statistics are not the average over the batches")
 

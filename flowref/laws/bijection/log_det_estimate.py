@@ -91,11 +91,11 @@ def factors(flow: Living, which: str, batch: Batch, truth: Array, usable: Array)
         estimates = np.stack([reported(flow, out, len(batch.x)) for out in outs])
         factor, error = factor_of(estimates[:, usable], truth[usable])
     if usable.any() and not np.sqrt((truth[usable] ** 2).mean()) > SMALL:
-        raise Undecidable(f"log-dets within {SMALL:g} of zero tell neither sign nor size")
+        raise Undecidable(f"log-dets within {SMALL:g} of zero decide neither sign nor size")
     if usable.any() and not error < UNCLEAR:
         raise Undecidable(
             f"{len(outs)} estimates scatter too much: their mean is known to a factor of {error:.2g} of the "
-            f"log-dets, and {UNCLEAR:g} would tell"
+            f"log-dets, and {UNCLEAR:g} would decide"
         )
     rows = np.ones(len(truth))
     return Residual(

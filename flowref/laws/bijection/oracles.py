@@ -25,7 +25,7 @@ from flowref.model.abilities import Differentiable, Flow, Walked, offers
 DIFFERENCE_FACTOR = 20.0
 # The largest event whose Jacobian is taken apart by differences for the reader.
 DIFFERENCE_SIZE = 128
-CANNOT_TELL = "reported or autograd (differences cannot tell)"
+CANNOT_TELL = "reported or autograd (differences cannot decide)"
 
 
 # How the framework, or its backend, says that a tensor of the graph was written to; rows that are

@@ -72,7 +72,7 @@ def has_modules(flow: Flow) -> bool:
     return flow.stateful
 
 
-@requires("its weights are given, and tell nothing of how it starts")
+@requires("its weights are given, and say nothing about how it starts")
 def as_built(flow: Flow) -> bool:
     """Laws of what is just built are about initial weights, not about those that training reached."""
     return not flow.facts.given

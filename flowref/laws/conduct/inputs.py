@@ -274,7 +274,7 @@ def one_by_one(probe: Probe) -> Iterator[Mapped | None]:
     tolerance=EXACT,
     effort=2,
     size=7,
-    source="a point outside the domain is an error to report; nan reports it to nobody",
+    source="a point outside the domain is an error to report, and nan does not report it",
 )
 def outside_domain(flow: Bijection, batch: Batch) -> Residual:
     """Outside the domain a call raises or returns a number, never a silent nan."""

@@ -38,7 +38,7 @@ def of_its_point(flow: BijectionTellingLate, batch: Batch) -> Residual:
     at_once = log_det(flow.forward(batch.x, batch.context), rows)
     late, refused = attempt(flow.told_late, batch.x, batch.context)
     if refused:  # it knows that it no longer knows
-        raise Unsupported(f"it refuses to tell a log-det later ({refused})", waits=False)
+        raise Unsupported(f"it refuses to return a log-det later ({refused})", waits=False)
     told = np.asarray(late, dtype=np.float64)
     told = (
         np.full(rows, float(told.sum())) if told.ndim == 0 else told.reshape(len(told), -1).sum(1)

@@ -81,7 +81,7 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
     effort=1,
     scales=(0.0,),
     applies=has_parameters,
-    source="zero-initialized factors that wait for each other never learn (a dead coupling)",
+    source="zero-initialized factors that multiply each other never learn (a dead coupling)",
     pointwise=True,
 )
 def no_dead_parameters(flow: Living, batch: Batch) -> Residual:

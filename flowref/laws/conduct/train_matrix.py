@@ -42,7 +42,7 @@ def train_log_det_of_matrix(flow: LivingBijection, batch: Batch) -> Residual:
     if np.array_equal(fixed.value, out.value):
         raise Unsupported("train mode maps a batch as eval mode does", waits=False)
     if out.ladj is None:
-        raise Unsupported("train mode tells no log-det", waits=False)
+        raise Unsupported("train mode returns no log-det", waits=False)
     return of_matrix(flow, asked.points, out, len(batch.x))
 
 

@@ -84,7 +84,7 @@ def placed(flow: Pushing, seed: int) -> Place:
         support = None if z is None else seen(z)
     if support is None:
         raise Undecidable(
-            f"its codomain is not declared, and calls do not tell where latents lie; {SAY}"
+            f"its codomain is not declared, and calls do not show where latents lie; {SAY}"
         )
     return share_of(flow, support, seed)
 

@@ -54,7 +54,7 @@ def _through(flow: ComposedDensity, batch: Batch) -> tuple[Array, Array, Array]:
     rows = len(batch.x)
     z, total, size = batch.x, np.zeros(rows), np.zeros(rows)
     if flow.promises.get("direction") == "either":
-        raise Unsupported("nothing tells which call maps data to latents")
+        raise Unsupported("it is not known which call maps data to latents")
     forwards = flow.normalizing == "forward"
     for part in flow.part_maps if forwards else reversed(flow.part_maps):
         out = part(z, batch.context, flow.normalizing)

@@ -127,7 +127,7 @@ def one_context(flow: Sampler, batch: Batch) -> Array | None:
     """
     if batch.context is None:
         if refused := attempt(flow.sample, 2, batch.seed, None)[1]:
-            raise Undecidable(f"sample raises {refused}, of which sampling/sample-shape speaks")
+            raise Undecidable(f"sample raises {refused}: see sampling/sample-shape")
         return None
     wanted = (2, *flow.density_shape)
     for rows in (2, 1):

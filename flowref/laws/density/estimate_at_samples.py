@@ -58,7 +58,7 @@ def estimate_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
     if math.prod(flow.density_shape) > LARGEST:
         raise Unsupported(f"its events have more than {LARGEST} entries", waits=True)
     if scattered(flow, batch) > SCATTER * DRAWS:
-        raise Undecidable("its estimates scatter too much to tell e to their mean")
+        raise Undecidable("its estimates scatter too much to know e to their mean")
     return beside_samples(flow, batch, Held(True, DRAWS, 0.5, share_of(flow)), "the estimate")
 
 

@@ -131,7 +131,7 @@ def mass_at_most_one(flow: Density, batch: Batch) -> Residual:
         if worst <= 1:
             break
     if mass < 1 - max(LEAST, ERRORS * error):
-        raise Undecidable(f"importance sampling finds a mass of {mass:.3g} only, and no more of it")
+        raise Undecidable(f"importance sampling finds a mass of {mass:.3g} only")
     observed = {"mass": np.array([mass]), "standard error": np.array([error])}
     log_mass = np.log(np.array([max(mass, 0.0)]))
     return Residual(np.array([max(worst, 0.0)]), allowed=1.0, nats=log_mass, observed=observed)

@@ -119,7 +119,7 @@ def loss_excludes_penalty(flow: TrainedDensity, batch: Batch) -> Residual:
     losses = [flow.loss(x, context, weight) for weight in (0.0, 1.0)]
     penalty = losses[1][1]
     if not penalty:
-        raise Unsupported("its loss has no penalty, or one of zero, which nothing can be told by")
+        raise Unsupported("its loss has no penalty, or one of zero, which shows nothing")
     gaps = [nll + float(density.mean()) for nll, _ in losses]
     rows = len(batch.x)
     return Residual(

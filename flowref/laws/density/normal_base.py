@@ -52,7 +52,7 @@ def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
     given = np.isfinite(told)
     if given.sum() < FEWEST:
         why = f" (log_prob raises {refused})" if refused else ""
-        raise Undecidable(f"fewer points have a finite log-density than tell a constant{why}")
+        raise Undecidable(f"fewer points have a finite log-density than determine a constant{why}")
     index = np.where(given, np.arange(rows), np.flatnonzero(given)[0])  # refused there, too
     taken = batch.rows(index)
     out = flow.forward(taken.x, taken.context)

@@ -59,7 +59,7 @@ def no_piling_up(flow: MappedDensity, batch: Batch) -> Residual:
     count = DEAR_ROWS if pooled else min(ROWS, number(flow))
     x = np.asarray(flow.sample(count, batch.seed, None), dtype=np.float64)
     if x.shape != (count, *flow.density_shape):
-        raise Unsupported("of the shape of its samples another law speaks", waits=False)
+        raise Unsupported("another law is about the shape of its samples", waits=False)
     flat = x.reshape(count, -1)
     cut = ends(flat) & (np.trunc(flat * SHORT) == flat * SHORT)
     kept = np.isfinite(flat).all(1) & ~cut.any(1)

@@ -215,7 +215,7 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
         if path.graph and _passed_on(flow, weights, seed):
             raise Undecidable(
                 "autograd's derivative of the map from latents to data is another one, too, as of clamps that "
-                "pass gradients on: conduct/value-gradient speaks of that"
+                "pass gradients on: see conduct/value-gradient"
             )
     if plain.graph:
         note, ratio = "sample() carries gradients, which rsample is there for", 2.0

@@ -43,11 +43,11 @@ def misstated(flow: StatingDensity, flags: Array, x: Array) -> str:
     for name, flag in zip(MOMENTS, flags, strict=True):
         if flag == MISSHAPEN:
             one = "one number" if name == "entropy" else f"the shape {flow.density_shape}"
-            return f"the {name} is not told as {one}"
+            return f"the {name} is not returned as {one}"
         if flag == NOT_OF_COPIES:
-            return f"two copies in a batch do not tell the {name} of each"
+            return f"two copies in a batch do not return the {name} of each"
         if flag == NO_NUMBER and name in FINITE and light_tails(flow, x):
-            return f"the {name} is told as nan, and the tails are so light that it is finite"
+            return f"the {name} is returned as nan, and the tails are so light that it is finite"
     return ""
 
 

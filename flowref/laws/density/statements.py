@@ -107,7 +107,7 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     scale = np.array([spread + abs(found[0]), found[1], 1 + abs(found[2])])
     settled = np.isfinite(told) & np.isfinite(found) & (error <= UNSETTLED * scale / 20)
     if not settled.any():
-        raise Undecidable("it tells no mean, variance or entropy that its density settles")
+        raise Undecidable("it states no mean, variance or entropy that its density determines")
     allowed = QUADRATURE_FACTOR * error + SERIES[flow.dtype] * scale
     off = np.where(settled, np.abs(told - found), 0.0)
     if around is not None:
@@ -116,7 +116,7 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     return Residual(
         np.full(len(batch.x), off[worst]),
         allowed=float(allowed[worst]),
-        note=f"the {NAMES[worst]} is told as {told[worst]:.6g}, that of its density is {found[worst]:.6g}",
+        note=f"the {NAMES[worst]} is stated as {told[worst]:.6g}, that of its density is {found[worst]:.6g}",
         observed={
             "told": np.full(len(batch.x), told[worst]),
             "of the density": np.full(len(batch.x), found[worst]),
@@ -281,7 +281,7 @@ def function_at(flow: Distribution, x: Array) -> tuple[Array, Array]:
     size=16,
     effort=1,
     applies=univariate & has_density,
-    source="F(x) = P(X <= x) is told of every number: that of HalfNormal is negative below zero (torch issue 46350)",
+    source="F(x) = P(X <= x) is defined for every number: that of HalfNormal is negative below zero (torch issue 46350)",
 )
 def function_outside(flow: DistributedDensity, batch: Batch) -> Residual:
     """Where its declared support has ended a distribution function is 0 below it and 1 above it, or

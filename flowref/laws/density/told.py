@@ -65,14 +65,14 @@ def told_by(flow: Stating) -> Told:
     size = math.prod(flow.density_shape)
     flat, _ = numbers_told(flow)
     if flat.size != 4 * size + 1 + size * size:
-        raise Unsupported("it tells its mean and its variance alone", waits=False)
+        raise Unsupported("it states its mean and its variance alone", waits=False)
     mean, variance, entropy, deviation, mode, covariance = np.split(
         flat, np.cumsum([size, size, 1, size, size])
     )
     return Told(mean, variance, float(entropy[0]), deviation, mode, covariance.reshape(size, size))
 
 
-@requires("it is a distribution of numbers, of which another law speaks")
+@requires("it is a distribution of numbers, which another law is about")
 def of_vectors(flow: Flow) -> bool:
     """Several numbers."""
     return math.prod(flow.density_shape) > 1
@@ -105,10 +105,10 @@ def stated_deviation(flow: StatingDensity, batch: Batch) -> Residual:
         gap = np.abs(one - other)[known] / (1e-300 + np.abs(other[known]))
         if gap.size and gap.max() > max(gaps):
             index = int(gap.argmax())
-            note = f"the {name} is told as {one[known][index]:.6g}, by the variance it is {other[known][index]:.6g}"
+            note = f"the {name} is stated as {one[known][index]:.6g}, by the variance it is {other[known][index]:.6g}"
         gaps.append(float(gap.max(initial=0.0)))
     if not any(np.isfinite(one).any() for one, _ in pairs.values()):
-        raise Unsupported("it tells no deviation", waits=False)
+        raise Unsupported("it states no deviation", waits=False)
     return Residual(np.array([max(gaps)]), allowed=ROUNDING[flow.dtype], note=note)
 
 
@@ -130,12 +130,12 @@ def stated_mode(flow: StatingDensity, batch: Batch) -> Residual:
     """
     mode = told_by(flow).mode
     if not np.isfinite(mode).all():
-        raise Unsupported("it tells no mode", waits=False)
+        raise Unsupported("it states no mode", waits=False)
     shape = flow.density_shape
     summit, refused = attempt(flow.log_prob, mode.reshape(1, *shape), None)
     top = -np.inf if refused else float(np.asarray(summit, np.float64).reshape(1)[0])
     if refused or not np.isfinite(top):
-        raise Undecidable("its density has no finite value at the mode that it tells")
+        raise Undecidable("its density has no finite value at the mode that it states")
     others = batch.x.reshape(len(batch.x), -1)
     if "sample" in flow.calls:
         drawn, _ = attempt(flow.calls["sample"], TOWARDS, batch.seed, None)
@@ -158,7 +158,7 @@ def stated_mode(flow: StatingDensity, batch: Batch) -> Residual:
     return Residual(
         np.full(len(batch.x), higher),
         allowed=HIGHER * (1 + abs(top)),
-        note=f"log p is {top:.6g} at the mode that it tells, and {highest:.6g} at ({numbers})",
+        note=f"log p is {top:.6g} at the mode that it states, and {highest:.6g} at ({numbers})",
     )
 
 
@@ -202,7 +202,7 @@ def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:
     if note := misstated(flow, numbers_told(flow)[1], flow.sample(ROWS, batch.seed, None)):
         return Residual(np.array([np.inf]), allowed=1.0, note=note)
     if not any(np.isfinite(one).any() for one in (told.mean, told.variance, told.entropy)):
-        raise Unsupported("it tells no moment", waits=False)
+        raise Unsupported("it states no moment", waits=False)
     worst, note, size = 0.0, "", 0.0
     for stage, count in enumerate(STAGES):
         worst, size, note = furthest(flow, told, count, batch.seed + 1000 * stage)
@@ -252,10 +252,10 @@ def furthest(flow: StatingSampler, told: Told, count: int, seed: int) -> tuple[f
             score = abs(middle - claim) / spread * math.sqrt(count)
             said = f"entry {index} of the {name}" if len(claims) > 1 else f"the {name}"
             scores.append(
-                (score, f"{said} is told as {claim:.5g}, that of {count} samples is {middle:.5g}")
+                (score, f"{said} is stated as {claim:.5g}, that of {count} samples is {middle:.5g}")
             )
     if not scores:
-        raise Undecidable("it tells no moment that its samples settle")
+        raise Undecidable("it states no moment that its samples determine")
     limit = NormalDist().inv_cdf(1 - LEVEL / (2 * len(scores)))
     score, note = max(scores)
     return score / limit, limit / math.sqrt(count), note if score > limit else ""

@@ -48,7 +48,7 @@ def all_layers_run(flow: InvertibleMultiScale, batch: Batch) -> Residual:
     return flags(bool(notes), len(batch.x), "; ".join(notes))
 
 
-@requires("the kinds of its layers are not told", waits=True)
+@requires("the kinds of its layers are not declared", waits=True)
 def lists_layers(flow: MultiScaled) -> bool:
     """The kinds of the layers are declared."""
     return bool(flow.multi_scale.architecture)
@@ -72,7 +72,7 @@ def real_nvp_architecture(flow: MultiScaled, batch: Batch) -> Residual:
     seen = [tuple(kind for kind, _ in level) for level in inner]
     widths = [width for level in (*inner, last) for kind, width in level if kind != "squeeze"]
     if not widths:
-        raise Undecidable("no coupling is told")
+        raise Undecidable("no coupling is declared")
     doubled: list[int] = []
     width = widths[0]
     for level in (*inner, last):

@@ -63,7 +63,7 @@ def dims_conserved(flow: MultiScaled, batch: Batch) -> Residual:
             f"the levels {shapes} together {sum(shapes)}"
         )
     elif left != shapes:
-        note = f"after the levels {left} entries leave; their shapes tell {shapes}"
+        note = f"after the levels {left} entries leave; their shapes say {shapes}"
     elif not np.array_equal(covered, np.arange(entries)):
         note = "the places of the levels do not cover the latents once"
     return flags(bool(note), len(batch.x), note)

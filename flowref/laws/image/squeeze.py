@@ -182,7 +182,7 @@ def windows_stay(flow: Squeezed, batch: Batch) -> Residual:
     return flags(bool(wrong.any()), len(batch.x), note)
 
 
-@requires("its documentation tells no order of channels")
+@requires("its documentation states no order of channels")
 def order_documented(flow: Squeezed) -> bool:
     """Only a squeeze whose documentation tells the order of its channels is held to it."""
     return bool(flow.squeezing.order)

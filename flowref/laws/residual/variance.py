@@ -24,7 +24,7 @@ from flowref.model.abilities import Differentiable, Flow
 ROUNDED = 1e-6
 
 
-@requires("it promises no geometric_stop, so that nobody says how long its series is")
+@requires("it promises no geometric_stop, so the length of its series is not known")
 def stops(flow: Flow) -> bool:
     """A geometric number of terms."""
     return bool(flow.promises.get("geometric-stop"))

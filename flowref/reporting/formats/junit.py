@@ -23,7 +23,7 @@ from flowref.reporting.text import clean, shortened
 
 FAILURE, ERROR, SKIPPED, PASSED = "failure", "error", "skipped", "passed"
 SKIPS = {
-    Status.ADVICE: "advice, which accuses nobody",
+    Status.ADVICE: "advice, which never counts",
     Status.INCONCLUSIVE: "not decided",
     Status.NOT_APPLICABLE: "not judged",
     Status.NOT_RUN: "not run",

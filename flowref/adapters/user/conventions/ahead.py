@@ -87,7 +87,7 @@ def _read(
         return Spoken(way.speak(reading.value, reading.ladj), reading.words)
     told, by, unjudged = "", "", ""
     if "returns" not in chosen:
-        told, by = told_by_base(obj, out, len(x), entries_of(x)), "as its base tells"
+        told, by = told_by_base(obj, out, len(x), entries_of(x)), "as its base has it"
         if not told:
             method = way.method or method_name(obj)
             told = named_by_return(obj, method, out, len(x), entries_of(x))

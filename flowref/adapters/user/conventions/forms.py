@@ -22,7 +22,7 @@ FORMS = {
     "batch": "one log-det for a batch, asked row by row",
     "members": "a log-det for each member of a set, summed",
     "mean": "log-det divided by the number of entries",
-    "det": "log-det told as a determinant, or as slopes",
+    "det": "log-det returned as a determinant, or as slopes",
 }
 # Said of what calls show by themselves.
 FOR_ALL_ROWS = "log-det per entry, one for all rows"

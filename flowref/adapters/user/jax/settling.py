@@ -109,7 +109,7 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
         raise unmapped
     own = f"{told_most(raised)}; " if raised else ""
     raise UnknownShape(
-        f"{own}the event shape of {type(obj).__name__} cannot be told; give it as ?event=3 or "
+        f"{own}the event shape of {type(obj).__name__} is not known; give it as ?event=3 or "
         "?event=2,4,4 (or --event 3), or as an attribute event_shape"
     )
 
@@ -124,7 +124,7 @@ def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     if not facts.event_shape:
         raise UnknownShape(
             f"{kind} is a layer that may draw or forget: its latents need not be of the shape of its "
-            "events, and calls do not tell which; give it as ?event=3 or ?event=2,4,4 (or --event 3), or "
+            "events, and calls do not show which; give it as ?event=3 or ?event=2,4,4 (or --event 3), or "
             "as an attribute event_shape"
         )
     rng, key = np.random.default_rng(0), jax.random.key(0)
