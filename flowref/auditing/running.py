@@ -27,7 +27,7 @@ from flowref.auditing.selection import (
     select,
     select_laws,
 )
-from flowref.auditing.settling import final, not_run, settle
+from flowref.auditing.settling import final, not_run, refusal, settle
 from flowref.auditing.usage import total
 from flowref.auditing.worker import MEBIBYTE, Outcome, name_of
 from flowref.baseline.entry import Entry
@@ -294,8 +294,7 @@ class Audit:
             self._enter_all(verdicts, journal=True)
         elif outcome.raised:
             self.schedule.drop(target)
-            prefix = "" if str(target) in outcome.raised else f"{target} cannot be loaded: "
-            problem = Problem(str(target), prefix + outcome.raised)
+            problem = Problem(str(target), refusal(target, outcome.raised))
             if target in self.optional:
                 self._leave_out(problem)
                 return

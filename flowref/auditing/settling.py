@@ -8,7 +8,7 @@ from flowref.auditing.pool import Broken
 from flowref.auditing.schedule import Pair
 from flowref.auditing.worker import Outcome
 from flowref.baseline.standing import ACCUSING
-from flowref.model import Law, Status, Verdict
+from flowref.model import Law, Status, Target, Verdict
 from flowref.model.means import OUT_OF_MEMORY
 from flowref.reporting.outcomes import FAILING
 
@@ -46,3 +46,17 @@ def settle(pair: Pair, outcome: Outcome | Broken, memory: int = 0) -> Verdict:
         way_out = f"more than {memory} MiB: --memory {2 * memory}" if memory else "more memory"
         return pair.verdict(Status.INCONCLUSIVE, f"not judged: it needs {way_out}", verdict.seconds)
     return verdict
+
+
+def refusal(target: Target, raised: str) -> str:
+    """Why a target cannot be loaded, as one sentence that names it, or its file.
+
+    >>> from flowref.model import USER
+    >>> refusal(Target(USER, "a.py:f"), "no such file: a.py"), refusal(Target(USER, "a.py:f"), "no")
+    ('no such file: a.py', 'a.py:f cannot be loaded: no')
+    """
+    named = (str(target), target.component.rpartition(":")[0])
+    prefix = (
+        "" if any(name and name in raised for name in named) else f"{target} cannot be loaded: "
+    )
+    return prefix + raised

@@ -13,7 +13,7 @@ from flowref.auditing.places import bounded
 from flowref.auditing.pool import Broken
 from flowref.auditing.schedule import STRIKES, Pair
 from flowref.auditing.selection import frameworks
-from flowref.auditing.settling import final, not_run, settle
+from flowref.auditing.settling import final, not_run, refusal, settle
 from flowref.auditing.worker import Outcome, Replay, check_pair, import_frameworks, undisturbed
 from flowref.baseline.entry import Baseline
 from flowref.baseline.standing import known, stand
@@ -67,8 +67,7 @@ class Judge:
             if isinstance(outcome, Broken):
                 self.unloadable[target] = f"{target} cannot be loaded: {outcome.reason}"
             elif outcome.raised or outcome.recognized is None:
-                prefix = "" if str(target) in outcome.raised else f"{target} cannot be loaded: "
-                self.unloadable[target] = prefix + outcome.raised
+                self.unloadable[target] = refusal(target, outcome.raised)
             else:
                 self.recognized[target] = outcome.recognized
         if target in self.unloadable:
