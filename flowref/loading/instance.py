@@ -76,9 +76,10 @@ class Instance:
 
 def meant(source: Source) -> str:
     """The options that a factory or a class does not take, each with those that it may stand for."""
-    names = (*source.takes(), *registry.RESERVED, registry.WEIGHTS)
+    ours = (*registry.RESERVED, registry.WEIGHTS)
     return "".join(
-        f"; there is no option {name!r}{nearest(name, names)}" for name in source.unknown()
+        f"; there is no option {name!r}{nearest(name, source.takes()) or nearest(name, ours)}"
+        for name in source.unknown()
     )
 
 

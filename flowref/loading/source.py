@@ -88,7 +88,7 @@ class Source:
     def unknown(self) -> list[str]:
         """The keywords that it is called with and does not take."""
         takes = self.takes()
-        if not takes or any(one.kind is one.VAR_KEYWORD for one in takes.values()):
+        if any(one.kind is one.VAR_KEYWORD for one in takes.values()) or not _tells(self._call[0]):
             return []
         return [name for name in self._call[1] if name not in takes]
 
@@ -185,6 +185,15 @@ def built(factory: Callable[..., Any], event: str | None, /, **options: Any) -> 
     except Exception:  # what it raises before it is fitted is its affair
         obj.fit(sample)
     return obj
+
+
+def _tells(factory: Any) -> bool:
+    """Whether a factory or a class has a signature."""
+    try:
+        inspect.signature(factory)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def parameters_of(factory: Any) -> dict[str, inspect.Parameter]:
