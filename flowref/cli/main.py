@@ -34,8 +34,6 @@ GROUPS = {
         "report": "Show a report again, or write it in another format.",
         "diff": "What changed between two reports.",
         "merge": "Make one report of several.",
-        "init": "Write the settings, the baseline and the workflow of a project.",
-        "doctor": "Say what flowref runs on: versions, libraries, memory.",
     },
     "Violations": {
         "replay": "Measure recorded violations again.",
@@ -48,15 +46,20 @@ GROUPS = {
         "explain": "Explain a law: how it is measured, which bugs it catches.",
         "selftest": "Test the laws on planted defects and healthy flows.",
     },
-    "Set-up": {"completion": "Print the script with which a shell completes."},
     "Trained flows": {
         "fit": "Train a flow on a data set, and audit it.",
         "sample": "Draw from a trained flow.",
     },
+    "Set-up": {
+        "init": "Write the settings, the baseline and the workflow of a project.",
+        "doctor": "Say what flowref runs on: versions, libraries, memory.",
+        "completion": "Print the script with which a shell completes.",
+    },
 }
 EXAMPLES = (
-    ("flowref audit flow.py:make", "check a flow of your own"),
-    ("flowref audit zuko --profile quick", "check a library"),
+    ("flowref check flow.py", "your flows, in seconds"),
+    ("flowref audit flow.py:make", "every law on one of them"),
+    ("flowref audit zuko --profile quick", "every law on a library"),
     ("flowref report -v", "the last audit, in more words"),
     ("flowref script K7Q2", "a program that shows a violation"),
     ("flowref explain bijection/log-det", "how a law is measured"),
