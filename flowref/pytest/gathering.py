@@ -83,13 +83,16 @@ class Gathering:
         if not self.texts or part or not self.whole or session.exitstatus != pytest.ExitCode.OK:
             return
         from flowref.reporting.judged import put_to_the_test
-        from flowref.reporting.text import clean
+        from flowref.reporting.text import names
 
         verdicts = self.read.by_target()
         idle = [target for target, own in verdicts.items() if not put_to_the_test(own)[0]]
         if idle:
-            names = ", ".join(map(clean, idle[:3])) + (" and others" if len(idle) > 3 else "")
-            self.trouble = f"nothing meaningful was checked: no law was checked on {names}"
+            called = names(verdicts)
+            told = ", ".join(called[one] for one in idle[:3]) + (
+                " and others" if len(idle) > 3 else ""
+            )
+            self.trouble = f"nothing meaningful was checked: no law was checked on {told}"
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -105,14 +108,15 @@ class Gathering:
     def lines(self) -> list[str]:
         """The lines about targets."""
         from flowref.reporting.terminal import head_lines
+        from flowref.reporting.text import names
         from flowref.reporting.words import minor
 
         read = self.read
         verdicts = read.by_target()
-        lines: list[str] = []
+        called, lines = names(verdicts), list[str]()
         for name, own in list(verdicts.items())[:SHOWN]:
             known = [one for (target, _), one in read.known.items() if target == name]
-            lines += head_lines(name, own, read.recognized.get(name), known=known)
+            lines += head_lines(called[name], own, read.recognized.get(name), known=known)
             lines += [f"  {minor(verdict)}" for verdict in own if verdict.minor]
         if len(verdicts) > SHOWN:
             lines.append(f"and {len(verdicts) - SHOWN} more targets")

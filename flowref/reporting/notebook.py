@@ -13,7 +13,7 @@ from flowref.reporting.causes import Cause, by_size, explained
 from flowref.reporting.judged import lines as waiting_lines
 from flowref.reporting.lines import target_line
 from flowref.reporting.outcomes import FAILING, violations
-from flowref.reporting.text import clean, plain
+from flowref.reporting.text import clean, names, plain
 from flowref.reporting.words import circumstances, inputs, reasons, remark, seen
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def _headline(report: Report) -> str:
 def _target(report: Report, target: str, verdicts: Sequence[Verdict], *, opened: bool) -> str:
     recognized = report.recognized.get(target)
     known = [one for one in report.known if one.target == target]
-    line = _text(target_line(target, verdicts, recognized, known), " · ")
+    called = names(report.targets).get(target, target)
+    line = _text(target_line(called, verdicts, recognized, known), " · ")
     causes = explained(verdicts)
     failures = by_size(verdict for verdict in verdicts if verdict.status in FAILING)
     failures.sort(key=lambda verdict: verdict.law in causes)

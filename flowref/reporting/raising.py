@@ -8,7 +8,7 @@ from typing import Any, Self
 from flowref.model import FlowrefError, Recognized, Status, Verdict
 from flowref.reporting.causes import by_size, by_target, explained
 from flowref.reporting.faults import fault
-from flowref.reporting.text import clean, command, folded
+from flowref.reporting.text import clean, command, folded, names
 from flowref.reporting.words import failure, live, symptom
 
 # So many laws are named in the first line of a group.
@@ -93,7 +93,11 @@ def _exception(
 ) -> FlowrefViolation:
     if not live(verdict):
         again = again or command("audit", verdict.target, "--laws", verdict.law)
-    ending = [f"in {clean(verdict.target)}", clean(remark), again if not live(verdict) else ""]
+    ending = [
+        f"in {names([verdict.target])[verdict.target]}",
+        clean(remark),
+        again if not live(verdict) else "",
+    ]
     lines = [*lines, *(f"  {line}" for line in ending if line)]
     raised = FlowrefViolation("\n".join(folded(lines)))
     raised.verdict = verdict

@@ -12,11 +12,10 @@ from flowref.model import KnownFailure, Problem, Recognized, Standing, Status, V
 from flowref.reporting import schema
 from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
 from flowref.reporting.files import read, write
-from flowref.reporting.lines import target_line
 from flowref.reporting.notebook import folded
 from flowref.reporting.outcomes import BROKEN, FAILING, fails, violations
 from flowref.reporting.raising import FlowrefViolation, FlowrefViolations, group
-from flowref.reporting.text import clean
+from flowref.reporting.text import clean, names
 
 __all__ = ["FlowrefViolation", "FlowrefViolations", "Report"]
 OK, VIOLATION, USAGE, CRASH, STALE, NOTHING = range(6)
@@ -147,11 +146,15 @@ class Report:
             raise raised
 
     def summary(self) -> str:
-        """A line for each target, and one for each that could not be audited."""
-        lines = []
-        for target, verdicts in self.by_target().items():
+        """A line for each target, its failures below it, and a line for each that could not be audited."""
+        from flowref.reporting.terminal import target_lines  # which knows reports
+
+        lines, groups = [], self.by_target()
+        statements, called = {note.id: note.statement for note in self.laws}, names(groups)
+        for target, verdicts in groups.items():
             known = [one for one in self.known if one.target == target]
-            lines.append(target_line(target, verdicts, self.recognized.get(target), known))
+            recognized = self.recognized.get(target)
+            lines += target_lines(called[target], verdicts, statements, recognized, known=known)
         lines += [f"cannot be audited: {clean(problem.message)}" for problem in self.problems]
         return "\n".join(lines)
 

@@ -6,6 +6,7 @@ Verbosity: -1 shows a line for each target and the last sentence, 1 also what wa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from flowref.model import KnownFailure, Recognized, Standing, Status, Verdict, identity
 from flowref.reporting.causes import Cause, by_size, by_target, deepest, explained
@@ -14,10 +15,12 @@ from flowref.reporting.judged import lines as skipped_lines
 from flowref.reporting.judged import put_to_the_test, waiting
 from flowref.reporting.lines import target_line
 from flowref.reporting.outcomes import FAILING, LABELS, MINOR, SKIPPED, STANDINGS, counted, tally
-from flowref.reporting.report import Report
 from flowref.reporting.severity import magnitude
 from flowref.reporting.text import clean, folded, listing, number_of, opening, shortened
 from flowref.reporting.words import advice, diagnosed, failure, minor, reasons, remark, symptoms
+
+if TYPE_CHECKING:
+    from flowref.reporting.report import Report
 
 # An audit of more targets lists its failures again at the end.
 FEW = 3

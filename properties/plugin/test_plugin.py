@@ -117,7 +117,7 @@ def test_a_sound_flow_is_green(adopted: tuple[Ran, Ran]) -> None:
     """
     green, _ = adopted
     assert green.code == 0, green.text
-    (line,) = [line for line in green.lines if line.startswith("object:Shift?event=3")]
+    (line,) = [line for line in green.lines if line.startswith("Shift (event 3)")]
     assert "bijection with inverse" in line
     count = int(line.split(" passed")[0].split()[-1])
     assert green.last.startswith(f"{count + 1} passed in")  # and one that loads it
@@ -243,4 +243,4 @@ def test_a_target_on_which_nothing_is_checked_is_not_green(tmp_path: Path) -> No
     write(tmp_path, {"flows.py": FLOWS, "test_flows.py": test, "pyproject.toml": SETTINGS})
     ran = run(tmp_path)
     assert ran.code == 1
-    assert "nothing meaningful was checked: no law was checked on object:Shift" in ran.text
+    assert "nothing meaningful was checked: no law was checked on Shift (event 3)" in ran.text

@@ -92,13 +92,16 @@ def test_what_fails_comes_first_and_much_is_counted(monkeypatch: pytest.MonkeyPa
     assert "and 2 more targets" in text
 
 
-def test_a_summary_is_a_line_a_target() -> None:
-    """One line for each target and for each that could not be audited, without control characters."""
-    lines = report(FAILURE, Verdict("b\x1b", "l", Status.HOLDS), problems=(Problem("y", "y!"),))
-    first, second, last = lines.summary().splitlines()
-    assert first.startswith(f"{NASTY}   1 check: 1 VIOLATED")
-    assert second.startswith("b\\x1b   1 check: 1 passed")
-    assert last == "cannot be audited: y!"
+def test_a_summary_is_a_line_a_target_and_its_failures() -> None:
+    """One line for each target, its failures below it, and one for each that could not be audited,
+    without control characters; a live object is called by its class.
+    """
+    fine = Verdict("object:b\x1b#1a2b?event=3", "l", Status.HOLDS)
+    lines = report(FAILURE, fine, problems=(Problem("y", "y!"),)).summary().splitlines()
+    assert lines[0].startswith(f"{NASTY}   1 check: 1 VIOLATED")
+    assert lines[1].startswith(f"  VIOLATED  {FAILURE.id}  {FAILURE.law}")
+    assert lines[-2].startswith("b\\x1b (event 3)   1 check: 1 passed")
+    assert lines[-1] == "cannot be audited: y!"
 
 
 def test_the_scorecard_is_one_call_away() -> None:
