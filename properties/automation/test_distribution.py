@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import flowref
-from automation import lowest
+from automation import installed, lowest
 from automation.workflows import ROOT, read
 
 NAME = f"flowref-{flowref.__version__}"
@@ -125,3 +125,23 @@ def test_the_entry_points_are_there(wheels: tuple[Path, Path, Path]) -> None:
     for entry in entries:
         module = importlib.import_module(entry.module)
         assert not entry.attr or callable(getattr(module, entry.attr))
+
+
+@pytest.mark.deep
+def test_the_wheel_works_alone(wheels: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Installed in an environment that has flowref's dependencies and not the repository, it does what
+    a stranger tries first.
+    """
+    home = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
+    python = str(home / "bin" / "python")
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(subprocess.check_output([python, "-c", ask], text=True).strip())
+    # As plain lines of a path: what is installed there as editable is not found by it.
+    others = [one for one in sys.path if one.endswith("-packages")]
+    (packages / "dependencies.pth").write_text("\n".join(others))
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", str(wheels[2])],
+        check=True, cwd=tmp_path,
+    )  # fmt: skip
+    subprocess.run([python, "-P", installed.__file__], check=True, cwd=tmp_path)
