@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flowref.cli.completion import Specs
 from flowref.cli.help import Command
 from flowref.cli.interruption import INTERRUPTED, terminable
 from flowref.cli.parameters import Duration
@@ -28,7 +29,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
         ("flowref check mine.flows zuko:NSF", "a module, a library"),
     ),
 )
-@click.argument("specs", nargs=-1, required=True, metavar="FILE[:NAME]...")
+@click.argument("specs", nargs=-1, required=True, type=Specs(), metavar="FILE[:NAME]...")
 @click.option(
     "--event", metavar="SHAPE", help="Event shape where a flow does not give one: 3 or 2,4,4."
 )

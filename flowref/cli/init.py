@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from flowref.cli.completion import Specs
 from flowref.cli.help import Command
 
 
@@ -17,7 +18,7 @@ from flowref.cli.help import Command
         ("flowref init --dry-run", "show what would be written"),
     ),
 )
-@click.argument("specs", nargs=-1)
+@click.argument("specs", nargs=-1, type=Specs())
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 def init(specs: tuple[str, ...], dry_run: bool) -> None:
     """Write what a project needs to be audited: targets in pyproject.toml, a file of known failures and a
