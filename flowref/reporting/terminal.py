@@ -115,8 +115,11 @@ def _sections(verdicts: Sequence[Verdict], recognized: Recognized | None) -> Ite
     elsewhere = [v for v in verdicts if v.status is Status.NOT_APPLICABLE and not v.waits]
     if elsewhere:
         yield f"Not applicable ({len(elsewhere)}):"
-        for reason, laws in reasons(elsewhere, Status.NOT_APPLICABLE):
-            yield f"  {len(laws)}: {reason}"
+        groups = reasons(elsewhere, Status.NOT_APPLICABLE)
+        few = sum(len(laws) for _, laws in groups if len(laws) < FEW)
+        yield from (f"  {len(laws)}: {reason}" for reason, laws in groups if len(laws) >= FEW)
+        if few:
+            yield f"  {few}: other reasons (flowref laws --for SPEC lists them)"
     if recognized is not None and (recognized.why or recognized.hints):
         yield "Recognized by:"
         yield from (f"  {clean(line)}" for line in (*recognized.why, *recognized.hints))

@@ -83,3 +83,22 @@ def test_an_older_report_is_read() -> None:
     report = Report(Environment("0", "3", "here"), (), ("t",), (Verdict("t", "l", Status.HOLDS),))
     old = report.to_json().replace('"recognized": []', '"problems": []')
     assert Report.from_json(old) == replace(report, recognized={})
+
+
+def test_what_does_not_apply_is_counted_by_reason() -> None:
+    """On request laws about something else are a line for each reason, and one for all rare ones; those
+    that were skipped are named.
+    """
+    other = [
+        Verdict("t", f"b/{n}", Status.NOT_APPLICABLE, "no squeeze" if n < FEW else f"rare {n}")
+        for n in range(FEW + 2)
+    ]
+    shown = target_lines("t", [*idle(2), *other], {}, verbosity=1)
+    for line in (
+        "  Skipped (2):",
+        f"    2 skipped: no inverse; {REMEDY}: a/0-True, a/1-True",
+        f"  Not applicable ({FEW + 2}):",
+        f"    {FEW}: no squeeze",
+        "    2: other reasons (flowref laws --for SPEC lists them)",
+    ):
+        assert line in shown
