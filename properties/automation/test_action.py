@@ -138,7 +138,7 @@ def test_the_installation_is_the_action_itself(action: dict[str, Any]) -> None:
     assert not {"-c", "--constraint", "-U", "--upgrade"} & set(words)  # what a project has is kept
 
 
-@pytest.mark.parametrize("name", ["action.yml", ".pre-commit-hooks.yaml"])
+@pytest.mark.parametrize("name", ["action.yml", ".pre-commit-hooks.yaml", "docs/guides/ci.md"])
 def test_releases_are_pinned_by_their_tag(name: str) -> None:
     """What the files show to be copied is the tag of this version."""
     shown = re.findall(r"(?:@|rev: )(v[\w.]+)", (ROOT / name).read_text())
