@@ -22,6 +22,7 @@ ONE, TWO = Target("user", "one.py:one"), Target("user", "two.py:two")
 def audit(monkeypatch: pytest.MonkeyPatch, name: str) -> Report:
     """Of a target that takes seconds to load, by two workers."""
     monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.chdir(HERE)
     options = Options(jobs=2, limits=Limits(20.0), entry="hostile.slow_to_load:check")
     return conduct([f"hostile/slow_to_load.py:{name}"], LAWS, options, Listener())
 

@@ -59,6 +59,7 @@ def options(cluster: Any) -> Iterator[Options]:
     """Options under which a stand-in is called on the cluster instead of the check."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(HERE))
+        patch.chdir(HERE)
         limits = Limits(seconds=3, memory=300)
         yield Options(
             jobs=2, limits=limits, entry="hostile.entry:check", dask=cluster.scheduler_address

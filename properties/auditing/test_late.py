@@ -50,6 +50,7 @@ def verdicts(limits: Limits, jobs: int = 1, listener: Listener | None = None) ->
 @pytest.fixture(autouse=True)
 def _hostile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.chdir(HERE)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

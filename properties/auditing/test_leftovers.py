@@ -34,6 +34,7 @@ def test_a_worker_is_replaced_where_memory_piles_up(
     workers, and none is silenced by it.
     """
     monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.chdir(HERE)
     options = Options(jobs=1, limits=Limits(memory=300), entry="hostile.leftovers:check")
     report = conduct([f"hostile/leftovers.py:{name}"], LAWS, options, Listener())
     processes = {one.reason for one in report.verdicts}

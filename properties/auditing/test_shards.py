@@ -40,6 +40,7 @@ def options() -> Iterator[Options]:
     """Options under which a stand-in is called, in this process, instead of the check."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(HERE))
+        patch.chdir(HERE)
         yield Options(entry="hostile.entry:check", baseline=BASELINE)
 
 
@@ -167,9 +168,10 @@ def test_what_does_not_belong_together_is_refused(
     """Other versions, settings, seeds and laws, a missing part, a part of another audit: one
     sentence, exit 2, no file.
     """
+    first, second = audited(options, "1/2"), audited(options, "2/2")
     monkeypatch.chdir(tmp_path)
-    audited(options, "1/2").save(Path("a.json"))
-    CHANGES[said](audited(options, "2/2")).save(Path("b.json"))  # type: ignore[no-untyped-call]  # a lambda of the table
+    first.save(Path("a.json"))
+    CHANGES[said](second).save(Path("b.json"))  # type: ignore[no-untyped-call]  # a lambda of the table
     done = CliRunner().invoke(main, ["merge", "a.json", "b.json", "-o", "c.json"])
     assert (done.exit_code, done.output.count("\n")) == (2, 1), done.output
     assert said in done.output

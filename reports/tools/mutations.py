@@ -1,11 +1,11 @@
 """Plant drawn mutations in flowref's own code, and write `reports/mutations.json`: how many tests reach
 each, which of them fail, and where one is alone in failing.
 
-Usage: `python reports/tools/mutations.py [--count 200] [--seed 0] [--budget MINUTES] [--fresh]`, in the
-environment of `tox -e shared` (`tox -e mutations`). The tests run once on a copy that records what they
-reach; then each mutation is in force in a copy of a process, and the tests that reach it run, the
-cheapest first, until three have failed. A run that ends early is continued by the next; ``--fresh``
-begins again. Exit code: 0, or 3 where time was up before the end.
+Usage: `python reports/tools/mutations.py [--count 200] [--seed 0] [--budget MINUTES] [--fresh] [TESTS]`,
+in the environment of `tox -e shared` (`tox -e mutations`). All tests, or those in the named files and
+folders, run once on a copy that records what they reach; then each mutation is in force in a copy of a
+process, and the tests that reach it run, the cheapest first, until three have failed. A run that ends
+early is continued by the next; ``--fresh`` begins again. Exit code: 0, or 3 where time was up.
 
 Known limits: what a test finds kept in memory by an earlier one it does not reach; what only processes
 of other frameworks run is not reached; and of tests beyond two minutes none are run.
@@ -72,6 +72,7 @@ class Place:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Continue where the last run ended."""
     parser = argparse.ArgumentParser(description="Plant mutations in flowref's own code.")
+    parser.add_argument("tests", nargs="*", help="files and folders of tests; by default all")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--budget", type=float, default=240.0, help="minutes")
@@ -85,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shutil.rmtree(place.work, ignore_errors=True)
     mutations = trees(place, options.count, options.seed)
     if not (place.work / "recorded").exists():
-        record(place)
+        record(place, options.tests)
         (place.work / "recorded").touch()
     reached, seconds = recorder.reached(place.notes), recorder.seconds(place.notes)
     for jobs in batches(mutations, reached, seconds, done(place)):
@@ -135,12 +136,12 @@ def copy(root: Path, to: Path) -> None:
             shutil.copy2(root / name, to / name)
 
 
-def record(place: Place) -> None:
-    """Run all tests and note what each reaches."""
+def record(place: Place, tests: Sequence[str]) -> None:
+    """Run tests, all where none is named, and note what each reaches."""
     shutil.rmtree(place.notes, ignore_errors=True)
     place.notes.mkdir(parents=True)
     words = ["-p", "planted.recorder", "-n", "logical", "--dist", "worksteal", "-q"]
-    words += [f"--ignore={name}" for name in LEFT_OUT]
+    words += [*(f"--ignore={name}" for name in LEFT_OUT), *tests]
     pytest(place, "recording", words, {"PLANTED_NOTES": str(place.notes)})
 
 

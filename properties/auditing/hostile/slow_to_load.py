@@ -24,3 +24,8 @@ def check(target: Target, law: str | None, settings: Any) -> Verdict | None:
         return None
     time.sleep(SECONDS / 20)
     return Verdict(str(target), law, Status.HOLDS, f"{os.getpid()} {len(LOADED)}", Counts(held=1))
+
+
+def __getattr__(name: str) -> Any:
+    """Targets are named that are not here: the stand-in goes by the name."""
+    raise AttributeError(name)
