@@ -5,18 +5,20 @@ runs.
 from __future__ import annotations
 
 import pytest
+import torch
 
 from effort import calls
 from flowref import registry
 from flowref.auditing import single
+from flowref.auditing.journal import FOLDER, last_report
 from flowref.baseline import reading
-from flowref.model import Law
-from flowref.pytest import declared, items, messages, printing, session
+from flowref.model import Law, Status
+from flowref.pytest import declared, items, messages, plugin, printing, session
 from flowref.reporting.report import Report
 from plugin.projects import FLOWS, PLUGIN
 
 # Imported here, so that runs of pytest within this process do not import them anew.
-WARM = (declared, items, messages, printing, session, reading, single)
+WARM = (torch, declared, items, messages, printing, session, reading, single)
 LAWS: tuple[Law, ...] = registry.laws()
 
 # Part of pyproject.toml, from its second line on -> what is said of it.
@@ -176,3 +178,26 @@ def test_a_project_file_says_what_holds_for_all_targets(pytester: pytest.Pyteste
     report = Report.load(pytester.path / "r.json")
     assert {verdict.law for verdict in report.verdicts} == {"bijection/inverse-roundtrip"}
     assert report.environment.profile == "quick"
+
+
+def test_many_tests_of_one_list_are_warned_of(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warning says how to choose laws, also where warnings are errors; what is chosen by name is
+    collected only where its law applies, and leaves its report behind.
+    """
+    monkeypatch.setattr(plugin, "MANY", 1)
+    pytester.makepyfile(
+        test_it="import flowref\n"
+        "laws = ['bijection/log-det', 'bijection/finite', 'density/integrates-to-one']\n"
+        "@flowref.pytest.conformance('reference:Exp', laws=laws)\n"
+        "def test_it(pair): pair.check()\n"
+    )
+    listed = pytester.runpytest_inprocess(*PLUGIN, "-W", "error", "--collect-only", "-q")
+    assert listed.ret == 0
+    assert any('3 tests of 1 target; laws="bijection/*"' in line for line in listed.outlines)
+    ran = pytester.runpytest_inprocess(*PLUGIN, "-k", "log-det or integrates")
+    ran.assert_outcomes(passed=1, deselected=3)
+    assert [one.law for one in last_report(pytester.path / FOLDER).with_status(Status.HOLDS)] == [
+        "bijection/log-det"
+    ]
