@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from flowref.backends.torch.operators import EXACT
+from flowref.backends.torch.rules import RULES, rule_of
 from flowref.model import Undecidable
 
 # Operators that take one of the pieces that a parameter is stacked of, as layers in a loop do.
@@ -166,7 +166,8 @@ class Narrowing(Watching):
         cast = name == "_to_copy" or (name == "copy_" and isinstance(out, torch.Tensor))
         if cast and _is_mask(inputs[-1]):
             return out  # a mask, made in numpy, loses nothing and is a constant
-        results = [self._disturbed(value, cast, name in EXACT) for value in _flat((out,))]
+        exact = (RULES.get(id(func)) or rule_of(func)).exact
+        results = [self._disturbed(value, cast, exact) for value in _flat((out,))]
         return type(out)(results) if isinstance(out, (tuple, list)) else results[0]
 
     def _disturbed(self, value: Any, cast: bool, exact: bool) -> Any:

@@ -32,7 +32,6 @@ from flowref.backends.torch.operators import (
     EXACT_RESULTS,
     NORMWISE_CONSTANT,
     SPECIAL_CONSTANT,
-    WRITTEN,
 )
 from flowref.backends.torch.rules import RULES, Rule, rule_of
 from flowref.backends.torch.single import FINER, SINGLE, meant
@@ -185,7 +184,7 @@ class RandomRounding(TorchDispatchMode):
     def _run(self, func: Any, rule: Rule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """What an operator returns that rounds."""
         if rule.inside:
-            kept, again = WRITTEN.get(rule.name, ()), rule.name in CONSUMING
+            kept, again = rule.written, rule.name in CONSUMING
             args = tuple(
                 [
                     value if index in kept else self._rounded_input(value, index if again else None)

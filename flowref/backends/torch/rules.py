@@ -1,28 +1,38 @@
-"""What is known of each operator, found out once: where it rounds, and how."""
+"""What is known of each operator, found out once: where it rounds, and how. Tables say it of a few, the
+schema of views and of what is made of no tensor, and calls of all others (`behavior`).
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import torch
+
+from flowref.backends.torch.behavior import Behavior, behavior_of
 from flowref.backends.torch.operators import (
     BOUNDED,
     EXACT,
     INSIDE,
     NORMWISE,
+    POINTWISE,
     PRODUCTS,
     QUOTIENTS,
     SPECIAL,
     SUMS,
+    WRITTEN,
 )
 
 # Operators that are exact for some operands, and those whose error is more than that of a product.
 SOMETIMES = SUMS | PRODUCTS | QUOTIENTS | {"sum"}
 MORE = {*BOUNDED, "softplus", "softplus_backward", "_log_softmax", "log_sigmoid_forward"}
+# Operators of which a table says where they round.
+ROUNDED = POINTWISE | SPECIAL | SUMS | PRODUCTS | QUOTIENTS | MORE
 
 
 class Rule(NamedTuple):
-    """What is known of an operator: where it rounds, and whether it is exact for some operands.
-    ``func`` is kept so that its id stays its own.
+    """What is known of an operator: where it rounds, whether it is exact for some operands, and which
+    arguments it writes to. Of one that is not ``known`` nothing tells whether it rounds: it is taken
+    for one that does, inside as well. ``func`` is kept so that its id stays its own.
     """
 
     func: Any
@@ -33,6 +43,8 @@ class Rule(NamedTuple):
     sometimes: bool
     special: bool
     more: bool
+    written: tuple[int, ...] = ()
+    known: bool = True
 
 
 # By the ids of operators, whose own hashes are computed in Python.
@@ -41,14 +53,52 @@ RULES: dict[int, Rule] = {}
 
 def rule_of(func: Any) -> Rule:
     """What is known of an operator, found out once."""
-    name = func.overloadpacket.__name__
-    views = any(
-        result.alias_info is not None and not result.alias_info.is_write
-        for result in func._schema.returns
-    )
-    exact, inside = name in EXACT or views, name in INSIDE
-    normwise = name in NORMWISE and not inside
+    name = name_of(func)
+    behavior = _listed(func, name) or behavior_of(func)
+    known = behavior is not None
+    if behavior is None and torch.Tag.pointwise in func.tags:
+        behavior, known = Behavior.POINTWISE, True
+    normwise = name in NORMWISE
+    exact = behavior is Behavior.EXACT
+    written = [
+        place
+        for place, argument in enumerate(func._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
     RULES[id(func)] = Rule(
-        func, name, exact, inside, normwise, name in SOMETIMES, name in SPECIAL, name in MORE
+        func,
+        name,
+        exact,
+        not (exact or normwise or behavior is Behavior.POINTWISE),
+        normwise,
+        name in SOMETIMES,
+        name in SPECIAL,
+        name in MORE,
+        (*WRITTEN.get(name, ()), *written),
+        known,
     )
     return RULES[id(func)]
+
+
+def name_of(func: Any) -> str:
+    """The name of an operator, one in place as the one that is not."""
+    name = str(func.overloadpacket.__name__)
+    return name if name.endswith("__") or name in EXACT else name.removesuffix("_")
+
+
+def _listed(func: Any, name: str) -> Behavior | None:
+    """What tables and the schema say."""
+    schema = func._schema
+    aliases = [result.alias_info for result in schema.returns]
+    views = any(alias is not None and not alias.is_write for alias in aliases)
+    made = not any("Tensor" in str(one.type) for one in schema.arguments)
+    plain = not any("Tensor" in str(one.type) for one in schema.returns)
+    if views or made or plain:
+        return Behavior.EXACT
+    if func.namespace != "aten":
+        return None
+    if name in EXACT:
+        return Behavior.EXACT
+    if name in INSIDE or name in NORMWISE:
+        return Behavior.MIXED
+    return Behavior.POINTWISE if name in ROUNDED else None

@@ -1,0 +1,209 @@
+"""What an operator does to floating numbers, seen by calling it on small tensors that its schema asks
+for: schemas and tags say which arguments are views and which are drawn, and not whether a result is
+rounded.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+
+class Behavior(Enum):
+    """``EXACT``: every result is one of the numbers given, up to a sign and a power of two, or a whole
+    number, or is the same whatever is given. ``POINTWISE``: results are rounded, each computed of the
+    numbers in its own place. ``MIXED``: of those in other places as well.
+    """
+
+    EXACT = "exact"
+    POINTWISE = "pointwise"
+    MIXED = "mixed"
+
+
+class Unmade(Exception):  # no error: nobody knows what to give
+    """An argument of a type of which no value is made."""
+
+
+class Stance(NamedTuple):
+    """How the arguments of a call are made: the shape of tensors and of indices, integers, what lists
+    of integers hold that are no dimensions, whether optional numbers are given, and whether all tensors
+    are of whole numbers.
+    """
+
+    shape: tuple[int, ...]
+    index: tuple[int, ...]
+    integer: int
+    integers: tuple[int, ...]
+    filled: bool = False
+    whole: bool = False
+
+
+STANCES = (
+    Stance((4, 4), (4, 4), 2, (2, 2)),
+    Stance((4, 4), (4,), 1, (1, 1), filled=True),
+    Stance((4,), (4,), 2, (2,)),
+    Stance((2, 4, 4), (2, 4, 4), 2, (2, 2)),
+    Stance((1, 2, 4, 4), (1, 2, 4, 4), 2, (2, 2), filled=True),
+    Stance((1, 2, 4, 4), (4,), 1, (1, 1, 1, 1)),
+    Stance((4,), (4,), 2, (2,), whole=True),
+)
+# Ways of calling an operator that show nothing but copies, after which it is taken for one.
+ENOUGH = 2
+SIZES = ("size", "shape", "input_sizes", "self_size", "output_size")
+INDICES = ("index", "indices", "lengths", "target", "offsets", "repeats", "bins")
+MASKS = ("mask", "condition")
+# Entries that a number is told apart by: none is whole, a power of two, or another's multiple by one.
+GENERATOR = np.random.SFC64
+
+
+def behavior_of(func: Any) -> Behavior | None:
+    """What an operator of ATen does; None where no arguments are found that it takes. Internal ones
+    are not called, since they do not check what they are given.
+    """
+    if func.namespace != "aten" or func.overloadpacket.__name__.startswith("_"):
+        return None
+    state = torch.get_rng_state()
+    with _disable_current_modes(), torch.inference_mode(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return _observed(func, state)
+        finally:
+            torch.set_rng_state(state)
+
+
+def _observed(func: Any, state: Any) -> Behavior | None:
+    copies = 0
+    for stance in STANCES:
+        try:
+            runs = [_run(func, stance, seed, state) for seed in (1, 2)]
+        except Unmade:
+            return None
+        except Exception:  # no arguments that it takes
+            continue
+        if _exact(runs):
+            results = runs[1][1]
+            copies += not results or any(np.isfinite(one).any() for one in results)
+            if copies == ENOUGH:
+                break
+        elif not stance.whole:
+            return Behavior.POINTWISE if _pointwise(func, stance, state) else Behavior.MIXED
+    return Behavior.EXACT if copies else None
+
+
+def _exact(runs: list[Any]) -> bool:
+    """Whether finite results are the same for other numbers, or numbers that were given."""
+    (_, first), (given, results) = runs
+    if len(first) == len(results) and all(map(_same, first, results)):
+        return True
+    known = np.concatenate([one.ravel() for one in given]) if given else np.zeros(0)
+    known = np.abs(np.frexp(np.concatenate([known, known.astype(np.float32)]))[0])
+    for one in results:
+        finite = one[np.isfinite(one)]
+        mantissas = np.abs(np.frexp(finite)[0])
+        if not (np.isin(mantissas, known) | (mantissas == 0.5) | (np.trunc(finite) == finite)).all():
+            return False
+    return True
+
+
+def _same(first: Any, second: Any) -> bool:
+    return first.shape == second.shape and bool(np.array_equal(first, second, equal_nan=True))
+
+
+def _pointwise(func: Any, stance: Stance, state: Any) -> bool:
+    """Whether results are of the shape of what is given, and numbers that are changed in two places
+    change them there alone.
+    """
+    _, before = _run(func, stance, 1, state)
+    given, after = _run(func, stance, 1, state, moved=True)
+    shapes = {one.shape for one in given if one.shape} | {one.shape for one in before}
+    return len(shapes) == 1 and all(
+        np.array_equal(one.ravel()[1:-1], other.ravel()[1:-1], equal_nan=True)
+        for one, other in zip(before, after, strict=True)
+    )
+
+
+def _run(
+    func: Any, stance: Stance, seed: int, state: Any, moved: bool = False
+) -> tuple[list[Any], list[Any]]:
+    """The floating numbers that an operator is given, and those it returns. ``moved``: with another
+    first and last entry of each tensor.
+    """
+    generator = np.random.Generator(GENERATOR(seed))
+    positional, named, numbers = [], {}, []
+    for argument in func._schema.arguments:
+        value = _made(argument, stance, generator)
+        if moved:
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, torch.Tensor) and one.is_floating_point() and one.dim():
+                    one.view(-1)[[0, -1]] *= 1.1
+        numbers += list(_floats(value))
+        if argument.kwarg_only:
+            named[argument.name] = value
+        else:
+            positional.append(value)
+    torch.set_rng_state(state)
+    return numbers, list(_floats(func(*positional, **named)))
+
+
+def _made(argument: Any, stance: Stance, generator: Any) -> Any:
+    """A value of an argument; `Unmade` for a type of which none is made."""
+    kind, name = str(argument.type), argument.name
+    optional = kind.startswith("Optional[")
+    kind = kind.removeprefix("Optional[").removesuffix("]") if optional else kind
+    given = stance.filled and kind in ("number", "float", "Tensor") and optional
+    if argument.has_default_value() and not given:
+        return argument.default_value
+    if kind == "Tensor":
+        return None if optional and not given else _tensor(name, stance, generator)
+    if kind == "List[Tensor]":
+        return [_tensor(name, stance, generator) for _ in range(2)]
+    if kind == "List[Optional[Tensor]]":
+        return [_tensor("index", stance, generator)]
+    if optional and not given:
+        return None
+    if kind in ("number", "float"):
+        return 3 if stance.whole else float(generator.uniform(0.3, 0.9) + (0 if stance.filled else 2))
+    dimension = "dim" in name or "axis" in name
+    if kind == "int":
+        return 0 if dimension or name in ("start", "index", "offset") else stance.integer
+    if kind == "List[int]":
+        if dimension:
+            return [0]
+        return list(stance.shape if name in SIZES else stance.integers)
+    if kind == "bool":
+        return stance.filled
+    raise Unmade(kind)
+
+
+def _tensor(name: str, stance: Stance, generator: Any) -> torch.Tensor:
+    if any(part in name for part in INDICES):
+        return torch.from_numpy(generator.integers(0, 2, stance.index))
+    if name == "value":
+        return torch.tensor(generator.uniform(0.3, 0.9), dtype=torch.float64)
+    if stance.whole:
+        return torch.from_numpy(generator.integers(0, 5, stance.shape))
+    if any(part in name for part in MASKS):
+        return torch.from_numpy(generator.random(stance.shape) < 0.5)
+    # Of both signs, below and above one.
+    size = 2 ** generator.uniform(-3, 2, stance.shape)
+    return torch.from_numpy(size * generator.choice((-1.0, 1.0), stance.shape))
+
+
+def _floats(value: Any) -> Iterator[Any]:
+    """The floating numbers of a value, as arrays of their own memory."""
+    if isinstance(value, (tuple, list)):
+        for one in value:
+            yield from _floats(one)
+    elif isinstance(value, float):
+        yield np.asarray(value)
+    elif isinstance(value, torch.Tensor):
+        if value.is_complex():
+            value = torch.view_as_real(value.resolve_conj())
+        if value.is_floating_point() and value.numel():
+            yield np.array(value.detach().resolve_neg().double())
