@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from enum import Enum
 from pathlib import Path
@@ -39,6 +39,10 @@ class Counter(Protocol):
         """The most rows of a product of matrices, or positions of a convolution: a quadrature evaluates its
         integrand at all nodes at once.
         """
+
+    @property
+    def unknown(self) -> Set[str]:
+        """The names of operations with floating results of which nothing says whether they round."""
 
 
 class Backend(Protocol):

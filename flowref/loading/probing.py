@@ -128,7 +128,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     facts = replace(facts, cost=cost, built_here=target.adapter not in (USER, OBJECT))
     subject = backend.subject(str(target), instance.copy, dialect, facts, condition, resolve, 0)
     trip = round_trip(subject, backend)
-    operations = trip.operations
+    operations, conventions = trip.operations, (*conventions, *trip.conventions)
     if recognition.adapter.name == USER:
         assumed = replace(facts, promises={**facts.promises, "assumed-accuracy": True})
         turned = partial(

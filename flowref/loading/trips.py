@@ -48,6 +48,15 @@ class Trip(NamedTuple):
     # Which calls these were.
     called: tuple[str, ...] = ()
     uncalled: str = ""
+    # Operations of which nothing says whether they round.
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def conventions(self) -> tuple[str, ...]:
+        """What is assumed of operations that nobody knows."""
+        if not self.unknown:
+            return ()
+        return (f"unknown to flowref, and taken to round: {', '.join(self.unknown)}",)
 
     @property
     def words(self) -> str:
@@ -101,7 +110,13 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
             else:
                 uncalled = f"inverse, of more than {LARGE} entries,"
     counts = there.operations, back.operations, there.readings, back.readings
-    trip = Trip(*counts, rows=there.rows // len(x), called=called, uncalled=uncalled)
+    trip = Trip(
+        *counts,
+        rows=there.rows // len(x),
+        called=called,
+        uncalled=uncalled,
+        unknown=tuple(sorted(there.unknown | back.unknown)),
+    )
     if y is None or trip.read_back < SOME * max(1, trip.read_there):
         return trip
     return trip._replace(single=tuple(_readings(subject, backend, y, context)))

@@ -7,21 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from flowref.backends.jax.primitives import (
-    ARGUMENT,
-    CALLS,
-    EXACT,
-    INSIDE,
-    LOOPS,
-    NORMWISE,
-    PLAIN,
-    SPECIAL,
-)
+from flowref.backends.jax.behavior import unknown
 
-LISTED = EXACT | INSIDE | NORMWISE | SPECIAL.keys() | ARGUMENT.keys() | PLAIN | CALLS.keys() | LOOPS
 # What a loop of unknown length is taken to be.
 ASSUMED_ITERATIONS = 30
 
@@ -31,6 +20,9 @@ class Counter:
 
     operations = 0
     readings = rows = 0
+
+    def __init__(self) -> None:
+        self.unknown: set[str] = set()
 
 
 COUNTERS: list[Counter] = []
@@ -49,9 +41,10 @@ def counted() -> Iterator[Counter]:
 
 def count(function: Callable[..., Any], *args: Any) -> None:
     """Count one call."""
-    total = operations(jax.make_jaxpr(function)(*args))
+    program = jax.make_jaxpr(function)(*args)
     for counter in COUNTERS:
-        counter.operations += total
+        counter.operations += operations(program)
+        counter.unknown |= unlisted(program)
 
 
 def iterates(program: ClosedJaxpr | Jaxpr) -> bool:
@@ -93,16 +86,8 @@ def equations(program: ClosedJaxpr | Jaxpr) -> Iterator[Any]:
 
 
 def unlisted(program: ClosedJaxpr | Jaxpr) -> set[str]:
-    """The primitives with floating results that no table lists: each belongs into one."""
-    return {
-        equation.primitive.name
-        for equation in equations(program)
-        if equation.primitive.name not in LISTED
-        and any(
-            jnp.issubdtype(getattr(out.aval, "dtype", bool), jnp.inexact)
-            for out in equation.outvars
-        )
-    }
+    """The primitives with floating results of which nothing says whether they are rounded."""
+    return {one.primitive.name for one in equations(program) if unknown(one)}
 
 
 def narrow(program: ClosedJaxpr | Jaxpr) -> bool:

@@ -22,12 +22,12 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from flowref.backends.jax import behavior
 from flowref.backends.jax.noise import Noise
 from flowref.backends.jax.primitives import (
     ARGUMENT,
     BOUNDED,
     CALLS,
-    EXACT,
     INSIDE,
     LOOPS,
     NORMWISE,
@@ -89,9 +89,9 @@ def _apply(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
             f"random rounding does not know the primitive {name}, which runs a program of its own"
         )
     # Narrowing to a dtype that is rounded alone counts as its rounding.
-    exact = name in EXACT and not (noise.only and name == "convert_element_type")
+    exact = behavior.exact(equation) and not (noise.only and name == "convert_element_type")
     exact = exact or trivial_sum(equation)
-    if not exact and name in INSIDE:
+    if not exact and behavior.inside(equation):
         given = [
             noise.rounded(_array(value)) if noise.concerns(value) else value for value in given
         ]

@@ -7,7 +7,7 @@ a C library: its atanh misses by 136 units in the last place, its sinh by |x| un
 from __future__ import annotations
 
 # Primitives that move, select, compare or draw, and so round nothing. One that stands in no table is
-# taken to round, which excuses errors: `counting.unlisted` names those of a program.
+# looked at (`behavior`): to compile each for that would take seconds.
 EXACT = frozenset(
     """
     abs all_gather all_to_all and argmax argmin bitcast_convert_type broadcast_in_dim ceil clamp

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
+from flowref.backends.jax import behavior
 from flowref.backends.jax.array_functions import function_of
 from flowref.backends.jax.interpreting import trivial_sum, without_error
 from flowref.backends.jax.noise import COARSER
@@ -25,7 +26,6 @@ from flowref.backends.jax.primitives import (
     ARGUMENT,
     BOUNDED,
     CALLS,
-    EXACT,
     INSIDE,
     LOOPS,
     NORMWISE,
@@ -209,8 +209,8 @@ class Operation:
                 f"random rounding does not know the primitive {name}, which runs a program of its own"
             )
         self.function = function_of(equation) or asked_of_jax(equation)
-        self.exact = name in EXACT or trivial_sum(equation)
-        self.inside = name in INSIDE and not self.exact
+        self.exact = behavior.exact(equation) or trivial_sum(equation)
+        self.inside = not self.exact and behavior.inside(equation)
         self.times = ARGUMENT.get(name, 0.0)
         self.axes: tuple[int, ...] = ()
         if name in NORMWISE:

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from flowref.backends.rounding import unrounded
+
 
 class Behavior(Enum):
     """``EXACT``: every result is one of the numbers given, up to a sign and a power of two, or a whole
@@ -101,14 +103,7 @@ def _exact(runs: list[Any]) -> bool:
     (_, first), (given, results) = runs
     if len(first) == len(results) and all(map(_same, first, results)):
         return True
-    known = np.concatenate([one.ravel() for one in given]) if given else np.zeros(0)
-    known = np.abs(np.frexp(np.concatenate([known, known.astype(np.float32)]))[0])
-    for one in results:
-        finite = one[np.isfinite(one)]
-        mantissas = np.abs(np.frexp(finite)[0])
-        if not (np.isin(mantissas, known) | (mantissas == 0.5) | (np.trunc(finite) == finite)).all():
-            return False
-    return True
+    return unrounded(given, results)
 
 
 def _same(first: Any, second: Any) -> bool:

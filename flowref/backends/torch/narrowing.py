@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from flowref.backends.torch.rules import RULES, rule_of
+from flowref.backends.torch.rules import known
 from flowref.model import Undecidable
 
 # Operators that take one of the pieces that a parameter is stacked of, as layers in a loop do.
@@ -45,6 +45,7 @@ class Watching(TorchDispatchMode):
         self.operations = self.rows = 0
         self.read: Counter[int] = Counter()
         self.draws = 0
+        self.unknown: set[str] = set()
         # Of each parameter how often calls forward read it, and after how many draws first and last.
         self.used: dict[int, tuple[int, int, int]] = {}
 
@@ -86,6 +87,8 @@ class Watching(TorchDispatchMode):
         if getattr(func, "_opname", "") not in (*PIECES, *COPIES):
             self._reads([id(value) for value in _flat(args) if _trained(value)])
         out = func(*args, **(kwargs or {}))
+        if not known(func).known and any(map(_floating, _flat((out,)))):
+            self.unknown.add(f"{func.namespace}::{func._opname}")
         kind = getattr(func, "_opname", "")
         if kind in PRODUCTS or kind == "convolution":
             width = out.shape[1 if kind == "convolution" else -1]
@@ -166,7 +169,7 @@ class Narrowing(Watching):
         cast = name == "_to_copy" or (name == "copy_" and isinstance(out, torch.Tensor))
         if cast and _is_mask(inputs[-1]):
             return out  # a mask, made in numpy, loses nothing and is a constant
-        exact = (RULES.get(id(func)) or rule_of(func)).exact
+        exact = known(func).exact
         results = [self._disturbed(value, cast, exact) for value in _flat((out,))]
         return type(out)(results) if isinstance(out, (tuple, list)) else results[0]
 
@@ -187,6 +190,10 @@ class Narrowing(Watching):
             )
         self.narrowed[id(value)] = value
         return value
+
+
+def _floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
 def _is_mask(value: torch.Tensor) -> bool:

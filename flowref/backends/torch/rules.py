@@ -51,13 +51,17 @@ class Rule(NamedTuple):
 RULES: dict[int, Rule] = {}
 
 
+def known(func: Any) -> Rule:
+    """What is known of an operator."""
+    return RULES.get(id(func)) or rule_of(func)
+
+
 def rule_of(func: Any) -> Rule:
-    """What is known of an operator, found out once."""
+    """What is known of an operator that was not met before."""
     name = name_of(func)
     behavior = _listed(func, name) or behavior_of(func)
-    known = behavior is not None
     if behavior is None and torch.Tag.pointwise in func.tags:
-        behavior, known = Behavior.POINTWISE, True
+        behavior = Behavior.POINTWISE
     normwise = name in NORMWISE
     exact = behavior is Behavior.EXACT
     written = [
@@ -75,7 +79,7 @@ def rule_of(func: Any) -> Rule:
         name in SPECIAL,
         name in MORE,
         (*WRITTEN.get(name, ()), *written),
-        known,
+        behavior is not None,
     )
     return RULES[id(func)]
 

@@ -1,0 +1,73 @@
+"""What a primitive that no table lists does to floating numbers, seen by giving some to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flowref.backends.jax.primitives import (
+    ARGUMENT,
+    CALLS,
+    EXACT,
+    INSIDE,
+    LOOPS,
+    NORMWISE,
+    PLAIN,
+    SPECIAL,
+)
+from flowref.backends.rounding import unrounded
+
+LISTED = EXACT | INSIDE | NORMWISE | SPECIAL.keys() | ARGUMENT.keys() | PLAIN | CALLS.keys() | LOOPS
+
+
+def exact(equation: Any) -> bool:
+    """Whether the primitive of an equation rounds nothing: by its table, or as it behaves."""
+    name = equation.primitive.name
+    return name in EXACT or (name not in LISTED and _copies(equation))
+
+
+def inside(equation: Any) -> bool:
+    """Whether its arguments are rounded as well as its results, as of all that nobody knows."""
+    name = equation.primitive.name
+    return name in INSIDE or (name not in LISTED and not _copies(equation))
+
+
+def unknown(equation: Any) -> bool:
+    """Whether it has floating results of which nothing says whether they are rounded, or how."""
+    floating = any(
+        jnp.issubdtype(getattr(out.aval, "dtype", bool), jnp.inexact) for out in equation.outvars
+    )
+    return floating and equation.primitive.name not in LISTED and not _copies(equation)
+
+
+def _copies(equation: Any) -> bool:
+    generator = np.random.Generator(np.random.SFC64(1))
+    try:
+        given = [_drawn(one.aval, generator) for one in equation.invars]
+        params = equation.primitive.get_bind_params(equation.params)
+        with jax.ensure_compile_time_eval():
+            found = equation.primitive.bind(*map(jnp.asarray, given), **params)
+        results = [np.asarray(one) for one in jax.tree.leaves(found)]
+    except Exception:  # what it takes is not known
+        return False
+    results = [_real(one) for one in results if one.dtype.kind in "fc"]
+    numbers = [_real(one) for one in given if one.dtype.kind in "fc"]
+    if not any(np.isfinite(one).any() for one in results):
+        return not results
+    return unrounded(numbers, results)
+
+
+def _drawn(aval: Any, generator: Any) -> Any:
+    """Numbers for an argument: of both signs, below and above one."""
+    kind = np.dtype(aval.dtype)
+    if kind.kind in "iub":
+        return generator.integers(0, 2, aval.shape).astype(kind)
+    size = 2 ** generator.uniform(-3, 2, aval.shape)
+    return (size * generator.choice((-1.0, 1.0), aval.shape)).astype(kind)
+
+
+def _real(value: Any) -> Any:
+    return np.stack([value.real, value.imag]) if value.dtype.kind == "c" else value
