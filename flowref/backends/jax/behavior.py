@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from flowref.backends.jax.primitives import (
     ARGUMENT,
@@ -40,7 +41,28 @@ def unknown(equation: Any) -> bool:
     floating = any(
         jnp.issubdtype(getattr(out.aval, "dtype", bool), jnp.inexact) for out in equation.outvars
     )
-    return floating and equation.primitive.name not in LISTED and not _copies(equation)
+    known = equation.primitive.name in LISTED or called(equation) is not None
+    return floating and not known and not _copies(equation)
+
+
+def called(equation: Any) -> Any:
+    """The program that an equation stands for, where it means to run one; None of all others. An unlisted
+    primitive means that where it holds one program, of arguments and results as its own.
+    """
+    name, params = equation.primitive.name, equation.params
+    if name in CALLS:
+        return params.get(CALLS[name])
+    held = [one for one in params.values() if isinstance(one, Jaxpr | ClosedJaxpr)]
+    if name in LISTED or len(held) != 1:
+        return None
+    program = held[0].jaxpr if isinstance(held[0], ClosedJaxpr) else held[0]
+    outside = [one.aval for one in (*equation.invars, *equation.outvars)]
+    within = [one.aval for one in (*program.invars, *program.outvars)]
+    return held[0] if list(map(_kind, outside)) == list(map(_kind, within)) else None
+
+
+def _kind(aval: Any) -> Any:
+    return getattr(aval, "shape", None), str(getattr(aval, "dtype", aval))
 
 
 def _copies(equation: Any) -> bool:

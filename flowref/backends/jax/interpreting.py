@@ -27,7 +27,6 @@ from flowref.backends.jax.noise import Noise
 from flowref.backends.jax.primitives import (
     ARGUMENT,
     BOUNDED,
-    CALLS,
     INSIDE,
     LOOPS,
     NORMWISE,
@@ -77,8 +76,8 @@ def interpreted(program: Jaxpr | ClosedJaxpr, args: Sequence[Any], noise: Noise)
 def _apply(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
     """The results of one equation."""
     name = equation.primitive.name
-    if name in CALLS and CALLS[name] in equation.params:
-        return interpreted(equation.params[CALLS[name]], given, noise)
+    if (program := behavior.called(equation)) is not None:
+        return interpreted(program, given, noise)
     if name in LOOPS:
         return {"while": _while, "scan": _scan, "cond": _cond, "custom_linear_solve": _solve}[name](
             equation, given, noise

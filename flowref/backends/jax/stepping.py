@@ -25,7 +25,6 @@ from flowref.backends.jax.noise import COARSER
 from flowref.backends.jax.primitives import (
     ARGUMENT,
     BOUNDED,
-    CALLS,
     INSIDE,
     LOOPS,
     NORMWISE,
@@ -157,7 +156,7 @@ class Program:
         """One equation as a step; none where its result is known beforehand."""
         sources = [self.place(atom) for atom in equation.invars]
         name = equation.primitive.name
-        several = CALLS.get(name) in equation.params or name in LOOPS
+        several = name in LOOPS or behavior.called(equation) is not None
         run = inner_of(equation) if several else Operation(equation, self.given(sources))
         places = [self.place(variable) for variable in equation.outvars]
         exact = isinstance(run, Operation) and run.exact
@@ -293,7 +292,7 @@ def inner_of(equation: Any) -> Inner:
             "while": While, "scan": Scan, "cond": Cond, "custom_linear_solve": Solve,
         }  # fmt: skip
         return kinds[name](equation)
-    return Program(equation.params[CALLS[name]]).run
+    return Program(behavior.called(equation)).run
 
 
 class Scan:

@@ -163,7 +163,9 @@ def _made(argument: Any, stance: Stance, generator: Any) -> Any:
     if optional and not given:
         return None
     if kind in ("number", "float"):
-        return 3 if stance.whole else float(generator.uniform(0.3, 0.9) + (0 if stance.filled else 2))
+        return (
+            3 if stance.whole else float(generator.uniform(0.3, 0.9) + (0 if stance.filled else 2))
+        )
     dimension = "dim" in name or "axis" in name
     if kind == "int":
         return 0 if dimension or name in ("start", "index", "offset") else stance.integer
