@@ -30,6 +30,7 @@ from flowref.auditing.selection import (
 from flowref.auditing.settling import final, not_run, refusal, settle
 from flowref.auditing.usage import total
 from flowref.auditing.worker import MEBIBYTE, Outcome, name_of
+from flowref.backends import versions
 from flowref.baseline.entry import Entry
 from flowref.baseline.matching import exhausted, vet
 from flowref.baseline.standing import overlay
@@ -131,6 +132,8 @@ class Audit:
 
     def run(self) -> Report:
         """Run everything; always returns a report."""
+        for sentence in versions.untested(self.frameworks):
+            self.listener.notice(sentence)
         left = self._open_journal()
         try:
             return self._ran(left)

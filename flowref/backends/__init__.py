@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from flowref.backends import process
+from flowref.backends import process, versions
 from flowref.backends.protocol import Backend, Counter, Wish
 from flowref.model import TargetError, nearest, one_line
 from flowref.model.extras import installation, missing
@@ -61,10 +61,12 @@ def _backend(name: str) -> Backend:
 
 
 def find(name: str) -> Backend:
-    """The backend of a name. `TargetError` where there is none, or its framework is missing."""
+    """The backend of a name. `TargetError` where there is none, or its framework is missing or too old."""
     backend = _backend(name)
     if not importable(backend.requires):
         raise TargetError(_missing(name, backend))
+    if name in OURS and (sentence := versions.too_old(name)):
+        raise TargetError(sentence)
     return backend
 
 
@@ -169,7 +171,7 @@ def of(obj: Any) -> Backend:
     installed that it could be of.
     """
     owner = next((backend for backend in imported() if backend.owns(obj)), None)
-    if owner is None and not installed(DEFAULT):
+    if owner is None and not importable(_backend(DEFAULT).requires):
         raise TargetError(
             f"the framework of a {type(obj).__name__} is unknown, and the default, {DEFAULT}, is not "
             f"installed; `{installation(DEFAULT)}` installs it"
