@@ -18,9 +18,9 @@ def facts_in_double(
     """What is read off the object that is built with these options, in double precision, as it is
     judged; of events of a shape where the object does not tell its own.
     """
-    import jax
+    from flowref.backends.jax.sandbox import wide
 
-    with jax.enable_x64(True):
+    with wide(True):
         return describe(build(**options), event)
 
 

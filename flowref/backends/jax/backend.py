@@ -73,10 +73,9 @@ class Jax:
 
     def importing(self) -> AbstractContextManager[Any]:
         """64-bit types: without them constants of a module would be made in single precision."""
-        import jax
+        from flowref.backends.jax.sandbox import wide
 
-        context: AbstractContextManager[Any] = jax.enable_x64(True)
-        return context
+        return wide(True)
 
     def building(self) -> AbstractContextManager[Any]:
         """See `Backend.building`; to compile what a coupling flow draws takes a third of its audit."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -22,6 +24,21 @@ from flowref.backends.jax.primitives import (
 from flowref.backends.rounding import unrounded
 
 LISTED = EXACT | INSIDE | NORMWISE | SPECIAL.keys() | ARGUMENT.keys() | PLAIN | CALLS.keys() | LOOPS
+
+
+# What calls Python from a program; replicas call it one after the other.
+CALLBACK = "pure_callback"
+
+
+def bound(equation: Any) -> Callable[..., Any]:
+    """The primitive of an equation with its parameters, as a function of its arguments."""
+    primitive = equation.primitive
+    ready = primitive.get_bind_params(equation.params)
+    # Before JAX 0.8 with the functions that come first among the arguments.
+    first, params = ready if isinstance(ready, tuple) else ((), ready)
+    if primitive.name == CALLBACK and params.get("vmap_method") is None:  # as of `equinox.error_if`
+        params = {**params, "vmap_method": "sequential"}
+    return partial(primitive.bind, *first, **params)
 
 
 def exact(equation: Any) -> bool:
@@ -69,9 +86,9 @@ def _copies(equation: Any) -> bool:
     generator = np.random.Generator(np.random.SFC64(1))
     try:
         given = [_drawn(one.aval, generator) for one in equation.invars]
-        params = equation.primitive.get_bind_params(equation.params)
+        run = bound(equation)
         with jax.ensure_compile_time_eval():
-            found = equation.primitive.bind(*map(jnp.asarray, given), **params)
+            found = run(*map(jnp.asarray, given))
         results = [np.asarray(one) for one in jax.tree.leaves(found)]
     except Exception:  # what it takes is not known
         return False

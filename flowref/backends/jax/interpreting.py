@@ -34,8 +34,6 @@ from flowref.backends.jax.primitives import (
 )
 from flowref.model import Undecidable
 
-# What calls Python from a program; replicas call it one after the other.
-CALLBACK = "pure_callback"
 # A loop that runs this often under noise does not settle: its results become nan.
 LOOP_LIMIT = 20_000
 
@@ -101,10 +99,7 @@ def _apply(equation: Any, given: list[Any], noise: Noise) -> list[Any]:
         lengths = len(equation.params["fft_lengths"]) if name == "fft" else 2
         axes = tuple(range(-lengths, 0))
         given = [noise.normwise(v, axes) if noise.concerns(v) else v for v in given]
-    params = equation.primitive.get_bind_params(equation.params)
-    if name == CALLBACK and params.get("vmap_method") is None:  # as `equinox.error_if` leaves it
-        params = {**params, "vmap_method": "sequential"}
-    found = equation.primitive.bind(*given, **params)
+    found = behavior.bound(equation)(*given)
     results = list(found) if equation.primitive.multiple_results else [found]
     return results if exact else [_rounded(name, given, value, noise) for value in results]
 

@@ -5,9 +5,11 @@ and in this thread, and settings that foreign code could change.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -25,6 +27,16 @@ SETTINGS = (
 )  # fmt: skip
 
 
+def wide(on: bool) -> AbstractContextManager[Any]:
+    """64-bit types, or none; before JAX 0.8 an experiment."""
+    if hasattr(jax, "enable_x64"):
+        context: AbstractContextManager[Any] = jax.enable_x64(on)
+        return context
+    experimental = importlib.import_module("jax.experimental")
+    context = experimental.enable_x64(on)
+    return context
+
+
 def settings() -> dict[str, Any]:
     """The process-wide settings that foreign code could change; not what a `with` has set."""
     held: dict[str, Any] = jax.config.values
@@ -40,7 +52,7 @@ def sandbox(seed: int, dtype: str | None = None) -> Iterator[io.StringIO]:
     jax.config.update(FILTERING, "off")
     with process.quarantine(seed) as printed, contextlib.ExitStack() as stack:
         if dtype is not None:
-            stack.enter_context(jax.enable_x64(dtype == "float64"))
+            stack.enter_context(wide(dtype == "float64"))
         try:
             yield printed
         except Exception as error:

@@ -270,13 +270,10 @@ def flushed(value: Any) -> Any:
 
 def asked_of_jax(equation: Any) -> Callable[..., Any]:
     """A primitive as JAX runs it alone."""
-    primitive = equation.primitive
-    params = primitive.get_bind_params(equation.params)
+    bound = behavior.bound(equation)
 
     def run(*given: Any) -> Any:
-        return primitive.bind(
-            *(jnp.asarray(v) if isinstance(v, np.ndarray) else v for v in given), **params
-        )
+        return bound(*(jnp.asarray(v) if isinstance(v, np.ndarray) else v for v in given))
 
     return run
 

@@ -43,7 +43,8 @@ def one_pass(
     along = (1, channels) + (1,) * (result.ndim - 2)
     scale = 1.0 if weight is None else weight.reshape(along)
     center = 0.0 if bias is None else bias.reshape(along)
-    relative = 0.5 * magnitude * (mean * deviation) ** 2 * uniform(mean)
+    # Half of what the variance is off by: the mean of squares by one unit, the squared mean by another.
+    relative = magnitude * (mean * deviation) ** 2 * uniform(mean)
     shift = magnitude * mean * deviation * uniform(mean)
     result += (result - center) * spread(relative) - scale * spread(shift)
     deviation *= 1 + relative

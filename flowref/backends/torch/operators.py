@@ -9,7 +9,7 @@ EXACT = frozenset(
     fmod frac remainder nextafter empty_like new_empty new_empty_strided bernoulli multinomial
     poisson set_ diagonal_backward diagonal_scatter select_backward select_scatter unfold_backward
     adaptive_max_pool2d adaptive_max_pool3d max_pool3d_with_indices reflection_pad3d
-    replication_pad3d upsample_nearest1d upsample_nearest2d upsample_nearest3d _conj_copy
+    replication_pad1d replication_pad3d upsample_nearest1d upsample_nearest2d upsample_nearest3d _conj_copy
     _conj_physical _index_put_impl _neg_view_copy _reshape_alias_copy _reshape_copy _stack _to_copy
     _unique _unique2 _unsafe_index _unsafe_index_put _unsafe_masked_index _unsafe_view
     _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
@@ -22,7 +22,8 @@ POINTWISE = frozenset(
     _standard_gamma_grad
     """.split()
 )
-# Operators that round inside: their inputs are rounded as well as their outputs.
+# Operators that round inside, as their inputs are rounded as well as their outputs; of those that a call
+# shows to do so, only what does not check what it is given.
 INSIDE = frozenset(
     """
     addmv mv einsum convolution convolution_backward mkldnn_convolution native_batch_norm
@@ -38,7 +39,8 @@ INSIDE = frozenset(
     _native_batch_norm_legit_no_training _pdist_backward _pdist_forward
     _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward
     _softmax _softmax_backward_data _trilinear _weight_norm_interface
-    _weight_norm_interface_backward
+    _weight_norm_interface_backward gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh
+    rnn_tanh_cell
     """.split()
 )
 # Arguments that an operator of these writes to, by position, though its schema does not say so: running

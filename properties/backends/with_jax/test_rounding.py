@@ -17,8 +17,11 @@ jax = pytest.importorskip("jax", reason="what is JAX's is checked where JAX is i
 jnp = jax.numpy
 lax = jax.lax
 
-from flowref.backends.jax import counting, interpreting, noise  # noqa: E402
+from jax.extend.core import Primitive  # noqa: E402
+
+from flowref.backends.jax import counting, interpreting, noise, stepping  # noqa: E402
 from flowref.backends.jax.interpreting import randomly_rounded  # noqa: E402
+from flowref.backends.jax.stepping import Stepped  # noqa: E402
 
 MAGNITUDE = 2.0**-43
 X = np.array([0.7, -1.3, 2.9, -0.2])
@@ -191,6 +194,33 @@ def test_every_primitive_of_ordinary_programs_is_listed(name: str) -> None:
     """No primitive is noised for want of a table that lists it."""
     function = EXACT[name] if name in EXACT else ROUNDED[name][0]
     assert counting.unlisted(jax.make_jaxpr(function)(X)) == set()
+
+
+def primitive_of(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A primitive that no version of JAX has, of arrays of one shape."""
+    made = Primitive(name)
+    made.def_impl(function)
+    made.def_abstract_eval(lambda x: x)
+    return made.bind  # type: ignore[no-any-return]  # JAX has no types here
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "unknown"),
+    [
+        ("turned_around", lambda x: -x[::-1], False),
+        ("a_third", lambda x: x / 3, True),
+    ],
+)
+def test_a_primitive_that_no_table_lists_is_looked_at(
+    name: str, function: Callable[[Any], Any], unknown: bool
+) -> None:
+    """A copy rounds nothing, and all else is named and taken to round."""
+    bind = primitive_of(name, function)
+    program = jax.make_jaxpr(bind)(X)
+    assert counting.unlisted(program) == ({name} if unknown else set())
+    stepped = Stepped(bind, X)
+    moved = stepped(stepping.Noise(0, MAGNITUDE), X)
+    assert np.array_equal(moved, function(np.asarray(X))) != unknown
 
 
 def test_operations_of_loops_are_counted_by_their_length() -> None:
