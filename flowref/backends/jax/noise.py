@@ -47,7 +47,7 @@ class Noise:
     def concerns(self, value: Any) -> bool:
         """Whether results of this type are rounded."""
         dtype = getattr(value, "dtype", None)
-        if dtype is None or not math.prod(value.shape):
+        if dtype is None or not math.prod(getattr(value, "shape", (0,))):
             return False
         if self.only:
             return str(dtype) in self.only

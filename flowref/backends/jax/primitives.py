@@ -57,8 +57,12 @@ BOUNDED = {
     "tanh": (-1.0, 1.0), "logistic": (0.0, 1.0), "erf": (-1.0, 1.0), "sin": (-1.0, 1.0),
     "cos": (-1.0, 1.0),
 }  # fmt: skip
-# One rounding each.
-PLAIN = frozenset("add add_any atan2 cos div erf log mul pow rsqrt sin sqrt square sub tan".split())
+# One rounding each; what calls Python is called for nothing else.
+PLAIN = frozenset(
+    """
+    add add_any atan2 cos div erf log mul pow pure_callback rsqrt sin sqrt square sub tan
+    """.split()
+)
 # Primitives that hold one program and mean "run it": the parameter under which they hold it.
 CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
