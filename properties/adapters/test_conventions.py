@@ -531,7 +531,7 @@ def test_columns_that_cannot_be_are_refused(
     columns: str, error: type[Exception], said: str
 ) -> None:
     """In a sentence that says what was expected."""
-    spec = f"{ZOO}.spoken_packed:packed?columns={columns}"
+    spec = f"{ZOO}.spoken_packed:packed?override=true&columns={columns}"
     with pytest.raises(error, match=said):
         recipe_of(registry.parse_target(spec))
 
