@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from flowref import __version__, backends, registry
 from flowref.auditing.usage import free, total
+from flowref.backends.versions import untested
 from flowref.model import TargetError
 from flowref.model.means import MEBIBYTE
 
@@ -61,6 +62,8 @@ def _versions() -> Iterator[Part]:
             troubles.get(name, "") if version or (without and name == backends.DEFAULT) else ""
         )
         yield Part(name, version or "not installed", trouble)
+        if not trouble:
+            yield from (Part("", sentence) for sentence in untested([name]))
 
 
 def _libraries() -> Iterator[Part]:

@@ -22,9 +22,15 @@ WIDTH = 60
 # What the first word of a line is shown in: readable on dark and on light.
 BOLD_RED = {"fg": "red", "bold": True}
 STYLES: dict[str, dict[str, Any]] = {
-    "VIOLATED": BOLD_RED, "CRASHED": BOLD_RED, "TIMEOUT": BOLD_RED, "ERROR": BOLD_RED, "ADVICE": {"fg": "blue"},
+    "VIOLATED": BOLD_RED, "FAILED": BOLD_RED, "CRASHED": BOLD_RED, "TIMEOUT": BOLD_RED, "ERROR": BOLD_RED, "ADVICE": {"fg": "blue"},
     "minor": {"fg": "magenta"}, "All": {"fg": "green"},
 }  # fmt: skip
+
+
+def styled(line: str) -> str:
+    """A line in the style of its first word."""
+    word = line.split(maxsplit=1)[0] if line.split() else ""
+    return click.style(line, **STYLES.get(word, {}))
 
 
 class AuditProgress(Listener):
@@ -53,8 +59,7 @@ class AuditProgress(Listener):
         """Print lines above the bar, failures in color."""
         with self.bar.aside():
             for line in lines:
-                word = line.split(maxsplit=1)[0] if line.split() else ""
-                click.echo(click.style(line, **STYLES.get(word, {})), err=not self.lines)
+                click.echo(styled(line), err=not self.lines)
         self.pulse.restart()
 
     def notice(self, text: str) -> None:

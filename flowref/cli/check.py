@@ -82,11 +82,12 @@ def _short(target: str) -> str:
 def _screen() -> Listener:
     """What a person sees while checks run: a line for each."""
     from flowref.auditing.options import Listener
+    from flowref.cli.audit_progress import styled
     from flowref.model import Problem
     from flowref.registry import Listing
     from flowref.reporting import checks
     from flowref.reporting.terminal import failing, taken
-    from flowref.reporting.text import clean
+    from flowref.reporting.text import clean, folded
 
     class Screen(Listener):
         statements: dict[str, str]
@@ -118,13 +119,10 @@ def _screen() -> Listener:
             known: Sequence[KnownFailure] = (),
         ) -> None:
             kind = f": {clean(recognized.kind)}" if recognized else ""
-            click.echo(f"{clean(str(target))}{kind}")
             how = taken(recognized) if recognized else []
-            for line in (*how, *checks.lines(verdicts)):
-                failed = line.startswith("FAILED")
-                click.echo("  " + (click.style(line, fg="red") if failed else line))
-            for line in failing(verdicts, self.statements):
-                click.echo(f"  {line}")
-            click.echo()
+            below = *how, *checks.lines(verdicts), *failing(verdicts, self.statements, recognized)
+            lines = [f"{clean(str(target))}{kind}", *(f"  {line}" for line in below), ""]
+            for line in folded(lines):
+                click.echo(styled(line))
 
     return Screen()
