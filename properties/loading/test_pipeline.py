@@ -30,7 +30,7 @@ ORDER = (
     "initialization",
     "recognition", "declared", "kernels", "clamps", "drawing", "settling", "trips", "estimates", "unended", "whole_steps",
     "probing", "kinds",
-    "place", "recipe", "load_subject",
+    "place", "methods", "recipe", "load_subject",
 )  # fmt: skip
 CALLS: list[torch.dtype] = []
 
