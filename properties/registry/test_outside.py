@@ -249,12 +249,12 @@ FAULTS = {
     "an adapter that exits": (
         {"tiny_adapter": "raise SystemExit('no license')"},
         {},
-        "names tiny_adapter, whose import raised SystemExit: no license; mend",
+        "names tiny_adapter, whose import raised SystemExit: no license; fix",
     ),
     "an adapter instead of its module": (
         {},
         {"flowref.adapters": "tiny_adapter:TINY"},
-        "names tiny_adapter:TINY, which is no module but of type Adapter; mend",
+        "names tiny_adapter:TINY, which is no module but of type Adapter; fix",
     ),
     "two adapters of one name": (
         {"tiny_adapter": ADAPTER.replace('Adapter("tiny"', 'Adapter("zuko"')},
@@ -271,7 +271,7 @@ FAULTS = {
     "specimens that do not import": (
         {"tiny_specimens": "1 / 0"},
         {},
-        "names tiny_specimens, whose import raised ZeroDivisionError: division by zero; mend",
+        "names tiny_specimens, whose import raised ZeroDivisionError: division by zero; fix",
     ),
 }
 

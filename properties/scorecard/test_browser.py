@@ -303,20 +303,12 @@ def test_it_is_read_without_scripts(visit: Any) -> None:
     assert "flowref replay" in seen.tab.locator(".card[open]").first.inner_text()
 
 
-def test_all_libraries_open_quickly(visit: Any) -> None:
-    """Five hundred targets times 250 laws are there in less than two seconds, and unfolded in one;
-    only rows that are looked at are made.
+def test_only_rows_that_are_looked_at_are_made(visit: Any) -> None:
+    """Of five hundred targets times 250 laws, unfolded, a screenful is drawn, and the last one where it is
+    scrolled to.
     """
     seen = visit("large")
-    took = "performance.getEntriesByType('navigation')[0].loadEventEnd"
-    times = []
-    for _ in range(3):  # the least: other work on the machine is not the page's
-        seen.tab.reload()
-        times.append(seen.tab.evaluate(took))
-    assert min(times) < 2000
-    unfold = """() => { const began = performance.now(); document.getElementById("unfold").click();
-      document.getElementById("grid").getBoundingClientRect(); return performance.now() - began; }"""
-    assert seen.tab.evaluate(unfold) < 1000
+    seen.tab.evaluate("document.getElementById('unfold').click()")
     assert seen.tab.locator("#grid tbody tr").count() < 120
     seen.tab.evaluate("document.getElementById('grid').scrollTop = 1e6")
     seen.tab.wait_for_selector("#grid tbody tr:last-child .side.item")
