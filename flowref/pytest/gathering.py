@@ -83,7 +83,7 @@ class Gathering:
         if not self.texts or part or not self.whole or session.exitstatus != pytest.ExitCode.OK:
             return
         from flowref.reporting.judged import put_to_the_test
-        from flowref.reporting.text import names
+        from flowref.reporting.lines import names
 
         verdicts = self.read.by_target()
         idle = [target for target, own in verdicts.items() if not put_to_the_test(own)[0]]
@@ -107,8 +107,8 @@ class Gathering:
 
     def lines(self) -> list[str]:
         """The lines about targets."""
+        from flowref.reporting.lines import names
         from flowref.reporting.terminal import head_lines
-        from flowref.reporting.text import names
         from flowref.reporting.words import minor
 
         read = self.read

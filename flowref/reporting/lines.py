@@ -1,13 +1,36 @@
-"""A target on one line, which a screen, a notebook and a summary share."""
+"""A target on one line and by its name, which a screen, a notebook and a summary share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
-from flowref.model import KnownFailure, Recognized, Verdict
+from flowref.model import OBJECT, KnownFailure, Recognized, Verdict
 from flowref.reporting.judged import put_to_the_test
 from flowref.reporting.outcomes import tally
 from flowref.reporting.text import clean, number_of
+
+
+def names(targets: Iterable[str]) -> dict[str, str]:
+    """What each target is called on a screen: a live object by its class and its options, where that
+    says which is meant.
+
+    >>> names(["object:Flow#1a2b?event=3", "zuko:NSF?features=3"])
+    {'object:Flow#1a2b?event=3': 'Flow (event 3)', 'zuko:NSF?features=3': 'zuko:NSF?features=3'}
+    >>> names(["object:Flow#1a2b", "object:Flow#3c4d"])["object:Flow#1a2b"]
+    'object:Flow#1a2b'
+    """
+    short = {target: clean(_name(target)) for target in targets}
+    seen = Counter(short.values())
+    return {target: name if seen[name] == 1 else clean(target) for target, name in short.items()}
+
+
+def _name(target: str) -> str:
+    if not target.startswith(f"{OBJECT}:"):
+        return target
+    head, _, query = target.removeprefix(f"{OBJECT}:").partition("?")
+    name = head.partition("#")[0]
+    return f"{name} ({query.replace('=', ' ').replace('&', ', ')})" if query else name
 
 
 def target_line(

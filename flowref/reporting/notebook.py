@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from flowref.model import Status, Verdict
 from flowref.reporting.causes import Cause, by_size, explained
 from flowref.reporting.judged import lines as waiting_lines
-from flowref.reporting.lines import target_line
+from flowref.reporting.lines import names, target_line
 from flowref.reporting.outcomes import FAILING, violations
-from flowref.reporting.text import clean, names, plain
+from flowref.reporting.text import clean, plain
 from flowref.reporting.words import circumstances, inputs, reasons, remark, seen
 
 if TYPE_CHECKING:

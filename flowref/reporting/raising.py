@@ -8,7 +8,8 @@ from typing import Any, Self
 from flowref.model import FlowrefError, Recognized, Status, Verdict
 from flowref.reporting.causes import by_size, by_target, explained
 from flowref.reporting.faults import fault
-from flowref.reporting.text import clean, command, folded, names
+from flowref.reporting.lines import names
+from flowref.reporting.text import clean, command, folded
 from flowref.reporting.words import failure, live, symptom
 
 # So many laws are named in the first line of a group.

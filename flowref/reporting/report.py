@@ -12,10 +12,11 @@ from flowref.model import KnownFailure, Problem, Recognized, Standing, Status, V
 from flowref.reporting import schema
 from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
 from flowref.reporting.files import read, write
+from flowref.reporting.lines import names
 from flowref.reporting.notebook import folded
 from flowref.reporting.outcomes import BROKEN, FAILING, fails, violations
 from flowref.reporting.raising import FlowrefViolation, FlowrefViolations, group
-from flowref.reporting.text import clean, names
+from flowref.reporting.text import clean
 
 __all__ = ["FlowrefViolation", "FlowrefViolations", "Report"]
 OK, VIOLATION, USAGE, CRASH, STALE, NOTHING = range(6)

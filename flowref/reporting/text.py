@@ -8,10 +8,7 @@ import re
 import shlex
 import shutil
 import textwrap
-from collections import Counter
 from collections.abc import Iterable
-
-from flowref.model import OBJECT
 
 
 def clean(text: str) -> str:
@@ -23,28 +20,6 @@ def clean(text: str) -> str:
     """
     flat = " ".join(text.split())
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in flat)
-
-
-def names(targets: Iterable[str]) -> dict[str, str]:
-    """What each target is called on a screen: a live object by its class and its options, where that
-    says which is meant.
-
-    >>> names(["object:Flow#1a2b?event=3", "zuko:NSF?features=3"])
-    {'object:Flow#1a2b?event=3': 'Flow (event 3)', 'zuko:NSF?features=3': 'zuko:NSF?features=3'}
-    >>> names(["object:Flow#1a2b", "object:Flow#3c4d"])["object:Flow#1a2b"]
-    'object:Flow#1a2b'
-    """
-    short = {target: clean(_name(target)) for target in targets}
-    seen = Counter(short.values())
-    return {target: name if seen[name] == 1 else clean(target) for target, name in short.items()}
-
-
-def _name(target: str) -> str:
-    if not target.startswith(f"{OBJECT}:"):
-        return target
-    head, _, query = target.removeprefix(f"{OBJECT}:").partition("?")
-    name = head.partition("#")[0]
-    return f"{name} ({query.replace('=', ' ').replace('&', ', ')})" if query else name
 
 
 # The mathematics of the laws' statements, where no TeX is read.

@@ -154,7 +154,7 @@ def test_events_tell_the_audit_in_order(audited: Path) -> None:
     kinds = [row["event"] for row in rows]
     assert kinds[0] == "started" and kinds[-1] == "finished"
     assert sorted(kinds[1:-1]) == ["pair"] * 3 + ["problem"] + ["target"] * 3
-    assert rows[0]["targets"] == [*LINES, "flows.py:missing"]
+    assert rows[0]["targets"] == [*LINES]  # what is not in the file is refused before
     (violated,) = [row for row in rows if row.get("status") == "VIOLATED"]
     assert rows[-1]["new"] == [violated["id"]] and rows[-1]["exit_code"] == 2
     (ended,) = [row for row in rows if row["event"] == "target" and row["target"].endswith("Scale")]

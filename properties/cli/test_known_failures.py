@@ -160,7 +160,7 @@ def test_a_project_declares_what_it_knows(folder: Path) -> None:
     assert "a slip" in done.stdout
     put(folder, MENDED)
     assert audit("--strict").exit_code == 4
-    assert "an audit tells" in flowref("baseline", "check").stdout
+    assert "an audit shows" in flowref("baseline", "check").stdout
 
 
 def test_a_misspelt_entry_stops_the_audit(folder: Path) -> None:

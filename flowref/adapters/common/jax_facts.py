@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +19,10 @@ def facts_in_double(
     """What is read off the object that is built with these options, in double precision, as it is
     judged; of events of a shape where the object does not tell its own.
     """
-    from flowref.backends.jax.sandbox import wide
+    import jax
 
-    with wide(True):
+    wide = getattr(jax, "enable_x64", None)  # before JAX 0.8 an experiment
+    with (wide or importlib.import_module("jax.experimental").enable_x64)(True):
         return describe(build(**options), event)
 
 
