@@ -10,6 +10,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.machinery
+import itertools
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,8 @@ from flowref.reporting.report import Report
 
 FOLDER = ".flowref"
 LAST = "report.json"
+# So many reports before the last one are kept, in which violations are found by their short names.
+EARLIER = 5
 SCHEMA = 1
 FILES = 2000
 # What a flow in the folder of a training run is made of.
@@ -159,7 +162,27 @@ def save_last(report: Report, folder: Path) -> None:
         _made(folder)
     except OSError as error:
         raise ReportError(f"{folder} cannot be written: {error.strerror}") from None
+    names = [LAST, *(f"report-{age}.json" for age in range(1, EARLIER + 1))]
+    for newer, older in reversed(list(itertools.pairwise(names))):
+        with contextlib.suppress(OSError):  # there are not so many yet
+            (folder / newer).replace(folder / older)
     report.save(folder / LAST)
+
+
+def report_of(identity: str, folder: Path | None = None) -> Report:
+    """The newest report of this folder with a violation of this short name; the last one if none has it.
+
+    Raises: `ReportError` when there is none.
+    """
+    last = last_report(folder)
+    if not identity or last.find(identity):
+        return last
+    for age in range(1, EARLIER + 1):
+        with contextlib.suppress(ReportError):
+            earlier = Report.load((folder or Path(FOLDER)) / f"report-{age}.json")
+            if earlier.find(identity):
+                return earlier
+    return last
 
 
 def last_report(folder: Path | None = None) -> Report:

@@ -38,6 +38,7 @@ jobs:
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
+      # Until flowref is on PyPI: the path or the address of a checkout in place of its name.
       - run: pip install {project} 'flowref[{extra}]'
       - run: flowref audit --github
 """

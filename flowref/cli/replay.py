@@ -18,7 +18,7 @@ report_option = click.option(
     "--report",
     "path",
     metavar="PATH",
-    help="A report file; by default that of the last audit in this folder.",
+    help="A report file; by default the newest of this folder that has it.",
 )
 
 
@@ -48,7 +48,7 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
         )
     if what is not None and (what.endswith(".json") or Path(what).is_file()):
         what, path = None, what
-    report = _report(path)
+    report = _report(path, what)
     chosen = report.violations if what is None else replaying.violation(report, what)
     labels = set()
     for replayed in replaying.replay(chosen, report):
@@ -73,7 +73,7 @@ def script(identity: str, path: str | None) -> None:
     """
     from flowref import scripting
 
-    click.echo(scripting.script(_one(_report(path), identity)))
+    click.echo(scripting.script(_one(_report(path, identity), identity)))
 
 
 @click.command(cls=Command, examples=(("flowref issue K7Q2 > issue.md", "with that program"),))
@@ -88,7 +88,7 @@ def issue(identity: str, path: str | None, no_script: bool) -> None:
     from flowref.model import FlowrefError
     from flowref.reporting.issue import issue
 
-    report = _report(path)
+    report = _report(path, identity)
     verdict = _one(report, identity)
     program = ""
     if not no_script:
@@ -113,8 +113,9 @@ def _one(report: Report, identity: str) -> Verdict:
     return verdicts[0]
 
 
-def _report(path: str | None) -> Report:
-    from flowref.auditing.journal import last_report
+def _report(path: str | None, identity: str | None) -> Report:
+    """The report of a file, or the newest one of this folder that has a violation of this name."""
+    from flowref.auditing.journal import report_of
     from flowref.reporting.report import Report
 
-    return last_report() if path is None else Report.load(Path(path))
+    return report_of(identity or "") if path is None else Report.load(Path(path))

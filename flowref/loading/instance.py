@@ -76,7 +76,7 @@ class Instance:
 
 def meant(source: Source) -> str:
     """The options that a factory or a class does not take, each with those that it may stand for."""
-    ours = (*registry.RESERVED, registry.WEIGHTS)
+    ours = registry.OURS
     return "".join(
         f"; there is no option {name!r}{nearest(name, source.takes()) or nearest(name, ours)}"
         for name in source.unknown()
