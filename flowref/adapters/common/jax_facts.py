@@ -21,8 +21,9 @@ def facts_in_double(
     """
     import jax
 
-    wide = getattr(jax, "enable_x64", None)  # before JAX 0.8 an experiment
-    with (wide or importlib.import_module("jax.experimental").enable_x64)(True):
+    # Before JAX 0.8 an experiment.
+    home = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
+    with home.enable_x64(True):
         return describe(build(**options), event)
 
 
