@@ -4,23 +4,46 @@ Hypothesis.
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from flowref.pytest import plugin
+from rows import DEEP
 
 # Before torch is imported: worker processes of pytest-xdist share few cores, and sums must not
 # depend on their number.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+# Of tests whose rows take long, how many are run by default (reports/tools/durations.py).
+ROWS = json.loads((Path(__file__).parent / "rows.json").read_text(encoding="utf-8"))
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """The plugin is that of this tree, also where flowref is not installed."""
+    parser.addoption("--all-rows", action="store_true", help="Rows that take long are not deep.")
     if not pluginmanager.hasplugin("flowref"):
         pluginmanager.register(plugin, "flowref")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Rows beyond those that are run by default are marked ``deep``."""
+    if config.getoption("--all-rows"):
+        return
+    seen: Counter[str] = Counter()
+    for item in items:
+        test = item.nodeid.partition("[")[0].removeprefix("properties/")
+        if test in ROWS and item.get_closest_marker("deep") is None:
+            seen[test] += 1
+            if seen[test] > ROWS[test]:
+                item.add_marker(DEEP)
 
 
 settings.register_profile(

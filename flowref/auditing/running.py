@@ -166,7 +166,9 @@ class Audit:
             self._run()
         except KeyboardInterrupt:
             complete = False
-            self._enter_all(self.schedule.abandon_all("the audit was interrupted before this pair"))
+            self._enter_all(
+                self.schedule.abandon_all("the audit was interrupted before this check")
+            )
             # A target of which a pair was in hand has not ended, and was judged as far as it came.
             for name in [name for name in self.done if name not in self.told]:
                 self._tell(name)
@@ -264,7 +266,7 @@ class Audit:
     def _out_of_time(self) -> None:
         """The pairs left are not run; the families of laws that were not reached are named."""
         budget = f"the budget of {self.options.budget:g} s"
-        self._enter_all(self.schedule.abandon_all(f"{budget} was spent before this pair"))
+        self._enter_all(self.schedule.abandon_all(f"{budget} was spent before this check"))
         families = starved(self.verdicts.values())
         if families and not self.spent:  # what a cluster hands back later is not told again
             told = [f"{family} ({count} targets)" for family, count in sorted(families.items())]
@@ -359,7 +361,7 @@ class Audit:
 
     def _final(self, name: str, law: Law) -> Verdict:
         """The verdict on a pair, as far as this audit came."""
-        missing = "the audit was interrupted before this pair was done"
+        missing = "the audit was interrupted before this check was done"
         found = self.verdicts.get((name, law.id)) or not_run(name, law, missing)
         return final(found, self.replayed.get((name, law.id)), law)
 

@@ -18,7 +18,6 @@ import signal
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
@@ -153,11 +152,8 @@ def guarded(entry: Entry, target: Target, law: str | Law | None, settings: Any) 
 
 
 def import_frameworks(names: Iterable[str]) -> None:
-    """Import these frameworks, so that `undisturbed` sees their settings; what one warns of while it is
-    imported is its own business, also where warnings are errors.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    """Import these frameworks, so that `undisturbed` sees their settings."""
+    with process.unwarned():
         for name in names:
             with contextlib.suppress(ImportError):
                 importlib.import_module(backends.find(name).requires)

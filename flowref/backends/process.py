@@ -49,6 +49,16 @@ def random_state() -> tuple[Any, ...]:
 
 
 @contextlib.contextmanager
+def unwarned() -> Iterator[None]:
+    """Import foreign code: what it warns of meanwhile is its own business, also where warnings are
+    errors, as a compiler's are when a module is imported for the first time.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
 def quarantine(seed: int) -> Iterator[io.StringIO]:
     """Run foreign code with fixed random states, then restore everything; yields what it printed.
 

@@ -55,6 +55,11 @@ class Settings:
         return PLANNED * SECOND * self.seconds * PROFILES[self.profile]
 
     @property
+    def quick(self) -> bool:
+        """Whether one state of the weights is measured, and no training."""
+        return self.profile == "quick"
+
+    @property
     def thorough(self) -> bool:
         """Whether what takes seconds is measured as well."""
         return self.profile == "thorough"

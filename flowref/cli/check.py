@@ -54,9 +54,10 @@ def check(specs: tuple[str, ...], event: str | None, seed: int, timeout: float) 
     from flowref.auditing.running import conduct
     from flowref.reporting import checks
     from flowref.reporting.report import NOTHING, USAGE
+    from flowref.reporting.text import folded
 
     options = Options(
-        profile="quick",
+        profile="standard",
         seed=seed,
         limits=Limits(timeout),
         folder=Path(FOLDER),
@@ -67,7 +68,8 @@ def check(specs: tuple[str, ...], event: str | None, seed: int, timeout: float) 
     with terminable():
         report = conduct(specs, checks.LAWS, options, _screen())
     for target, verdicts in report.by_target().items():
-        click.echo(checks.sentence(_short(target), verdicts))
+        for line in folded([checks.sentence(_short(target), verdicts)]):
+            click.echo(line)
     if not report.complete:
         sys.exit(INTERRUPTED)
     sys.exit(USAGE if report.exit_code == NOTHING else report.exit_code)
@@ -103,13 +105,13 @@ def _screen() -> Listener:
 
         def listing(self, listing: Listing) -> None:
             names = ", ".join(target.component.rpartition(":")[2] for target in listing.targets)
-            click.echo(f"{clean(listing.place)} defines {clean(names)}")
-            for name, reason in listing.left:
-                click.echo(f"  left out: {clean(name)}: {clean(reason)}")
-            click.echo()
+            left = (f"  left out: {clean(name)}: {clean(reason)}" for name, reason in listing.left)
+            for line in folded([f"{clean(listing.place)} defines {clean(names)}", *left, ""]):
+                click.echo(line)
 
         def left_out(self, problem: Problem) -> None:
-            click.echo(f"left out: {clean(problem.message)}\n")
+            for line in folded([f"left out: {clean(problem.message)}", ""]):
+                click.echo(line)
 
         def target(
             self,

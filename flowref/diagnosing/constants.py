@@ -35,7 +35,8 @@ def factors(subject: Subject) -> Iterator[tuple[str, float]]:
     yield "twice the right one (counted twice, or log|det| of J^T J?)", 2.0
     for name, size in sizes(subject).items():
         why = "a mean instead of a sum?" if name == "D" else f"{name} left out?"
-        yield f"1/{name} of the right one, {name} = {size} ({why})", 1 / size
+        below = f"({name})" if "*" in name else name
+        yield f"1/{below} of the right one, {name} = {size} ({why})", 1 / size
         yield f"{name} times the right one, {name} = {size}", float(size)
     named_sizes = set(sizes(subject).values())
     for count in range(2, min(math.prod(subject.event_shape), MEANS) + 1):

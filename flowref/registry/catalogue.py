@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 
 from flowref import backends
+from flowref.backends.process import unwarned
 from flowref.model import (
     PROMISES,
     PUBLISHED,
@@ -221,7 +222,8 @@ def components(name: str) -> Mapping[str, Component]:
     """The constructions of a library by name; imports it. `TargetError` if it is not installed, or
     its framework is not.
     """
-    return _usable(name).components()
+    with unwarned():
+        return _usable(name).components()
 
 
 @functools.cache
@@ -229,7 +231,8 @@ def published(name: str) -> Mapping[str, Component]:
     """The models of published size of a library, by name, as `components`; most libraries have
     some.
     """
-    return _usable(name).published()
+    with unwarned():
+        return _usable(name).published()
 
 
 def _usable(name: str) -> Adapter:

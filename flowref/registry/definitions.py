@@ -168,7 +168,9 @@ def vet(target: Target) -> None:
     first = name.partition(".")[0]
     if found is None or not found.certain or first in found.values or first.startswith("__"):
         return
-    raise TargetError(f"{place} has no {first!r}{nearest(first, found.public)}{_listed(found)}")
+    imports = (ast.Import, ast.ImportFrom)
+    own = [name for name in found.public if not isinstance(found.values[name], imports)]
+    raise TargetError(f"{place} has no {first!r}{nearest(first, own)}{_listed(found)}")
 
 
 def _listed(found: Definitions) -> str:

@@ -68,7 +68,7 @@ def shown(value: Any) -> str:
     there are.
 
     >>> shown([0.1, 0.30000000000000004]), shown([[0.0] * 40] * 2)
-    ('[0.1, 0.30000000000000004]', '80 times 0')
+    ('[0.1, 0.30000000000000004]', '0 in each of 80 entries')
     >>> shown([1 / 3 + n for n in range(30)])
     '[0.33333, 1.3333, 2.3333, 3.3333, ...] (30 numbers, all in the JSON report)'
     """
@@ -79,7 +79,7 @@ def shown(value: Any) -> str:
         return _listed(value, [SHOWN], number)
     flat = list(_flat(value))
     if len(set(map(repr, flat))) == 1:
-        return f"{total} times {clean(number(flat[0]))}"
+        return f"{clean(number(flat[0]))} in each of {total} entries"
     return f"{_listed(value, [FEW], _briefly)} ({total} numbers, all in the JSON report)"
 
 

@@ -26,6 +26,7 @@ from flowref.auditing.schedule import Pair
 from flowref.auditing.selection import select_laws
 from flowref.cli import main
 from flowref.model import FlowrefError, Status, Target, Verdict
+from rows import DEEP
 
 distributed = pytest.importorskip("distributed")
 
@@ -110,6 +111,7 @@ def test_a_cluster_gives_the_verdicts_of_one_process(cluster: Any) -> None:
     assert all(there.expenses[target].seconds > 0 for target in targets)
 
 
+@DEEP
 def test_limits_hold_on_a_cluster(options: Options) -> None:
     """A segmentation fault, an endless loop and memory bombs cost their own pair one verdict, as in
     the pool, and the workers of the cluster live on.
@@ -152,6 +154,7 @@ def test_a_worker_that_is_killed_loses_nothing(
     assert report.without_time() == here.without_time()
 
 
+@DEEP
 def test_an_interrupted_audit_goes_on(cluster: Any, options: Options, tmp_path: Path) -> None:
     """Ctrl-C ends it with a report that says so and leaves no process on any worker; the next run
     measures what is missing, on the cluster or at home.

@@ -16,6 +16,7 @@ import yaml
 
 import flowref
 from automation.workflows import PATH, ROOT, filled, inputs, read, run, wanted
+from rows import DEEP
 
 FLOWS = '''
 import torch
@@ -74,6 +75,7 @@ def acted(
     )
 
 
+@DEEP
 def test_the_action_passes_a_correct_flow(action: dict[str, Any], project: Path) -> None:
     """Green: exit 0, and every file that it promises, on a target whose spec a shell would tear."""
     code, said, outputs = acted(action, project, "mine/flows.py:make?which=Right&event=3", "")
@@ -101,6 +103,7 @@ def test_the_action_fails_where_people_look(action: dict[str, Any], project: Pat
     assert "1 violation" in (project / "job.md").read_text()
 
 
+@DEEP
 def test_the_action_may_only_tell(action: dict[str, Any], project: Path) -> None:
     """With fail: false a violation leaves the step green and the exit code among the outputs; what
     cannot be audited at all fails all the same.

@@ -15,6 +15,7 @@ import pytest
 from flowref import backends
 from flowref.model import Status, TargetError
 from flowref.reporting.report import Report
+from rows import DEEP
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -145,6 +146,7 @@ def test_a_library_of_another_framework_is_audited(folder: Path, how: tuple[str,
     assert dict(report.environment.versions).keys() == {"numpy", "toyflows"}
 
 
+@DEEP
 def test_code_of_a_user_is_audited_by_the_adapter_of_its_library(folder: Path) -> None:
     """A user's factory that returns an object of that library is audited without torch."""
     law = ("--laws", "bijection/log-det", "--profile", "quick", "-j", "1")

@@ -16,6 +16,7 @@ from flowref.model import Evidence, Problem, SpecError, Status, Verdict
 from flowref.reporting import notebook
 from flowref.reporting.contents import Environment
 from flowref.reporting.report import Report
+from rows import DEEP
 
 NASTY = "x.py:<script>alert('$1$')</script>"
 FAILURE = Verdict(NASTY, "bijection/log-det", Status.VIOLATED, "<b>", evidence=Evidence(1.0, 0.1))
@@ -109,6 +110,7 @@ def test_the_scorecard_is_one_call_away() -> None:
     assert report(FAILURE).to_html().lower().startswith("<!doctype html>")
 
 
+@DEEP
 def test_in_a_notebook(tmp_path: Path) -> None:
     """In a real kernel a report shows as a table, no bar is left, and a failed check names the law in
     words below the cell's own line.

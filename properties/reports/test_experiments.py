@@ -26,6 +26,7 @@ from flowref.training.extras import RunError
 from flowref.training.loop import Training
 from flowref.training.recipes import RECIPES, Recipe
 from flowref.training.variants import VARIANTS, NormalMixture
+from rows import DEEP
 
 REPORTS = Path(__file__).parents[2] / "reports"
 NAMES = ("E10", "E11", "E4", "E5", "E7", "E8", "E9")
@@ -86,6 +87,7 @@ def test_a_rehearsal_measures_draws_and_writes(name: str, tmp_path: Path, one_th
     assert not list((tmp_path / "real-nvp").glob(".*"))
 
 
+@DEEP
 def test_finished_seeds_are_not_trained_again(
     tmp_path: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,12 +171,14 @@ def test_other_code_or_settings_begin_again(
     assert first == second != third
 
 
+@DEEP
 def test_a_rehearsal_does_not_overwrite_the_page() -> None:
     """Numbers that say nothing are not written over those that were measured."""
     done = command("E4", "--rehearse")
     assert done.returncode == 2 and "--out" in done.stderr
 
 
+@DEEP
 def test_a_check_that_is_not_met_fails_the_command(
     tmp_path: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import causes
 import website
 from flowref import registry
 from flowref.reporting import Report
+from rows import DEEP
 from site_pages import front, hooks, links, navigation, sources
 
 
@@ -23,6 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@DEEP
 def test_every_law_has_a_page(site: Path) -> None:
     """Each law of the catalogue has a page with its mutants."""
     for law in registry.laws():
@@ -32,6 +34,7 @@ def test_every_law_has_a_page(site: Path) -> None:
                 assert mutant.name in text
 
 
+@DEEP
 def test_every_finding_has_a_page_with_its_program(site: Path) -> None:
     """Each cause has a page, with its program and the text of an issue where there is one."""
     for finding in causes.read(website.ROOT / "reports" / "findings.toml"):
@@ -40,6 +43,7 @@ def test_every_finding_has_a_page_with_its_program(site: Path) -> None:
         assert ("An issue" in text) == bool(finding.script)
 
 
+@DEEP
 def test_the_first_page_says_what_was_found(site: Path) -> None:
     """How many bugs are confirmed, as the page of findings says it, and some of them by name, each a
     link; a finding that is gone breaks the build.
@@ -73,11 +77,13 @@ def test_the_tutorial_is_read_in_its_order(tmp_path: Path) -> None:
     assert tutorial == [f"tutorial/{name}.md" for name in ("index", "c", "a", "b")]
 
 
+@DEEP
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     """No page loads a script, a style or a picture from another place."""
     assert list(links.foreign(site)) == []
 
 
+@DEEP
 def test_formulas_are_drawn(site: Path) -> None:
     """No TeX is left where a browser would show it."""
     text = (site / "reports" / "batch-norm.html").read_text(encoding="utf-8")

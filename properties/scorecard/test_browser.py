@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from flowref.scorecard import page
+from rows import DEEP
 from scorecard.samples import SCRIPT, hostile, large, small
 
 CHROMIUM = os.environ.get("FLOWREF_CHROMIUM") or shutil.which("chromium") or ""
@@ -97,6 +98,7 @@ def test_nothing_is_asked_for_and_nothing_complains(visit: Any, name: str) -> No
     assert seen.tab.evaluate("document.scripts.length") == 2
 
 
+@DEEP
 def test_a_target_called_script_is_text(visit: Any) -> None:
     """A target's name and words are read as they are, in the head, the matrix and the cards."""
     seen = visit("hostile")
@@ -131,6 +133,7 @@ def test_the_matrix_filters_and_sorts(visit: Any) -> None:
     assert "Nothing matches" in count.inner_text()
 
 
+@DEEP
 def test_groups_fold_and_axes_swap(visit: Any) -> None:
     """Libraries and families fold; swapped, laws are rows."""
     seen = visit("small")
@@ -162,6 +165,7 @@ def test_outcomes_are_told_in_words_and_icons(visit: Any) -> None:
     assert "300 points" in pair.inner_text() and "1 % of what is allowed" in pair.inner_text()
 
 
+@DEEP
 def test_a_link_opens_its_card(visit: Any) -> None:
     """#K7Q2 leads to a card, opened and in sight, in whatever case it was typed; also later on, and
     where a filter hides it.
@@ -176,6 +180,7 @@ def test_a_link_opens_its_card(visit: Any) -> None:
     seen.tab.wait_for_selector(f"#{names[0]}[open]", state="visible")
 
 
+@DEEP
 def test_cards_filter_and_sort(visit: Any) -> None:
     """Words narrow the cards, with the headings that are left; they come by target, by law or by
     size.
@@ -197,6 +202,7 @@ def test_cards_filter_and_sort(visit: Any) -> None:
     assert seen.seen_cards() == names
 
 
+@DEEP
 def test_it_is_used_by_keys_alone(visit: Any) -> None:
     """Tab leads through the controls into the matrix, arrows through its cells, Enter unfolds and
     opens, Escape closes; where the focus is, is seen.
@@ -246,6 +252,7 @@ def test_it_is_used_by_keys_alone(visit: Any) -> None:
     assert not seen.tab.locator("#pair").is_visible()
 
 
+@DEEP
 def test_light_and_dark_are_read(visit: Any) -> None:
     """In either scheme text stands out from its ground, in the page and in the plots."""
     contrast = """() => {
@@ -278,6 +285,7 @@ def test_a_narrow_window_does_not_scroll_sideways(visit: Any, name: str) -> None
     assert seen.tab.evaluate("document.documentElement.scrollWidth") == 360
 
 
+@DEEP
 def test_it_prints(visit: Any) -> None:
     """On paper the controls are gone, the counts are a table, and the ground is white."""
     seen = visit("small", color_scheme="dark")
@@ -293,6 +301,7 @@ def test_it_prints(visit: Any) -> None:
     assert seen.tab.locator(".card[open]").count() == 0
 
 
+@DEEP
 def test_it_is_read_without_scripts(visit: Any) -> None:
     """Without scripts the counts and every failure are there, and cards open."""
     seen = visit("small", java_script_enabled=False)
@@ -303,6 +312,7 @@ def test_it_is_read_without_scripts(visit: Any) -> None:
     assert "flowref replay" in seen.tab.locator(".card[open]").first.inner_text()
 
 
+@DEEP
 def test_only_rows_that_are_looked_at_are_made(visit: Any) -> None:
     """Of five hundred targets times 250 laws, unfolded, a screenful is drawn, and the last one where it is
     scrolled to.

@@ -33,6 +33,7 @@ from flowref.reporting.text import clean
 from flowref.scorecard import page
 from flowref.scorecard.cards import COMPLETE, anchors, cards
 from flowref.scorecard.letters import LETTERS
+from rows import DEEP
 from scorecard.samples import (
     ENVIRONMENT,
     FIGURES,
@@ -297,6 +298,7 @@ def test_all_libraries_weigh_little() -> None:
     assert SCRIPT not in text
 
 
+@DEEP
 def test_twice_the_targets_take_twice_the_work() -> None:
     """A page of all libraries is written in seconds, since each verdict costs the same whatever
     stands beside it.
