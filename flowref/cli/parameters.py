@@ -113,7 +113,8 @@ profile_option = click.option(
     type=click.Choice(["quick", "standard", "thorough"]),
     default="standard",
     show_default=True,
-    help="How hard to look.",
+    help="How hard to look: quick measures one state of the weights, standard those as given, moved and "
+    "trained, thorough also what takes seconds.",
 )
 jobs_option = click.option(
     "-j",
