@@ -62,4 +62,4 @@ class Spread(nn.Module):
 @pytest.mark.parametrize(("spread", "status"), [(1.3, Status.HOLDS), (1.6, Status.VIOLATED)])
 def test_points_may_come_before_contexts(spread: float, status: Status) -> None:
     """Of samples for each of several contexts either axis may be the first."""
-    assert check(Spread(spread), "sampling/overlap", Settings("quick")).status is status
+    assert check(Spread(spread), "sampling/overlap").status is status

@@ -86,4 +86,4 @@ def test_terms_that_moved_weights_lack_are_not_accused(build: Any, law: str) -> 
 @pytest.mark.parametrize("slip", ["short", "transposed"])
 def test_slips_are_accused(build: Any, slip: str) -> None:
     """Too few terms for the weights as given, and what no term makes right."""
-    assert check(build(slip), LAWS[0], QUICK).status is Status.VIOLATED
+    assert check(build(slip), LAWS[0]).status is Status.VIOLATED

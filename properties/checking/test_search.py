@@ -318,10 +318,26 @@ def test_a_target_that_refuses_to_be_built_larger_is_not_judged(shelf: Shelf) ->
 
 @pytest.mark.parametrize("profile", ["quick", "standard", "thorough"])
 def test_the_profile_says_how_many_batches(shelf: Shelf, profile: str) -> None:
-    """Effort is counted in batches, and the settings say how many; the trained state is beside."""
+    """Effort is counted in batches, and the settings say how many, with the trained state beside; the quick
+    profile measures one state.
+    """
     law = put(shelf, lambda batch: np.zeros(len(batch.x)))
     verdict = check(TARGET, law, Settings(profile))
-    assert verdict.counts.batches == Settings(profile).effort(law) + 1
+    expected = 1 if profile == "quick" else Settings(profile).effort(law) + 1
+    assert verdict.counts.batches == expected
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_the_quick_profile_measures_moved_weights(shelf: Shelf, held: bool) -> None:
+    """And those as given only where nothing held there."""
+
+    def residual(batch: Batch) -> Array:
+        if not held:
+            raise Undecidable("nothing can be said")
+        return np.zeros(len(batch.x))
+
+    scales = check(TARGET, put(shelf, residual), Settings("quick")).counts.scales
+    assert max(scales) > 0 and (0.0 in scales) is not held
 
 
 @pytest.mark.parametrize(

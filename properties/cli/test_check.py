@@ -70,6 +70,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Result:
     (folder / "flows.py").write_text(FLOWS)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setenv("COLUMNS", "200")
         return flowref("check", "flows.py")
 
 

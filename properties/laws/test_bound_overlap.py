@@ -83,7 +83,7 @@ def test_a_bound_is_not_accused(form: str, seed: int) -> None:
 )
 def test_a_bound_that_is_too_high_is_seen(form: str, slip: str) -> None:
     """The constant of a normal density, say, which it lacks, or a sum of weights in place of a mean."""
-    assert check(Autoencoder(form, slip), LAW, Settings("quick")).status is Status.VIOLATED
+    assert check(Autoencoder(form, slip), LAW).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize("form", ["sample", "closed", "weights"])

@@ -53,6 +53,7 @@ def test_healthy_estimates_are_held(make: Any, law: str) -> None:
     assert check(make(), law, QUICK).status is Status.HOLDS
 
 
+@DEEP
 @pytest.mark.parametrize(
     ("make", "defect", "law"),
     [

@@ -17,6 +17,7 @@ from flowref.laws.conduct.autograd import log_det_gradient, value_gradient
 from flowref.loading import load
 from flowref.model import Batch, Law, Status
 from flowref.registry import parse_target
+from rows import DEEP
 
 QUICK = Settings("quick")
 
@@ -68,6 +69,7 @@ def test_levels_are_no_numbers_that_are_too_large(law: Law, seen: set[str], slip
     assert wrong.any() == (slip in seen)
 
 
+@DEEP
 def test_a_wrong_gradient_of_levels_is_accused() -> None:
     """The whole way."""
     assert check(Levels("value"), "conduct/value-gradient", QUICK).status is Status.VIOLATED

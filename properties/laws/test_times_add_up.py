@@ -103,11 +103,13 @@ def test_what_is_no_flow_of_time_is_not_accused() -> None:
     assert status(f"{__name__}:saturating", ADD_UP) is Status.NOT_APPLICABLE
 
 
+@DEEP
 def test_a_field_that_is_squeezed_into_each_part_is_accused() -> None:
     """It starts at zero whenever it is asked to start."""
     assert status(f"{__name__}:steps?count=24&heun=True&squeezed=True", ADD_UP) is Status.VIOLATED
 
 
+@DEEP
 @pytest.mark.parametrize(
     ("target", "law"),
     [

@@ -22,6 +22,7 @@ from flowref.training.extras import RunError
 from flowref.training.families import FAMILIES
 from flowref.training.flows import FLOWS
 from flowref.training.recipes import Recipe
+from rows import DEEP
 
 DRAWN = ("augmented", "stochastic", "rad")
 # Less than the real ones, so that a training takes seconds.
@@ -111,6 +112,7 @@ def test_the_integral_of_a_bound_sees_missing_mass() -> None:
     )
 
 
+@DEEP
 def test_a_summary_says_that_it_is_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the number of latents; a flow that draws nothing forward has none."""
     monkeypatch.setattr(plane, "EVALUATIONS", 20_000)
