@@ -28,7 +28,7 @@ from flowref.model import Batch, Status
 from flowref.model.abilities import Living, offers
 from flowref.registry import parse_target
 from flowref.zoo.specimens.estimators import roulette, series, traced
-from rows import first_of
+from rows import DEEP, first_of
 
 QUICK = Settings("quick")
 SERIES = "residual/log-det-series"

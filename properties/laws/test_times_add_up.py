@@ -11,7 +11,7 @@ from torch import nn
 from flowref import check
 from flowref.checking import Settings
 from flowref.model import Status
-from rows import first_of
+from rows import DEEP, first_of
 
 SPECIMENS = "flowref.zoo.specimens.solvers"
 ADD_UP, STATES = "continuous/times-add-up", "continuous/states-on-the-way"
