@@ -168,12 +168,10 @@ def test_a_mutant_is_caught(mutant: Mutant, size: float | None) -> None:
     name = mutant.id if size is None else f"{mutant.id}@{size!r}"
     target = registry.parse_target(mutant.host).with_options(mutant=name)
     law = registry.find_law(mutant.law)
-    verdict = checking.check(target, law, settings_for(law))
+    verdict = checking.check(target, law, settings_for(law), written=False)
     assert verdict.status is (Status.ADVICE if law.force == ADVICE else Status.VIOLATED), (
         verdict.reason
     )
-    assert verdict.evidence is not None
-    assert not verdict.evidence.margin <= 1
 
 
 @pytest.mark.parametrize(
@@ -196,7 +194,10 @@ def test_a_law_holds_on_the_host_of_its_mutant(host: str, law: str) -> None:
 )
 def test_a_defect_of_a_specimen_is_caught(spec: str, laws: tuple[str, ...]) -> None:
     """A slip in a flow written as users write them violates one of the laws named for it."""
-    found = [checking.check(spec, law, settings_for(registry.find_law(law))) for law in laws]
+    found = [
+        checking.check(spec, law, settings_for(registry.find_law(law)), written=False)
+        for law in laws
+    ]
     assert any(verdict.status in CAUGHT for verdict in found), [
         (v.law, v.status, v.reason) for v in found
     ]
