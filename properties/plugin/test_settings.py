@@ -193,9 +193,9 @@ def test_many_tests_of_one_list_are_warned_of(
         "@flowref.pytest.conformance('reference:Exp', laws=laws)\n"
         "def test_it(pair): pair.check()\n"
     )
-    # What earlier tests of this process left to the collector is none of this one's warnings.
-    alone = (*PLUGIN, "-p", "no:unraisableexception", "-p", "no:threadexception")
-    listed = pytester.runpytest_inprocess(*alone, "-W", "error", "--collect-only", "-q")
+    # Where it runs within this process, the plugin is imported before pytest can rewrite it.
+    strict = ("-W", "error", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    listed = pytester.runpytest_inprocess(*PLUGIN, *strict, "--collect-only", "-q")
     assert listed.ret == 0
     assert any('3 tests of 1 target; laws="bijection/*"' in line for line in listed.outlines)
     ran = pytester.runpytest_inprocess(*PLUGIN, "-k", "log-det or integrates")
