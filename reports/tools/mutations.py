@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,9 @@ class Place:
         """What the recording tree notes."""
         return self.work / "notes"
 
-    @property
-    def outcomes(self) -> Path:
-        """What came of each mutation, a line each."""
-        return self.work / "outcomes.jsonl"
+    def outcomes(self, jobs: str) -> Path:
+        """What came of each mutation of some jobs, a line each."""
+        return self.work / f"outcomes-{jobs}.jsonl"
 
     @property
     def result(self) -> Path:
@@ -89,11 +89,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         record(place, options.tests)
         (place.work / "recorded").touch()
     reached, seconds = recorder.reached(place.notes), recorder.seconds(place.notes)
-    for jobs in batches(mutations, reached, seconds, done(place)):
-        if time.monotonic() > end:
-            break
-        kill(place, jobs)
-        write(place, mutations, reached, options.seed)
+
+    def in_time(jobs: Sequence[Job]) -> None:
+        if time.monotonic() < end:
+            kill(place, jobs)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(in_time, batches(mutations, reached, seconds, done(place))):
+            write(place, mutations, reached, options.seed)
     confirm(place)
     counts = write(place, mutations, reached, options.seed)
     print(", ".join(f"{number} {word}" for word, number in counts.items()))
@@ -179,16 +182,17 @@ def kill(place: Place, jobs: Sequence[Job]) -> None:
     """Do jobs in one process, and append what comes of them. A module that cannot be imported fails
     all tests.
     """
-    file = place.work / "jobs.json"
+    name = str(jobs[0].number)
+    file, outcomes = place.work / f"jobs-{name}.json", place.outcomes(name)
     file.write_text(json.dumps([asdict(job) for job in jobs]), encoding="utf-8")
     files = sorted({test.partition("::")[0] for job in jobs for test in job.tests})
-    variables = {"PLANTED_JOBS": str(file), "PLANTED_OUTCOMES": str(place.outcomes)}
+    variables = {"PLANTED_JOBS": str(file), "PLANTED_OUTCOMES": str(outcomes)}
     if len(jobs) == 1:
         variables["FLOWREF_MUTATION"] = str(jobs[0].number)
     pytest(place, "planted", ["-p", "planted.killing", "-q", *files], variables)
     if len(jobs) == 1 and jobs[0].number not in done(place):
         ended = Outcome(jobs[0].number, ["(import)"], [])
-        with place.outcomes.open("a", encoding="utf-8") as lines:
+        with outcomes.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(asdict(ended)) + "\n")
 
 
@@ -205,10 +209,9 @@ def confirm(place: Place) -> None:
 
 def done(place: Place) -> dict[int, Outcome]:
     """What is known already, by number."""
-    if not place.outcomes.exists():
-        return {}
-    lines = place.outcomes.read_text(encoding="utf-8").splitlines()
-    rows = [Outcome(**json.loads(line)) for line in lines]
+    files = sorted(place.work.glob(place.outcomes("*").name))
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    rows = [Outcome(**json.loads(line)) for line in lines if line.endswith("}")]
     return {row.number: row for row in rows}
 
 
