@@ -183,7 +183,8 @@ class Violated(Exception):
 class Search:
     """The search for a violation of a law by a target, and what it has seen so far. ``like``: see
     `loading.load`; ``written``: see `check`; ``minor``: the first violation below the rounding of single precision,
-    after which the search goes on for a larger one.
+    after which the search goes on for a larger one; ``given``: the batch at the weights as given at which a
+    violation at moved ones is tried before it is written down.
     """
 
     target: Target
@@ -195,17 +196,23 @@ class Search:
     tally: Tally = field(default_factory=Tally)
     violation: Verdict | None = None
     minor: tuple[Judgement, Example] | None = None
+    given: Example | None = None
     data: Data | None = None
 
     def one_state(self, scales: Sequence[float]) -> None:
-        """Measure one batch at moved weights; and one at those as given where the law moves none, or where
-        nothing held at moved ones.
+        """Measure one batch at moved weights; and one at those as given where the law moves none, where
+        nothing held at moved ones, or where these violate it.
         """
-        moved = [example for example in SCHEDULE if example.scale in scales and example.scale]
-        given = [example for example in SCHEDULE if example.scale in scales and not example.scale]
-        for example in (*moved[:1], *given[:1]):
+        offered = [
+            replace(example, batch=min(example.batch, self.law.size))
+            for example in SCHEDULE
+            if example.scale in scales
+        ]
+        moved = next((example for example in offered if example.scale), None)
+        self.given = next((example for example in offered if not example.scale), None)
+        for example in filter(None, (moved, self.given)):
             if not self.tally.held_moved:
-                self.visit(replace(example, batch=min(example.batch, self.law.size)))
+                self.visit(example)
 
     def at_data(self, data: Data | None, trains: bool) -> None:
         """Measure the law at a user's data: with the weights as given, after training where drawn
@@ -302,6 +309,9 @@ class Search:
         if not doubt and self.written and is_minor(judgement):
             self.minor = self.minor or (judgement, example)
             return
+        if self.written and example.scale and self.given is not None:
+            given, self.given = self.given, None
+            self.visit(given)
         if doubt:
             name = str(self.target)
             self.violation = Verdict(name, self.law.id, Status.INCONCLUSIVE, doubt)

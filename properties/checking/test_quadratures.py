@@ -130,7 +130,7 @@ def test_nodes_go_through_convolutions_as_well(tmp_path: Path, share: float, acc
     path = tmp_path / "images.py"
     path.write_text(IMAGES.format(share=share))
     target = registry.parse_target(f"{path}:Pixels")
-    verdict = checking.check(target, "bijection/log-det", Settings(profile="quick"))
+    verdict = checking.check(target, "bijection/log-det")
     assert (verdict.status is Status.VIOLATED) is accused, verdict.reason
 
 

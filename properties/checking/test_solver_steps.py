@@ -235,7 +235,7 @@ def test_a_sign_is_no_error_of_steps(slip: str, accused: bool, scale: float) -> 
     """A log-det with its sign turned is told, however small it is; the error of as few steps is not."""
     flow = Hidden(slip)
     flow.weight.data *= scale
-    assert (check(flow, LAWS[0], QUICK).status is Status.VIOLATED) is accused
+    assert (check(flow, LAWS[0]).status is Status.VIOLATED) is accused
 
 
 @pytest.mark.parametrize(("kind", "where"), [(Written, "follow"), (Named, "")])
