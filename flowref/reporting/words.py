@@ -12,7 +12,7 @@ from flowref.model import OBJECT, Counterexample, Evidence, Status, Verdict
 from flowref.reporting.causes import Cause
 from flowref.reporting.numbers import bits, contrast, rounded, shown, summed_up
 from flowref.reporting.severity import magnitude, severity
-from flowref.reporting.text import clean, command, opening
+from flowref.reporting.text import clean, columns, command, opening
 
 # Two numbers that take more letters are left to the report.
 LONGEST = 90
@@ -177,7 +177,9 @@ def failure(
     source, and the command that shows it again. ``verbose``: all numbers, and how it was measured.
     """
     if verdict.status is Status.VIOLATED:
-        lines = [f"{verdict.status}  {verdict.id}  {verdict.law}   [{severity(verdict)}]"]
+        head, size = f"{verdict.status}  {verdict.id}  {verdict.law}", f"[{severity(verdict)}]"
+        fits = len(head) + len(size) + 5 <= columns()  # indented by two, and three between them
+        lines = [f"{head}   {size}"] if fits else [head, f"  {size}"]
         lines += _meaning(verdict, statement)
         told = measured(verdict) if verbose else numbers(verdict)
     else:
