@@ -69,16 +69,23 @@ def test_noise_is_no_input(law: str) -> None:
     assert ("x = [1, 2]" in shown) is (law == "state/x")
 
 
-def test_the_order_of_a_failure() -> None:
-    """The sentence, the diagnosis, two numbers, the place, the command."""
+@pytest.mark.parametrize(("width", "between"), [(80, "\n  "), (120, "   ")])
+def test_the_order_of_a_failure(width: int, between: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name and its size, on lines of their own where the screen is narrow; the sentence, the diagnosis,
+    two numbers, the place, the command.
+    """
+    monkeypatch.setenv("COLUMNS", str(width))
     case = replace(CASE, observed={"reported": 2.0, "autograd": 1.0})
     sized = replace(
         FLAG, law="bijection/log-det", evidence=Evidence(1.0, 1e-9), size=Size(1.0, 1.0, 3, 2)
     )
     found = replace(sized, counterexample=case, diagnosis="it is 2 of it (16 points tried)")
+    head = (
+        f"VIOLATED  {found.id}  bijection/log-det{between}"
+        "[wrong likelihood: 1 nats per point, 0.72 bits per dimension]"
+    )
     assert failure(found, "A law.", where="a.py:3 in f") == [
-        f"VIOLATED  {found.id}  bijection/log-det   "
-        "[wrong likelihood: 1 nats per point, 0.72 bits per dimension]",
+        *head.split("\n"),
         "  A law.",
         "  a train batch of one row leaves scale not finite",
         "  Diagnosis: it is 2 of it.",
