@@ -19,6 +19,8 @@ from rows import DEEP
 # Before torch is imported: worker processes of pytest-xdist share few cores, and sums must not
 # depend on their number.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Lines are folded alike wherever the tests run.
+os.environ["COLUMNS"] = "100"
 
 
 # Of tests whose rows take long, how many are run by default (reports/tools/durations.py).
