@@ -98,17 +98,17 @@ def with_defaults(targets: Sequence[Target], defaults: Mapping[str, str]) -> lis
             if key not in own_options
             and (key == "dtype" or not own or target.adapter in (USER, OBJECT))
         }
-        chosen.append(_renamed(target, target.with_options(**more)) if more else target)
+        chosen.append(_with_options(target, more) if more else target)
     return chosen
 
 
-def _renamed(target: Target, renamed: Target) -> Target:
-    """A target with other options; a live object stays registered under its new name."""
-    if target.adapter == OBJECT:
-        from flowref import loading
+def _with_options(target: Target, more: Mapping[str, str]) -> Target:
+    other = target.with_options(**more)
+    if target.adapter != OBJECT:
+        return other
+    from flowref import loading
 
-        loading.LIVE[renamed] = loading.LIVE[target]
-    return renamed
+    return loading.renamed(target, other)
 
 
 def select_laws(

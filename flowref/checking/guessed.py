@@ -38,10 +38,9 @@ def doubted(judgement: Judgement, target: Target, example: Example) -> str:
 def _holds(accused: Measurement, target: Target, example: Example, event: Shape) -> bool:
     """Whether the law holds at points of another event, at each that can be told."""
     law, condition = accused.law, replace(accused.condition, data=False)
-    other = replace(
-        target.without("event"),
-        options=(*target.without("event").options, ("event", ",".join(map(str, event)))),
-    )
+    bare = target.without("event")
+    options = (*bare.options, ("event", ",".join(map(str, event))))
+    other = loading.renamed(target, replace(bare, options=options))
     reach = "near" if example.reach in ("lines", "data") else example.reach
     try:
         subject = loading.load(other, condition)

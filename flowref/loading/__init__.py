@@ -5,7 +5,7 @@ ones: source, instance, recognition, declared, probing, recipe.
 from flowref.backends import single_threaded
 from flowref.backends.process import numpy_apart
 from flowref.loading.data import Rows, open_rows
-from flowref.loading.live_objects import LIVE
+from flowref.loading.live_objects import LIVE, renamed
 from flowref.loading.load_subject import digest_of, forget, load, snapshot
 from flowref.loading.methods import methods_of
 from flowref.loading.recipe import Recipe, recipe_of
@@ -23,6 +23,7 @@ __all__ = [
     "numpy_apart",
     "open_rows",
     "recipe_of",
+    "renamed",
     "single_threaded",
     "snapshot",
 ]

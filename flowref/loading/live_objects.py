@@ -36,3 +36,10 @@ def register(obj: Any, given: str = "") -> Target:
     except TypeError:
         HELD[target] = obj
     return target
+
+
+def renamed(target: Target, other: Target) -> Target:
+    """The same target with other options, under which a live object is found as well."""
+    if target.adapter == OBJECT:
+        LIVE[other] = LIVE[target]
+    return other

@@ -7,10 +7,12 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import Any
 
+from flowref import backends
 from flowref.loading.live_objects import register
 from flowref.loading.recipe import MUTATION, folder_of, forget_recipes, recipe_like, recipe_of
 from flowref.loading.weights import weights_of
-from flowref.model import Condition, Subject, Target
+from flowref.model import Condition, Subject, Target, TargetError, one_line
+from flowref.model.factories import is_factory, wants
 
 
 def load(target: Target, condition: Condition | None = None, like: Target | None = None) -> Subject:
@@ -97,8 +99,27 @@ def forget() -> None:
 
 
 def snapshot(obj: Any, name: str = "") -> Target:
-    """Register a live object: copied once, now, before anything calls it. Returns its target, which
-    has this ``name``, or one after its state.
+    """Register a live object, or what a class or a factory makes: copied once, now, before anything calls
+    it. Returns its target, which has this ``name``, or one after its state.
+
+    Raises: `TargetError` where a class or a factory needs arguments, or raises.
     """
     forget()
-    return register(obj, name)
+    return register(_object(obj), name)
+
+
+def _object(obj: Any) -> Any:
+    name = getattr(obj, "__name__", type(obj).__name__)
+    wanted = wants(obj)
+    if wanted:
+        raise TargetError(
+            f"{name} needs {', '.join(wanted)}; give an object, as {name}(...), or what makes one, as "
+            f"lambda: {name}(...)"
+        )
+    if not is_factory(obj):
+        return obj
+    try:
+        with backends.sandbox(0):
+            return obj()
+    except Exception as error:
+        raise TargetError(f"{name} cannot be made: it raises {one_line(error)}") from error

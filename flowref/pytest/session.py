@@ -15,7 +15,8 @@ from flowref.baseline.entry import Baseline, Entry
 from flowref.baseline.reading import PROJECT, load
 from flowref.baseline.targets import PROFILES, Defaults, defaults, with_event
 from flowref.model import OBJECT, SpecError, Target, TargetError, nearest, one_line
-from flowref.pytest.conformance import Conformance, is_factory, name_of, wants
+from flowref.model.factories import is_factory, wants
+from flowref.pytest.conformance import Conformance, name_of
 from flowref.pytest.kept import Kept
 from flowref.pytest.pair import Candidate, Load, Pair
 
@@ -231,9 +232,7 @@ def _registered(candidate: Candidate) -> Target:
             target = loading.snapshot(obj, candidate.title)
     except Exception as error:
         raise TargetError(f"{candidate.id} cannot be made: it raises {one_line(error)}") from error
-    renamed = with_event(target, candidate.event)
-    loading.LIVE[renamed] = loading.LIVE[target]
-    return renamed
+    return loading.renamed(target, with_event(target, candidate.event))
 
 
 def _name(candidate: Candidate) -> str:

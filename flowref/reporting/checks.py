@@ -13,13 +13,12 @@ from flowref.reporting.causes import Cause, explained
 from flowref.reporting.judged import concerns
 from flowref.reporting.numbers import rounded
 from flowref.reporting.outcomes import BROKEN, FAILING
+from flowref.reporting.terminal import VOLUME
 from flowref.reporting.text import clean
 from flowref.reporting.words import flagged
 
 # Faults that a sentence names, at most; what is said of what was not decided.
 NAMED, SKIPPED = 2, "skipped"
-# The check without which nothing is known of a map's likelihood.
-VOLUME = "bijection/log-det"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Verbosity: -1 shows a line for each target and the last sentence, 1 also what wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from flowref.model import KnownFailure, Recognized, Standing, Status, Verdict, identity
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # An audit of more targets lists its failures again at the end.
 FEW = 3
+# The law without which nothing is known of a map's likelihood.
+VOLUME = "bijection/log-det"
 # So many targets of one cause are named, and so many laws of one reason.
 NAMED = 3
 # What the last sentence counts beside what passed.
@@ -215,7 +217,27 @@ def component(target: str) -> str:
 
 
 def closing(report: Report, code: int) -> list[str]:
-    """The last sentence: what came of it, and what the exit code means."""
+    """The last lines: what was not judged that a likelihood needs, and a sentence about what came of it and
+    what the exit code means.
+    """
+    return [*unseen(report.verdicts), _sentence(report, code)]
+
+
+def unseen(verdicts: Iterable[Verdict]) -> list[str]:
+    """Maps whose log-det was not decided, a line for each reason: what passes says nothing of their
+    likelihoods.
+    """
+    reasons: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.law == VOLUME and verdict.status is Status.INCONCLUSIVE:
+            reasons.setdefault(clean(verdict.reason), []).append(component(verdict.target))
+    return [
+        f"The log-det of {listing(targets, NAMED)} was not checked: {reason}."
+        for reason, targets in reasons.items()
+    ]
+
+
+def _sentence(report: Report, code: int) -> str:
     counts = counted(report.verdicts, report.known)
     judged, _ = put_to_the_test(report.verdicts)
     failed = sum(counts[LABELS[status]] for status in FAILING)
@@ -229,12 +251,12 @@ def closing(report: Report, code: int) -> list[str]:
         parts.append("the audit was interrupted")
     if parts:
         text = ", and ".join(parts)
-        return [f"{text[0].upper()}{text[1:]}{ending}"]
+        return f"{text[0].upper()}{text[1:]}{ending}"
     if not judged:
-        return [f"Nothing meaningful was checked: no law held and none was violated{ending}"]
+        return f"Nothing meaningful was checked: no law held and none was violated{ending}"
     passed = f"{number_of(counts['passed'], 'check')} passed"
     if counts["passed"] != 1:
         passed = f"All {passed}" if counts["passed"] else "No failure"
     aside = [f"{counts[word]} {word}" for word in ASIDE if counts[word]]
     more = f"; {', '.join(aside)}" if aside else ""
-    return [f"{passed}{more}{ending}"]
+    return f"{passed}{more}{ending}"

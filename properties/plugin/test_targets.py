@@ -14,14 +14,8 @@ from flowref import reference
 from flowref.auditing.single import Judged
 from flowref.checking import Settings
 from flowref.model import Status, TargetError, Verdict
-from flowref.pytest.conformance import (
-    Conformance,
-    Listed,
-    conformance,
-    is_factory,
-    name_of,
-    wants,
-)
+from flowref.model.factories import is_factory, wants
+from flowref.pytest.conformance import Conformance, Listed, conformance, name_of
 from flowref.pytest.pair import Pair
 from flowref.pytest.session import Session
 
