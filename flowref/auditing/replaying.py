@@ -45,7 +45,7 @@ def replay(verdicts: Iterable[Verdict], report: Report) -> Iterator[Replayed]:
         began = time.perf_counter()
         now, label = None, ERROR
         if recorded.counterexample is None:
-            reason = f"it was {recorded.status}, which has no counterexample to measure again"
+            reason = f"it was {recorded.status} in that report, which keeps no case of it to measure again"
         elif recorded.target.startswith(f"{OBJECT}:"):
             reason = "it was a live object of another process; audit it again from Python"
         else:
