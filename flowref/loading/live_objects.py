@@ -40,6 +40,6 @@ def register(obj: Any, given: str = "") -> Target:
 
 def renamed(target: Target, other: Target) -> Target:
     """The same target with other options, under which a live object is found as well."""
-    if target.adapter == OBJECT:
+    if target in LIVE:
         LIVE[other] = LIVE[target]
     return other

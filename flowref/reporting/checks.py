@@ -13,7 +13,7 @@ from flowref.reporting.causes import Cause, explained
 from flowref.reporting.judged import concerns
 from flowref.reporting.numbers import rounded
 from flowref.reporting.outcomes import BROKEN, FAILING
-from flowref.reporting.terminal import VOLUME
+from flowref.reporting.terminal import LOG_DET
 from flowref.reporting.text import clean
 from flowref.reporting.words import flagged
 
@@ -154,7 +154,7 @@ def sentence(name: str, verdicts: Iterable[Verdict]) -> str:
 
 def _unseen(judged: Iterable[Verdict]) -> str:
     """That the log-det of a map was not checked, and why: what passes then says nothing of a likelihood."""
-    found = (one for one in judged if one.law == VOLUME and _word(one) == SKIPPED)
+    found = (one for one in judged if one.law == LOG_DET and _word(one) == SKIPPED)
     return next((f"; its log-det was not checked: {clean(one.reason)}" for one in found), "")
 
 
@@ -162,7 +162,7 @@ def _faults(failed: Sequence[Verdict]) -> list[str]:
     """What is wrong, by how much, each cause once."""
     causes = explained(failed)
     own = {verdict.law: verdict for verdict in failed if verdict.law not in causes}
-    both = {VOLUME, "bijection/inverse-log-det"} <= own.keys()
+    both = {LOG_DET, "bijection/inverse-log-det"} <= own.keys()
     if both:
         del own["bijection/inverse-log-det"]
     faults = []
@@ -175,6 +175,6 @@ def _faults(failed: Sequence[Verdict]) -> list[str]:
             fault = f"{check.fault} by {size.removeprefix('off by ')}"
         else:
             fault = f"{check.fault}{f' ({size})' if size else ''}"
-        turned = " in both directions" if both and verdict.law == VOLUME else ""
+        turned = " in both directions" if both and verdict.law == LOG_DET else ""
         faults.append(f"{fault}{turned}")
     return list(dict.fromkeys(faults))

@@ -5,6 +5,7 @@ Verbosity: -1 shows a line for each target and the last sentence, 1 also what wa
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 # An audit of more targets lists its failures again at the end.
 FEW = 3
 # The law without which nothing is known of a map's likelihood.
-VOLUME = "bijection/log-det"
+LOG_DET = "bijection/log-det"
 # So many targets of one cause are named, and so many laws of one reason.
 NAMED = 3
 # What the last sentence counts beside what passed.
@@ -224,13 +225,16 @@ def closing(report: Report, code: int) -> list[str]:
 
 
 def unseen(verdicts: Iterable[Verdict]) -> list[str]:
-    """Maps whose log-det was not decided, a line for each reason: what passes says nothing of their
-    likelihoods.
+    """Maps whose log-det was not decided, a line for each reason where these are few: what passes says
+    nothing of their likelihoods.
     """
     reasons: dict[str, list[str]] = {}
     for verdict in verdicts:
-        if verdict.law == VOLUME and verdict.status is Status.INCONCLUSIVE:
+        if verdict.law == LOG_DET and verdict.status is Status.INCONCLUSIVE:
             reasons.setdefault(clean(verdict.reason), []).append(component(verdict.target))
+    if len(reasons) > NAMED:
+        named = listing(itertools.chain.from_iterable(reasons.values()), NAMED)
+        return [f"The log-dets of {named} were not checked; the lines of each say why."]
     return [
         f"The log-det of {listing(targets, NAMED)} was not checked: {reason}."
         for reason, targets in reasons.items()

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from flowref import audit, check
-from flowref.model import Status, TargetError
-from flowref.reporting.terminal import summary_lines
+from flowref.model import Status, TargetError, Verdict
+from flowref.reporting.terminal import summary_lines, unseen
 
 LAW = "bijection/log-det"
 
@@ -60,6 +60,15 @@ def test_a_log_det_that_was_not_checked_is_told_at_the_end() -> None:
     told = " ".join(" ".join(summary_lines(report, verbosity=-1)).split())
     assert "was not checked: the event shape (4,) was guessed" in told
     assert "1 check passed; 1 inconclusive." in told
+
+
+def test_many_log_dets_that_were_not_checked_are_one_line() -> None:
+    """An audit of a library ends in few lines, whatever was open in it."""
+    verdicts = [Verdict(f"a.py:F{n}", LAW, Status.INCONCLUSIVE, f"reason {n}") for n in range(9)]
+    assert len(unseen(verdicts[:3])) == 3
+    assert unseen(verdicts) == [
+        "The log-dets of F0, F1, F2 and 6 more were not checked; the lines of each say why."
+    ]
 
 
 def test_a_class_that_needs_arguments_is_one_sentence() -> None:
