@@ -25,8 +25,10 @@ TELLING = re.compile(
 # Parameters of a map that turn it around, or are a running log-det.
 TURNING = re.compile(r"rev(erse)?|inv(erse|ert)?|log_?det.*|s?ldj|ladj", re.IGNORECASE)
 RUNNING = re.compile(r"running_|moving_|momentum")
+# What a class derives from that maps something, whatever its methods are called.
+MODULES = frozenset({"Module", "LightningModule"})
 # Base classes that bring no map of their own, and those of what is no flow.
-PLAIN = frozenset({"Module", "LightningModule", "object", "ABC", "Generic", "Bijection"})
+PLAIN = MODULES | {"object", "ABC", "Generic", "Bijection"}
 OTHERS = re.compile(
     r".*(Enum|Exception|Error|Dataset|DataLoader|NamedTuple|TypedDict|Protocol|Function|Config|TestCase|Optimizer|Callback)"
 )
@@ -199,7 +201,13 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
         return None
     called = methods.get("forward") or methods.get("__call__")
     if called is None:
-        return ""
+        own = [name for name in methods if not name.startswith("_")]
+        if not own or not MODULES.intersection(foreign):
+            return ""
+        return (
+            f"none of {', '.join(own)} is a name that is known: say which, as in "
+            f"{found.place}:{made.name}?forward={own[0]}"
+        )
     if any(TURNING.fullmatch(one.arg) for one in called.args.args) or _gives_several(called):
         return None
     if any(RUNNING.search(ast.unparse(above)) for above in line):

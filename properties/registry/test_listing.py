@@ -61,6 +61,10 @@ def test_flows_are_found_in_the_text(written: Path, text: str) -> None:
         (NEEDS.replace("dim", "p: float"), "needs p: say flows.py:Flow?p=0.5"),
         (f"@dataclass\nclass Flow:\n    dim: int\n{MAP}", "needs dim: say flows.py:Flow?dim=3"),
         ("class Flow(nn.Module):\n    def forward(self, x): return x\n", "no inverse, no log-det"),
+        (
+            "class Flow(nn.Module):\n    def to_base(self, x): ...\n    def to_data(self, z): ...\n",
+            "none of to_base, to_data is a name that is known: say which, as in flows.py:Flow?forward=to_base",
+        ),
     ],
 )
 def test_what_is_left_out_has_a_reason(written: Path, text: str, reason: str) -> None:
