@@ -13,7 +13,7 @@ import importlib.machinery
 import itertools
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -170,19 +170,26 @@ def save_last(report: Report, folder: Path) -> None:
 
 
 def report_of(identity: str, folder: Path | None = None) -> Report:
-    """The newest report of this folder with a violation of this short name; the last one if none has it.
+    """The newest report of this folder that keeps a case of this short name; if none does, the newest that
+    has the name, or the last one.
 
     Raises: `ReportError` when there is none.
     """
     last = last_report(folder)
-    if not identity or last.find(identity):
-        return last
+    named = []
+    for report in (last, *_earlier(folder or Path(FOLDER))) if identity else ():
+        found = report.find(identity)
+        if any(verdict.counterexample is not None for verdict in found):
+            return report
+        named += [report] if found else []
+    return next(iter(named), last)
+
+
+def _earlier(folder: Path) -> Iterator[Report]:
+    """The reports before the last one, the newest first."""
     for age in range(1, EARLIER + 1):
         with contextlib.suppress(ReportError):
-            earlier = Report.load((folder or Path(FOLDER)) / f"report-{age}.json")
-            if earlier.find(identity):
-                return earlier
-    return last
+            yield Report.load(folder / f"report-{age}.json")
 
 
 def last_report(folder: Path | None = None) -> Report:

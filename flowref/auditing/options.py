@@ -72,7 +72,7 @@ class Listener:
     def listing(self, listing: Listing) -> None:
         """What was found in a file that was named as a whole."""
         for name, reason in listing.left:
-            self.notice(f"{listing.place}:{name} is left out: {reason}")
+            self.notice(f"left out of {listing.place}: {name}: {reason}")
 
     def left_out(self, problem: Problem) -> None:
         """One of these turns out to be no flow, or cannot be built."""

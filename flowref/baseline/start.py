@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flowref import registry
 from flowref.baseline.entry import Baseline
 from flowref.baseline.reading import FILE, PROJECT
 from flowref.baseline.writing import text as baseline_text
-from flowref.model import BaselineError, FlowrefError, SpecError, Target
+from flowref.model import BaselineError, FlowrefError, SpecError
 
 WORKFLOW = Path(".github", "workflows", "flowref.yml")
 # Folders in which nobody keeps flows of his own, and so many files at most are read.
@@ -47,26 +47,25 @@ jobs:
 @dataclass(frozen=True)
 class Step:
     """A file to write: its whole ``text``, or where ``added`` what is put behind what it holds. ``left``:
-    why it stays as it is.
+    why it stays as it is; ``unlisted``: what is not audited by it, and why, a line each.
     """
 
     path: Path
     text: str = ""
     added: bool = False
     left: str = ""
+    unlisted: tuple[str, ...] = ()
 
 
-def flows(folder: Path) -> list[Target]:
-    """The flows that the Python files of a folder define, as far as their text tells."""
-    found: list[Target] = []
+def flows(folder: Path) -> Iterator[registry.Listing]:
+    """What the Python files of a folder define that may be flows, as far as their text tells."""
     for path in list(_files(folder))[:MOST]:
         text = path.read_text(encoding="utf-8", errors="replace")
         if any(name in text for name in FRAMEWORKS):
             try:
-                found += registry.listing(path.relative_to(folder).as_posix()).targets
-            except FlowrefError:  # it defines none
+                yield registry.listed(path.relative_to(folder).as_posix())
+            except FlowrefError:  # its text cannot be read
                 continue
-    return found
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -87,14 +86,18 @@ def steps(specs: Sequence[str], folder: Path) -> list[Step]:
     for spec in specs:
         for target in registry.expand(spec):
             registry.vet(target)
-    chosen = list(specs) or list(map(str, flows(folder)))
+    found = [] if specs else list(flows(folder))
+    chosen = list(specs) or [str(target) for listing in found for target in listing.targets]
+    unlisted = tuple(
+        f"{listing.place}:{name} {why}" for listing in found for name, why in listing.incomplete
+    )
     if not chosen:
         raise SpecError(
             "no flow was found in the Python files of this folder; name what is to be audited, as in "
-            "flowref init flows.py:make"
+            f"flowref init flows.py:make{''.join(f'; {line}' for line in unlisted)}"
         )
     return [
-        _project(chosen, folder / PROJECT),
+        replace(_project(chosen, folder / PROJECT), unlisted=unlisted),
         _new(folder / FILE, baseline_text(Baseline())),
         _new(folder / WORKFLOW, _workflow(chosen, folder)),
     ]

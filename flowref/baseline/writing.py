@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from flowref.baseline.entry import OUTCOMES, Baseline, Entry
 from flowref.baseline.reading import VERSION
 from flowref.model import OBJECT, BaselineError, Standing, Status, Verdict, nearest
+from flowref.reporting.causes import chain, explained
 from flowref.reporting.encoding import verdict_to_json
 from flowref.reporting.outcomes import fails
 from flowref.reporting.report import Report
@@ -61,7 +62,7 @@ def _literal(case: Verdict) -> str:
 @dataclass
 class Update:
     """A baseline with the failures of a report, and how many were added, measured anew, kept as
-    they were and left out.
+    they were and left out; ``along``: those that were taken since a named one explains them.
     """
 
     baseline: Baseline
@@ -69,6 +70,7 @@ class Update:
     renewed: list[Verdict] = field(default_factory=list)
     kept: list[Verdict] = field(default_factory=list)
     live: list[Verdict] = field(default_factory=list)
+    along: list[Verdict] = field(default_factory=list)
     expired: list[Entry] = field(default_factory=list)
 
 
@@ -81,7 +83,8 @@ def updated(
     issue: str = "",
     expires: datetime.date | None = None,
 ) -> Update:
-    """The baseline after a report: its failures become known, all or those of these short names.
+    """The baseline after a report: its failures become known, all or those of these short names, with
+    what they explain.
 
     A failure that is known and stands as it did is left alone; of one that changed the case is
     recorded anew, and what people wrote about it stays. Raises: `BaselineError` for a name that no
@@ -89,6 +92,7 @@ def updated(
     """
     failures = list(filter(fails, report.verdicts))
     wanted = {name.strip().upper() for name in names}
+    along = _consequences(report, wanted) if wanted else set()
     if unknown := sorted(wanted - {verdict.id for verdict in failures}):
         ids = sorted({verdict.id for verdict in failures})
         raise BaselineError(
@@ -99,11 +103,12 @@ def updated(
     reason = reason or f"recorded{f' on {day}' if day else ''}, not yet explained"
     update = Update(baseline)
     for verdict in failures:
-        if wanted and verdict.id not in wanted:
+        if wanted and verdict.id not in wanted | along:
             continue
         if verdict.target.startswith(f"{OBJECT}:"):
             update.live.append(verdict)
             continue
+        update.along += [verdict] if verdict.id in along else []
         entry = update.baseline.entry(verdict.target, verdict.law)
         stands = report.known_failure(verdict)
         if entry is None:
@@ -121,6 +126,18 @@ def updated(
         else:
             _renew(update, entry, verdict, expires)
     return update
+
+
+def _consequences(report: Report, wanted: set[str]) -> set[str]:
+    """The short names of the failures that those named explain: accepted with them, since they go with
+    them.
+    """
+    found = set()
+    for verdicts in report.by_target().values():
+        causes = explained(verdicts)
+        own = {verdict.law for verdict in verdicts if verdict.id in wanted}
+        found |= {one.id for one in verdicts if own.intersection(chain(one.law, causes))}
+    return found - wanted
 
 
 def _record(update: Update, entry: Entry, verdict: Verdict, listed: list[Verdict]) -> None:

@@ -65,7 +65,7 @@ def baseline() -> None:
 )
 @file_option
 def update(names: tuple[str, ...], path: str | None, **choices: Any) -> None:
-    """Record the failures of a report: all, or those of the short names ID.
+    """Record the failures of a report: all, or those of the short names ID and what they explain.
 
     Entries that are there keep their words; of those that changed the case is recorded anew.
     """
@@ -94,6 +94,9 @@ def update(names: tuple[str, ...], path: str | None, **choices: Any) -> None:
     )
     listed = ", ".join(f"{len(group)} {word}" for group, word in counts if group)
     click.echo(f"{file}: {listed or 'nothing fails in this report'}")
+    if result.along:
+        explained = ", ".join(f"{verdict.id} {verdict.law}" for verdict in result.along)
+        click.echo(f"with what these explain: {explained}")
     if result.live:
         click.echo(
             f"{len(result.live)} left out: live objects of the process that was audited, which no "

@@ -6,14 +6,15 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flowref.cli.completion import Specs
+from flowref.cli.formats import format_options, printing, write_formats
 from flowref.cli.help import Command
 from flowref.cli.interruption import INTERRUPTED, terminable
-from flowref.cli.parameters import Duration
+from flowref.cli.parameters import Duration, verbose_option
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from flowref.auditing.options import Listener
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
         ("flowref check flows.py:Coupling", "one of them"),
         ("flowref check 'flows.py:Flow?dim=3&hidden=8'", "with arguments"),
         ("flowref check mine.flows zuko:NSF", "a module, a library"),
+        ("flowref check flows.py --output-format concise", "a line for each failure"),
     ),
 )
 @click.argument("specs", nargs=-1, required=True, type=Specs(), metavar="FILE[:NAME]...")
@@ -42,16 +44,22 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     metavar="TIME",
     help="Processor time of one check.",
 )
-def check(specs: tuple[str, ...], event: str | None, seed: int, timeout: float) -> None:
+@format_options
+@verbose_option
+def check(
+    specs: tuple[str, ...], event: str | None, seed: int, timeout: float, **choices: Any
+) -> None:
     """Check the flows of a file or a module in seconds: a dozen decisive laws for each, a line each.
 
-    `flowref audit` checks all laws. Exit codes: 0 all passed, 1 a check failed, 2 nothing to check,
-    3 a crash or time-out.
+    `flowref audit` checks all laws. What is known to fail (flowref baseline) fails no check.
+
+    Exit codes: 0 all passed, 1 a check failed, 2 nothing to check, 3 a crash or time-out.
     """
     from flowref.auditing.journal import FOLDER
     from flowref.auditing.options import Options
     from flowref.auditing.pool import Limits
     from flowref.auditing.running import conduct
+    from flowref.baseline.reading import load
     from flowref.reporting import checks
     from flowref.reporting.report import NOTHING, USAGE
     from flowref.reporting.text import folded
@@ -64,12 +72,16 @@ def check(specs: tuple[str, ...], event: str | None, seed: int, timeout: float) 
         fresh=True,
         defaults={"event": event} if event else {},
         command=shlex.join(["flowref", *sys.argv[1:]]),
+        baseline=load(),
     )
+    taken = printing(choices)
     with terminable():
-        report = conduct(specs, checks.LAWS, options, _screen())
+        report = conduct(specs, checks.LAWS, options, _screen(choices["verbose"] > 0, silent=taken))
     for target, verdicts in report.by_target().items():
-        for line in folded([checks.sentence(_short(target), verdicts)]):
-            click.echo(line)
+        accepted = {verdict.law for verdict in verdicts if report.accepts(verdict)}
+        for line in folded([checks.sentence(_short(target), verdicts, accepted)]):
+            click.echo(line, err=taken)
+    write_formats(report, choices)
     if not report.complete:
         sys.exit(INTERRUPTED)
     sys.exit(USAGE if report.exit_code == NOTHING else report.exit_code)
@@ -81,14 +93,14 @@ def _short(target: str) -> str:
     return head.rpartition(":")[2] + ("?" + query if query else "")
 
 
-def _screen() -> Listener:
-    """What a person sees while checks run: a line for each."""
+def _screen(verbose: bool, *, silent: bool) -> Listener:
+    """What a person sees while checks run: a line for each; ``silent`` where standard output is taken."""
     from flowref.auditing.options import Listener
     from flowref.cli.audit_progress import styled
-    from flowref.model import Problem
+    from flowref.model import Problem, Standing
     from flowref.registry import Listing
     from flowref.reporting import checks
-    from flowref.reporting.terminal import failing, taken
+    from flowref.reporting.terminal import failing, known_line, taken
     from flowref.reporting.text import clean, folded
 
     class Screen(Listener):
@@ -107,11 +119,11 @@ def _screen() -> Listener:
             names = ", ".join(target.component.rpartition(":")[2] for target in listing.targets)
             left = (f"  left out: {clean(name)}: {clean(reason)}" for name, reason in listing.left)
             for line in folded([f"{clean(listing.place)} defines {clean(names)}", *left, ""]):
-                click.echo(line)
+                click.echo(line, err=silent)
 
         def left_out(self, problem: Problem) -> None:
             for line in folded([f"left out: {clean(problem.message)}", ""]):
-                click.echo(line)
+                click.echo(line, err=silent)
 
         def target(
             self,
@@ -120,9 +132,18 @@ def _screen() -> Listener:
             recognized: Recognized | None = None,
             known: Sequence[KnownFailure] = (),
         ) -> None:
+            if silent:
+                return
+            accepted = {one.law for one in known if one.standing is Standing.KNOWN}
+            new = [verdict for verdict in verdicts if verdict.law not in accepted]
             kind = f": {clean(recognized.kind)}" if recognized else ""
             how = taken(recognized) if recognized else []
-            below = *how, *checks.lines(verdicts), *failing(verdicts, self.statements, recognized)
+            below = (
+                *how,
+                *checks.lines(verdicts, accepted),
+                *failing(new, self.statements, recognized, verbose=verbose),
+                *map(known_line, known),
+            )
             lines = [f"{clean(str(target))}{kind}", *(f"  {line}" for line in below), ""]
             for line in folded(lines):
                 click.echo(styled(line))

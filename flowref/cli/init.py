@@ -36,6 +36,10 @@ def init(specs: tuple[str, ...], dry_run: bool) -> None:
         verb = "would be " * dry_run + ("added to" if step.added else "written")
         click.echo(f"{step.path} {verb}:" if not step.added else f"{verb} {step.path}:")
         click.echo("".join(f"    {line}".rstrip() + "\n" for line in step.text.splitlines()))
+        for line in step.unlisted:
+            click.echo(f"left out: {line}")
+        if step.unlisted:
+            click.echo()
     if not dry_run and any(not step.left for step in steps):
         click.echo(
             "Next: `flowref audit`, and `flowref baseline update` if something is to be fixed later."

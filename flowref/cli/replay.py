@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,8 @@ report_option = click.option(
 def replay(what: str | None, everything: bool, path: str | None) -> None:
     """Measure recorded violations again: STILL FAILS, FIXED or ERROR.
 
-    WHAT is the short name of a violation (K7Q2), or a report file.
+    WHAT is the short name of a violation (K7Q2), of which the newest report that keeps its case is taken, or
+    the file of known failures; or it is a report file.
     """
     from flowref.auditing import replaying
     from flowref.reporting.text import clean
@@ -49,7 +51,7 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
     if what is not None and (what.endswith(".json") or Path(what).is_file()):
         what, path = None, what
     report = _report(path, what)
-    chosen = report.violations if what is None else replaying.violation(report, what)
+    chosen = report.violations if what is None else _with_cases(report, what)
     labels = set()
     for replayed in replaying.replay(chosen, report):
         labels.add(replayed.label)
@@ -97,6 +99,23 @@ def issue(identity: str, path: str | None, no_script: bool) -> None:
         except FlowrefError as error:
             click.echo(f"flowref: without a program: {error}", err=True)
     click.echo(issue(report, verdict, program), nl=False)
+
+
+def _with_cases(report: Report, identity: str) -> Sequence[Verdict]:
+    """The verdicts of a short name; where reports keep no case of one, with that of the baseline file."""
+    from flowref.auditing import replaying
+    from flowref.baseline.reading import load
+
+    pinned = load(lenient=True).cases.values()
+    cases = {
+        (case.target, case.law): case for case in pinned if case.id == identity.strip().upper()
+    }
+    if not report.find(identity) and cases:
+        return tuple(cases.values())
+    return [
+        verdict if verdict.counterexample else cases.get((verdict.target, verdict.law), verdict)
+        for verdict in replaying.violation(report, identity)
+    ]
 
 
 def _one(report: Report, identity: str) -> Verdict:

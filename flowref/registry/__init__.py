@@ -20,7 +20,7 @@ from flowref.registry.catalogue import (
     specimens,
 )
 from flowref.registry.definitions import vet
-from flowref.registry.listing import Listing, is_whole, listing, needing
+from flowref.registry.listing import Listing, is_whole, listed, listing, needing
 from flowref.registry.reserved import OURS, RESERVED, WEIGHTS
 from flowref.registry.specs import (
     builder_options,
@@ -32,7 +32,7 @@ from flowref.registry.specs import (
 
 __all__ = [
     "OURS", "RESERVED", "WEIGHTS", "Listing", "adapters", "builder_options", "components", "expand", "find_component",
-    "find_law", "find_mutant", "importable", "installed", "is_whole", "laws", "library_version", "listing", "literal",
+    "find_law", "find_mutant", "importable", "installed", "is_whole", "laws", "library_version", "listed", "listing", "literal",
     "mutants", "needing", "parse_target", "problems", "promises", "published", "remedy", "renamings", "run_of", "select_laws",
     "specimens", "vet",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ TELLING = re.compile(
 # Parameters of a map that turn it around, or are a running log-det.
 TURNING = re.compile(r"rev(erse)?|inv(erse|ert)?|log_?det.*|s?ldj|ladj", re.IGNORECASE)
 RUNNING = re.compile(r"running_|moving_|momentum")
+# Of classes that may be anything, and are seldom flows: said once for all of a file.
+UNNAMED = "no method of a name that is known; ?forward=NAME says which maps"
 # What a class derives from that maps something, whatever its methods are called.
 MODULES = frozenset({"Module", "LightningModule"})
 # Base classes that bring no map of their own, and those of what is no flow.
@@ -51,6 +54,11 @@ class Listing:
     targets: tuple[Target, ...] = ()
     left: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def incomplete(self) -> list[tuple[str, str]]:
+        """What may be a flow, and needs arguments."""
+        return [(name, reason) for name, reason in self.left if reason.startswith("needs ")]
+
 
 def is_whole(spec: str) -> bool:
     """Whether a spec means all that a file or a module defines: flows.py, flows.py:*, mine.flows."""
@@ -74,6 +82,20 @@ def listing(spec: str) -> Listing:
 
     Raises: `SpecError` or `TargetError` in one sentence where there is nothing, or nothing to read.
     """
+    found = listed(spec)
+    if not found.targets:
+        left = "; ".join(f"{name}: {reason}" for name, reason in found.left)
+        raise SpecError(
+            f"{found.place} defines no flow that can be built{f' ({left})' if left else ''}"
+        )
+    return found
+
+
+def listed(spec: str) -> Listing:
+    """What `listing` gives, also where it has no target.
+
+    Raises: `SpecError` or `TargetError` where the text cannot be read.
+    """
     head, _, query = spec.partition("?")
     place = head.removesuffix(f":{EVERYTHING}")
     found = definitions(place)
@@ -82,20 +104,18 @@ def listing(spec: str) -> Listing:
             f"{place} cannot be read without importing it; name a flow in it, as {place}:make"
         )
     given = Target.parse(f"{place}:x{'?' if query else ''}{query}", set()).options
-    targets, left = [], []
+    targets, left, unnamed = [], [], []
     for name in found.public:
         value = found.values[name]
         takes = _parameters(found, value)
         if (reason := _no_flow(found, name, takes, dict(given))) is None:
             options = tuple(one for one in given if one[0] in takes or one[0] in OURS)
             targets.append(Target(USER, f"{place}:{name}", options))
+        elif reason == UNNAMED:
+            unnamed.append(name)
         elif reason:
             left.append((name, reason))
-    if not targets:
-        listed = "; ".join(f"{name}: {reason}" for name, reason in left)
-        raise SpecError(
-            f"{place} defines no flow that can be built{' (' * bool(left)}{listed}{')' * bool(left)}"
-        )
+    left += [(", ".join(unnamed), UNNAMED)] if unnamed else []
     return Listing(place, tuple(targets), tuple(left))
 
 
@@ -127,8 +147,8 @@ def _no_flow(
 def needing(spec: str, missing: dict[str, str]) -> str:
     """What a class or a factory needs, and how it is given. ``missing``: parameter -> annotation.
 
-    >>> needing("flows.py:Flow", {"dim": "", "hidden": "int"})
-    'needs dim, hidden: say flows.py:Flow?dim=3&hidden=8'
+    >>> print(needing("flows.py:Flow", {"dim": "", "hidden": "int"}))
+    needs dim, hidden: say 'flows.py:Flow?dim=3&hidden=8'
     >>> needing("flows.py:Flow", {"net": "nn.Module"})
     'needs net: name a factory that takes nothing and returns the object, as in flows.py:make'
     """
@@ -138,9 +158,8 @@ def needing(spec: str, missing: dict[str, str]) -> str:
         place = spec.rpartition(":")[0]
         return f"{wanted}: name a factory that takes nothing and returns the object, as in {place}:make"
     sign = "&" if "?" in spec else "?"
-    return (
-        f"{wanted}: say {spec}{sign}{'&'.join(f'{name}={value}' for name, value in values.items())}"
-    )
+    typed = f"{spec}{sign}{'&'.join(f'{name}={value}' for name, value in values.items())}"
+    return f"{wanted}: say {shlex.quote(typed)}"
 
 
 def _example(name: str, annotation: str) -> str:
@@ -203,11 +222,9 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
     if called is None:
         own = [name for name in methods if not name.startswith("_")]
         if not own or not MODULES.intersection(foreign):
-            return ""
-        return (
-            f"none of {', '.join(own)} is a name that is known: say which, as in "
-            f"{found.place}:{made.name}?forward={own[0]}"
-        )
+            return UNNAMED if own else ""
+        typed = shlex.quote(f"{found.place}:{made.name}?forward={own[0]}")
+        return f"none of {', '.join(own)} is a name that is known: say which, as in {typed}"
     if any(TURNING.fullmatch(one.arg) for one in called.args.args) or _gives_several(called):
         return None
     if any(RUNNING.search(ast.unparse(above)) for above in line):

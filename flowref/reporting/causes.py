@@ -154,12 +154,18 @@ def _outgrows(symptom: Verdict, cause: Verdict) -> bool:
     return sizes[0] > BEYOND * sizes[1] > 0
 
 
-def deepest(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
-    """The law that explains a verdict and is not explained itself; empty if none explains it."""
-    law = verdict.law
+def chain(law: str, causes: Mapping[str, Cause]) -> list[str]:
+    """The laws whose violations explain that of a law, the deepest last."""
+    found = []
     while law in causes:
         law = causes[law].law
-    return law if verdict.law in causes else ""
+        found.append(law)
+    return found
+
+
+def deepest(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
+    """The law that explains a verdict and is not explained itself; empty if none explains it."""
+    return next(reversed(chain(verdict.law, causes)), "")
 
 
 def by_size(verdicts: Iterable[Verdict]) -> list[Verdict]:

@@ -5,7 +5,7 @@ of planted bugs in a second, a line each and a sentence at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flowref.model import Status, Verdict
@@ -17,8 +17,10 @@ from flowref.reporting.terminal import LOG_DET
 from flowref.reporting.text import clean
 from flowref.reporting.words import flagged
 
-# Faults that a sentence names, at most; what is said of what was not decided.
-NAMED, SKIPPED = 2, "skipped"
+# Faults that a sentence names, at most.
+NAMED = 2
+# What is said of what was not decided, and of what is known to fail.
+SKIPPED, KNOWN = "skipped", "known"
 
 
 @dataclass(frozen=True)
@@ -79,22 +81,22 @@ CHECKS = tuple(
 LAWS = tuple(check.law for check in CHECKS)
 
 
-def lines(verdicts: Sequence[Verdict]) -> list[str]:
+def lines(verdicts: Sequence[Verdict], accepted: Container[str] = ()) -> list[str]:
     """A line for each check that was made, in the order of `CHECKS`, and one for each reason why
-    others were not.
+    others were not. ``accepted``: laws that are known to fail.
     """
     by_law = {verdict.law: verdict for verdict in verdicts if concerns(verdict)}
     causes = explained(verdicts)
     shown = [(check, by_law[check.law]) for check in CHECKS if check.law in by_law]
-    made = [(check, verdict) for check, verdict in shown if _word(verdict) != SKIPPED]
+    made = [(check, verdict) for check, verdict in shown if _word(verdict, accepted) != SKIPPED]
     width = max((len(check.words) for check, _ in made), default=0)
     found = [
-        f"{_word(verdict):<8} {check.words:<{width}}   {_told(verdict, causes)}".rstrip()
+        f"{_word(verdict, accepted):<8} {check.words:<{width}}   {_told(verdict, causes)}".rstrip()
         for check, verdict in made
     ]
     reasons: dict[str, list[str]] = {}
     for check, verdict in shown:
-        if _word(verdict) == SKIPPED:
+        if _word(verdict, accepted) == SKIPPED:
             reasons.setdefault(clean(verdict.reason), []).append(check.words)
     for reason, words in reasons.items():
         which = words[0] if len(words) == 1 else f"{len(words)} checks"
@@ -102,8 +104,10 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
     return found
 
 
-def _word(verdict: Verdict) -> str:
+def _word(verdict: Verdict, accepted: Container[str] = ()) -> str:
     if verdict.status in FAILING:
+        if verdict.law in accepted:
+            return KNOWN
         return "minor" if verdict.minor else "FAILED"
     return "passed" if verdict.status in (Status.HOLDS, Status.ADVICE) else SKIPPED
 
@@ -129,21 +133,26 @@ def _size(verdict: Verdict) -> str:
     return f"off by {rounded(evidence.residual, 3)}"
 
 
-def sentence(name: str, verdicts: Iterable[Verdict]) -> str:
-    """What came of a target in one sentence.
+def sentence(name: str, verdicts: Iterable[Verdict], accepted: Container[str] = ()) -> str:
+    """What came of a target in one sentence, given the laws that are known to fail.
 
     >>> sentence("make", [Verdict("make", "bijection/log-det", Status.HOLDS)])
     'make: the one check that applies passed.'
     """
     judged = sorted(filter(concerns, verdicts), key=lambda one: LAWS.index(one.law))
-    made = [verdict for verdict in judged if _word(verdict) != SKIPPED]
-    failed = [verdict for verdict in made if _word(verdict) == "FAILED"]
-    skipped = f", {len(judged) - len(made)} skipped" if len(made) < len(judged) else ""
+    words = {verdict.law: _word(verdict, accepted) for verdict in judged}
+    made = [verdict for verdict in judged if words[verdict.law] not in (SKIPPED, KNOWN)]
+    failed = [verdict for verdict in made if words[verdict.law] == "FAILED"]
+    known = [verdict for verdict in judged if words[verdict.law] == KNOWN]
+    left = len(judged) - len(made) - len(known)
+    skipped = (f", {len(known)} known to fail" if known else "") + (
+        f", {left} skipped" if left else ""
+    )
     if not made:
         return f"{name}: nothing could be checked{skipped}."
     if not failed:
         many = f"all {len(made)} checks" if len(made) > 1 else "the one check that applies"
-        minor = sum(_word(verdict) == "minor" for verdict in made)
+        minor = list(words.values()).count("minor")
         beside = f", {minor} with an error below single precision" if minor else ""
         return f"{name}: {many} passed{beside}{skipped}{_unseen(judged)}."
     faults = _faults(failed)

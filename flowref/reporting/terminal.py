@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 FEW = 3
 # The law without which nothing is known of a map's likelihood.
 LOG_DET = "bijection/log-det"
+# The profile that looks at one state.
+QUICK = "quick"
 # So many targets of one cause are named, and so many laws of one reason.
 NAMED = 3
 # What the last sentence counts beside what passed.
@@ -263,4 +265,9 @@ def _sentence(report: Report, code: int) -> str:
         passed = f"All {passed}" if counts["passed"] else "No failure"
     aside = [f"{counts[word]} {word}" for word in ASIDE if counts[word]]
     more = f"; {', '.join(aside)}" if aside else ""
-    return f"{passed}{more}{ending}"
+    short = (
+        ""
+        if report.environment.profile != QUICK
+        else f" in the {QUICK} profile, at one state of the weights"
+    )
+    return f"{passed}{short}{more}{ending}"

@@ -196,7 +196,8 @@ def failure(
 def _meaning(verdict: Verdict, statement: str) -> list[str]:
     """The law, what was seen, and what explains it: a line each."""
     diagnosis = f"Diagnosis: {diagnosed(verdict)}." if verdict.diagnosis else ""
-    told = (opening(statement) if statement else "", remark(verdict), diagnosis)
+    law = f"Law: {opening(statement)}" if statement else ""
+    told = (law, remark(verdict), diagnosis)
     return [f"  {line}" for line in told if line]
 
 

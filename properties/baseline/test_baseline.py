@@ -241,6 +241,18 @@ def test_an_update_keeps_what_people_wrote() -> None:
     assert (kept.baseline, len(kept.expired)) == (late, 1)
 
 
+def test_an_accepted_cause_brings_what_it_explains() -> None:
+    """Naming a cause records its consequences with it; naming a consequence records it alone."""
+    cause, symptom, other = (
+        replace(PINNED, law=law)
+        for law in ("bijection/log-det", "density/affine-oracle", "conduct/deterministic")
+    )
+    failures = (cause, symptom, replace(other, target="flows.py:other"))
+    both = updated(Baseline(), report(*failures), [cause.id])
+    assert (both.added, both.along) == ([cause, symptom], [symptom])
+    assert updated(Baseline(), report(*failures), [symptom.id]).added == [symptom]
+
+
 def test_two_pairs_of_one_short_name_keep_their_own_cases() -> None:
     """Where short names collide, the second case gets a number."""
     other = replace(PINNED, target="flows.py:b")

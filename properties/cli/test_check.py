@@ -79,7 +79,7 @@ def test_every_flow_of_a_file_is_checked(checked: Result) -> None:
     assert checked.exit_code == 1, checked.output
     lines = checked.stdout.splitlines()
     assert lines[0] == "flows.py defines Scale, Mean, Net"
-    assert "  left out: Wide: needs dim: say flows.py:Wide?dim=3" in lines
+    assert "  left out: Wide: needs dim: say 'flows.py:Wide?dim=3'" in lines
     (left,) = [line for line in lines if line.startswith("left out: flows.py:Net")]
     assert left.endswith("a bijection keeps the number of entries")
     assert "  passed   inverse(forward(x)) is x" in lines
@@ -125,6 +125,23 @@ PASSED = [Verdict("t", law, Status.HOLDS) for law in checks.LAWS[:3]]
 WRONG = Verdict("t", "bijection/log-det", Status.VIOLATED, evidence=Evidence(0.5, 1e-9))
 ROUND = Verdict("t", "bijection/inverse-roundtrip", Status.VIOLATED, evidence=Evidence(0.5, 1e-9))
 SIZED = replace(WRONG, size=Size(0.36, 0.7, 48, 3))
+
+
+def test_what_is_known_to_fail_fails_no_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Failures of the baseline file are called known and exit 0; another format takes standard output."""
+    (tmp_path / "flows.py").write_text(FLOWS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    done = flowref("check", "flows.py:Mean", "--output-format", "concise")
+    assert done.exit_code == 1 and "flows.py:27: bijection/log-det:" in done.stdout, done.output
+    assert done.stdout.count("\n") == 2
+    assert flowref("baseline", "update").exit_code == 0
+    done = flowref("check", "flows.py:Mean")
+    assert done.exit_code == 0, done.output
+    assert "  known    log-det of forward is log|det J|" in done.stdout
+    assert done.stdout.endswith("Mean: all 11 checks passed, 2 known to fail.\n")
 
 
 @pytest.mark.parametrize(

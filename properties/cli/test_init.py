@@ -47,6 +47,17 @@ def test_a_project_is_ready_to_be_audited(project: Path) -> None:
     assert tomllib.loads((project / FILES[0]).read_text())["project"] == {"name": "mine"}
 
 
+def test_what_needs_arguments_is_said(project: Path) -> None:
+    """A class that cannot be built is not written down, and how it is named is said."""
+    text = FLOWS.replace("Flow(", "Wide(") + "    def __init__(self, dim): ...\n"
+    said = "mine/wide.py:Wide needs dim: say 'mine/wide.py:Wide?dim=3'"
+    (project / "mine/wide.py").write_text(text)
+    assert f"left out: {said}\n" in flowref("init", "--dry-run").output
+    (project / "mine/flows.py").unlink()
+    done = flowref("init")
+    assert done.exit_code == 2 and said in done.output
+
+
 def test_nothing_is_written_over(project: Path) -> None:
     """A second call leaves all three files as they are, and says so."""
     flowref("init")

@@ -59,11 +59,11 @@ class Free(nn.Module):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("Needy", "needs dim, hidden: say flows.py:Needy?dim=3&hidden=8"),
-        ("Needy?hidden=4", "needs dim: say flows.py:Needy?hidden=4&dim=3"),
+        ("Needy", "needs dim, hidden: say 'flows.py:Needy?dim=3&hidden=8'"),
+        ("Needy?hidden=4", "needs dim: say 'flows.py:Needy?hidden=4&dim=3'"),
         (
             "Needy?dim=3&hiden=8",
-            "needs hidden: say flows.py:Needy?dim=3&hidden=8; there is no option 'hiden' (did you mean hidden?)",
+            "needs hidden: say 'flows.py:Needy?dim=3&hidden=8'; there is no option 'hiden' (did you mean hidden?)",
         ),
         ("Free?dmi=4", "there is no option 'dmi' (did you mean dim?)"),
     ],

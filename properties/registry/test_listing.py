@@ -55,15 +55,19 @@ def test_flows_are_found_in_the_text(written: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (NEEDS, "needs dim: say flows.py:Flow?dim=3"),
-        (NEEDS.replace("=8", ""), "needs dim, hidden: say flows.py:Flow?dim=3&hidden=8"),
+        (NEEDS, "needs dim: say 'flows.py:Flow?dim=3'"),
+        (NEEDS.replace("=8", ""), "needs dim, hidden: say 'flows.py:Flow?dim=3&hidden=8'"),
         (NEEDS.replace("dim", "net"), "needs net: name a factory"),
-        (NEEDS.replace("dim", "p: float"), "needs p: say flows.py:Flow?p=0.5"),
-        (f"@dataclass\nclass Flow:\n    dim: int\n{MAP}", "needs dim: say flows.py:Flow?dim=3"),
+        (NEEDS.replace("dim", "p: float"), "needs p: say 'flows.py:Flow?p=0.5'"),
+        (f"@dataclass\nclass Flow:\n    dim: int\n{MAP}", "needs dim: say 'flows.py:Flow?dim=3'"),
         ("class Flow(nn.Module):\n    def forward(self, x): return x\n", "no inverse, no log-det"),
         (
             "class Flow(nn.Module):\n    def to_base(self, x): ...\n    def to_data(self, z): ...\n",
-            "none of to_base, to_data is a name that is known: say which, as in flows.py:Flow?forward=to_base",
+            "none of to_base, to_data is a name that is known: say which, as in 'flows.py:Flow?forward=to_base'",
+        ),
+        (
+            "class Warp:\n    def bend(self, x): ...\nclass Timer:\n    def tick(self): ...\n",
+            "Warp, Timer: no method of a name that is known; ?forward=NAME says which maps",
         ),
     ],
 )

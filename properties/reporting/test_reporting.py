@@ -349,7 +349,7 @@ def test_the_terminal_shows_a_failure_in_full() -> None:
         "1 VIOLATED",
         VIOLATION.id,
         "reported -0.0988, expected -0.1976",
-        "    The law.",
+        "    Law: The law.",
         "x = [0, 3.125]",
         "parameters moved by 0.3 (seed 3)",
         f"flowref script {VIOLATION.id} > repro.py",

@@ -36,7 +36,7 @@ def test_yes_or_no_has_no_numbers() -> None:
     """A law that only says yes or no shows what it says, once; one that measured shows its numbers."""
     lines = failure(FLAG, "A law.")
     assert lines[0] == f"VIOLATED  {FLAG.id}  state/x   [state]"
-    assert lines[1:3] == ["  A law.", f"  {NOTE.partition(';')[0]}"]
+    assert lines[1:3] == ["  Law: A law.", f"  {NOTE.partition(';')[0]}"]
     assert not any("off by" in line for line in lines)
     for evidence in (Evidence(0.5, 0.0), Evidence(1.0, 1e-3)):
         assert seen(replace(FLAG, evidence=evidence)).startswith("off by ")
@@ -86,7 +86,7 @@ def test_the_order_of_a_failure(width: int, between: str, monkeypatch: pytest.Mo
     )
     assert failure(found, "A law.", where="a.py:3 in f") == [
         *head.split("\n"),
-        "  A law.",
+        "  Law: A law.",
         "  a train batch of one row leaves scale not finite",
         "  Diagnosis: it is 2 of it.",
         "  reported 2, expected 1   at x = [1, 2]",
