@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from flowref import loading
+from flowref import loading, registry
 from flowref.checking.settings import Settings
-from flowref.model import CONTRACT, Condition, Law, Silence, Subject, Target, one_line
+from flowref.model import CONTRACT, Law, Silence, Subject, Target, Unsupported, one_line
 from flowref.model.promises import canonical
 from flowref.model.silence import UNMOVED
 
@@ -51,6 +51,21 @@ def not_applicable(law: Law, subject: Subject, settings: Settings) -> Silence | 
     if unmet is None and law.thorough and not settings.thorough:
         return Silence("measured in the thorough profile only", remedy=THOROUGH)
     return unmet
+
+
+def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | Silence:
+    """The subject in the condition of a law; or why there is none. A case is about what its law is about, which
+    is asked first: it may have to be trained.
+    """
+    if law.is_case:
+        base = registry.find_law(law.base)
+        silence = not_applicable(base, loading.load(target, base.condition), settings)
+        if silence is not None:
+            return silence
+    try:
+        return loading.load(target, law.condition)
+    except Unsupported as refusal:
+        return Silence(str(refusal), bool(refusal.waits), refusal.remedy)
 
 
 def _size(subject: Subject) -> int:
@@ -115,7 +130,7 @@ def rebuilt(
     if law.rebuild is None:
         return target, subject
     try:
-        return wider, loading.load(wider, Condition(history=law.history), resembled(law, target))
+        return wider, loading.load(wider, law.condition, resembled(law, target))
     except Exception as error:
         if not law.features:
             raise

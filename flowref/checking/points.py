@@ -31,18 +31,22 @@ ROW_OPERATIONS, LEAST_ROWS = 200_000, 12
 
 
 def points(
-    subject: Subject, example: Example, region: str = "domain", most: int | None = None
+    subject: Subject,
+    example: Example,
+    region: str = "domain",
+    most: int | None = None,
+    rows: int = 0,
 ) -> Batch:
     """The batch of an example: points of the set that the law speaks of, contexts, and the seed.
 
     Large events get fewer points, so that a batch of Jacobians stays small, and so do solvers of
-    thousands of operations. ``most``: as many as fit, where that was planned.
+    thousands of operations. ``most``: as many as fit, where that was planned; ``rows``: just so many.
     """
     support, event = subject.drawn(region)
     numel = math.prod(event)
     affordable = max(LEAST_ROWS, ROW_OPERATIONS // max(1, subject.operations))
     fitting = max(1, ENTRIES // max(1, numel)) if most is None else most
-    count = min(example.batch, affordable, fitting)
+    count = rows or min(example.batch, affordable, fitting)
     rng = np.random.default_rng(seed_of(example.seed, count, example.reach, *event) % 2**63)
     shape = (count, *event)
     x = (

@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 
 from flowref import loading, registry
-from flowref.checking.applicability import not_applicable, rebuilt, resembled, widened
+from flowref.checking.applicability import (
+    in_its_condition,
+    not_applicable,
+    rebuilt,
+    resembled,
+    widened,
+)
 from flowref.checking.bisection import Split, bisect
 from flowref.checking.data import ALL, DATA, Data, all_rows, data_batch, data_of, visits
 from flowref.checking.error_size import is_minor, without_minor
@@ -85,11 +91,14 @@ def unmeasured(target: Target, law: Law, settings: Settings) -> Verdict | None:
     """The verdict where a target alone decides that a law does not apply to it; None where something
     is to be measured, or where a wider version of the target has to be built to see that.
     """
-    subject = loading.load(target, Condition(history=law.history))
-    wider = widened(target, subject, law, settings)
-    silence = wider if isinstance(wider, Silence) else None
-    if law.rebuild is None:
+    subject = in_its_condition(target, law, settings)
+    if isinstance(subject, Silence):
+        silence: Silence | None = subject
+    elif law.rebuild is None:
         silence = not_applicable(law, subject, settings)
+    else:
+        wider = widened(target, subject, law, settings)
+        silence = wider if isinstance(wider, Silence) else None
     if silence is None:
         return None
     verdict = silent(str(target), law, silence)
@@ -98,7 +107,9 @@ def unmeasured(target: Target, law: Law, settings: Settings) -> Verdict | None:
 
 def _check(target: Target, law: Law, settings: Settings, written: bool) -> Verdict:
     name = str(target)
-    subject = loading.load(target, Condition(history=law.history))
+    subject = in_its_condition(target, law, settings)
+    if isinstance(subject, Silence):
+        return silent(name, law, subject)
     built = rebuilt(target, subject, law, settings)
     if isinstance(built, Silence):
         return silent(name, law, built)
@@ -125,7 +136,9 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
         layout = search.layout
         # How far weights may be moved is not asked for a law that moves none.
         first = layout.first(search.target, law.history) if any(scales) else None
-        if settings.quick and layout.rows is None:
+        if law.rows:
+            search.visit(Example(max(scales), law.rows, "near", 1))
+        elif settings.quick and layout.rows is None:
             search.one_state(scales)
         else:
             explore(scales, law.size, effort, seed, search.visit, first, layout.near)
@@ -233,7 +246,7 @@ class Search:
         if example.reach == "data" and self.data is not None:
             region, most = self.law.points, self.layout.rows
             return data_batch(subject, self.data, example, region, most)
-        return points(subject, example, self.law.points, self.layout.rows)
+        return points(subject, example, self.law.points, self.layout.rows, self.law.rows)
 
     def _recorded(self, judgement: Judgement, example: Example) -> Verdict:
         """A violation written down, with the row that showed it."""
@@ -358,7 +371,12 @@ class Search:
         weights = loading.digest_of(self.target)
         at_data = example.reach == "data"
         return Condition(
-            scale=example.scale, history=history, seed=seed, weights=weights, data=at_data
+            scale=example.scale,
+            history=history,
+            seed=seed,
+            weights=weights,
+            data=at_data,
+            mode=self.law.mode,
         )
 
     def _subject(self, condition: Condition, example: Example) -> Subject | None:

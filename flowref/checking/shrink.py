@@ -109,7 +109,9 @@ def _simpler(judgement: Judgement, budget: Budget) -> Iterator[Judgement]:
 
 
 def _fewer_rows(judgement: Judgement) -> Judgement | None:
-    """One row if that shows the violation alone, else two, else four, else None."""
+    """One row if that shows the violation alone, else two, else four, else None; of a law of many rows as
+    few as halving leaves.
+    """
     batch, worst = judgement.measurement.batch, judgement.worst()
     others = [row for row in range(len(batch.x)) if row != worst]
     for rows in ([worst], [worst, *others[:1]], [worst, *others[:3]]):
@@ -118,7 +120,18 @@ def _fewer_rows(judgement: Judgement) -> Judgement | None:
         fewer = _surely(judgement, batch.rows(np.array(rows)))
         if fewer is not None:
             return fewer
-    return None
+    return _halved(judgement) if judgement.measurement.law.rows else None
+
+
+def _halved(judgement: Judgement) -> Judgement | None:
+    """The first half of the rows, and the first half of these, as long as they show the violation."""
+    found = None
+    while len((rows := (found or judgement).measurement.batch).x) > 1:
+        half = _surely(judgement, rows.rows(slice(0, (len(rows.x) + 1) // 2)))
+        if half is None:
+            break
+        found = half
+    return found
 
 
 def _simpler_points(judgement: Judgement, like: Evidence, budget: Budget) -> Iterator[Judgement]:

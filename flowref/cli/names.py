@@ -38,22 +38,47 @@ class LawName:
 @functools.cache
 def laws() -> tuple[LawName, ...]:
     """Our laws, sorted by id: what a declaration and a docstring say."""
-    found = []
+    found: list[LawName] = []
     for path in (ROOT / "laws").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         for declared in DECLARED.finditer(text):
             begin = text.index(QUOTES, declared.start()) + len(QUOTES)
             head = text[declared.start() : text.index(QUOTES, begin) + len(QUOTES)]
-            found.append(_law(ast.parse(head).body[0]))
+            found += _law(ast.parse(head).body[0])
     return tuple(sorted(found, key=lambda one: one.id))
 
 
-def _law(node: ast.stmt) -> LawName:
+def _law(node: ast.stmt) -> Iterator[LawName]:
+    """A law, and its cases."""
     assert isinstance(node, ast.FunctionDef) and isinstance(node.decorator_list[0], ast.Call)
     call, statement = node.decorator_list[0], ast.get_docstring(node, clean=False) or ""
     said = [ast.unparse(one.value).lower() for one in call.keywords if one.arg == "force"]
     force = ADVICE if ast.unparse(call.func).endswith(ADVICE) else next(iter(said), "claim")
-    return LawName(ast.literal_eval(call.args[0]), force, " ".join(statement.split()))
+    law_id, statement = ast.literal_eval(call.args[0]), " ".join(statement.split())
+    yield LawName(law_id, force, statement)
+    named = [one.value for one in call.keywords if one.arg == "cases"]
+    for case in (
+        one.id for listed in named for one in ast.walk(listed) if isinstance(one, ast.Name)
+    ):
+        name, words = _cases()[case]
+        yield LawName(f"{law_id}[{name}]", force, f"{words}: {statement}")
+
+
+@functools.cache
+def _cases() -> dict[str, tuple[str, str]]:
+    """The name of each case and its words, by the constant that holds it."""
+    tree = ast.parse((ROOT / "laws" / "common" / "cases.py").read_text(encoding="utf-8"))
+    return {
+        node.targets[0].id: (
+            ast.literal_eval(node.value.args[0]),
+            ast.literal_eval(node.value.args[1]),
+        )
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) == "Case"
+    }
 
 
 def others() -> bool:

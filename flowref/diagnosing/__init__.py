@@ -45,7 +45,7 @@ def diagnosis(target: Target, law: Law, verdict: Verdict, settings: Settings) ->
     case = verdict.counterexample
     if case is None or verdict.evidence is None:
         return ""
-    if not any(law.id in known for known in (KINDS, PAIRS, normalizers.VIEWS)):
+    if not any(law.base in known for known in (KINDS, PAIRS, normalizers.VIEWS)):
         return ""
     with contextlib.suppress(Beyond), within(settings.means), np.errstate(all="ignore"):
         try:
@@ -71,17 +71,17 @@ def _told(law: Law, looked: Sequence[Scene]) -> str:
 def _tried(law: Law, looked: Sequence[Scene]) -> str:
     """How much a slip has explained."""
     points = f"{sum(len(one.batch.x) for one in looked)} points"
-    if law.id in normalizers.VIEWS:
+    if law.base in normalizers.VIEWS:
         points = "batches of several sizes"
     return points if len(looked) == 1 else f"{points}, {len(looked)} sets of weights"
 
 
 def _of(law: Law, looked: Sequence[Scene]) -> str:
-    if law.id in normalizers.VIEWS:
+    if law.base in normalizers.VIEWS:
         return normalizers.diagnosed(law, looked)
-    if law.id in PAIRS:
+    if law.base in PAIRS:
         return of_pair(law, looked)
-    kind = KINDS[law.id]
+    kind = KINDS[law.base]
     if kind == "log-det":
         return log_dets.diagnosed(looked, "forward")
     if kind == "inverse log-det":
@@ -95,7 +95,7 @@ def _of(law: Law, looked: Sequence[Scene]) -> str:
         return densities.diagnosed(looked)
     if kind == "mass":
         return _either(lambda: densities.diagnosed(looked), lambda: densities.mass(law, looked))
-    return round_trips.diagnosed(looked, law.id)
+    return round_trips.diagnosed(looked, law.base)
 
 
 def _either(*tries: Callable[[], str]) -> str:

@@ -34,7 +34,7 @@ PAIRS = {
 
 def of_pair(law: Law, scenes: Sequence[Scene]) -> str:
     """Which slip made the one of the other; empty where none explains it."""
-    got, want = PAIRS[law.id]
+    got, want = PAIRS[law.base]
     seen = [_compared(law, scene, got, want) for scene in scenes]
     found = first(seen, _slips(seen)) or narrowed(seen) or any_constant(seen)
     return f"{got} is {found}" if found else ""

@@ -34,7 +34,7 @@ BIASED = "that with the variance divided by n instead of n - 1"
 
 def diagnosed(law: Law, scenes: Sequence[Scene]) -> str:
     """Which slip a batch normalizer shows, in what the law is about; empty where none explains it."""
-    for view in VIEWS.get(law.id, ()):
+    for view in VIEWS.get(law.base, ()):
         try:
             looked = [view(scene) for scene in scenes]
         except Exception:  # a role is missing, or the batch is refused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from flowref.model.figure import Figure
 from flowref.model.promises import canonical
 from flowref.model.requirement import Requirement
 from flowref.model.subject import Batch, Subject
-from flowref.model.target import History, Target
+from flowref.model.target import Condition, History, Mode, Target
 
 # How many features a law means that asks for several hundred.
 MANY_FEATURES = 384
@@ -86,12 +86,37 @@ CHOICES = {
     "tolerance": (ROUNDING, EXACT, BOUND, STATISTICAL),
     "points": ("domain", "latents", "beyond", "data"),
     "history": ("warm", "fresh", "trained"),
+    "mode": ("eval", "train"),
 }
 # The first argument is a `Subject`, which has at run time what its annotation asks for.
 Measure = Callable[[Any, Batch], Residual]
 # Asked without noise, it gives what tells under noise how far the residual of each point moves,
 # ``(batch,)``; nan where that cannot be told.
 Echo = Callable[[Any, Batch], Callable[[], Array]]
+
+
+def base_of(law_id: str) -> str:
+    """The law that a case is one of.
+
+    >>> base_of("bijection/log-det[train]"), base_of("bijection/log-det")
+    ('bijection/log-det', 'bijection/log-det')
+    """
+    return law_id.partition("[")[0]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A circumstance in which the statement of a law is measured as well.
+
+    ``name``: as it is typed, in brackets behind the law; ``words``: how it is told, in front of the
+    statement; ``changes``: the fields of the law that are others; ``applies``: the condition under which the
+    case speaks, beside that of the law.
+    """
+
+    name: str
+    words: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    applies: Requirement | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +128,8 @@ class Law:
     ``nats``: its residual is the error of a log-det or log-density, in nats.
     ``points``: where they are drawn: "domain", "latents" (in the codomain where one is declared,
     else in the domain), "beyond" (outside the domain) or "data" (where the log-density lives).
-    ``history``: how the subject has lived before the measurement (see `Condition`).
+    ``history``: how the subject has lived before the measurement, ``mode``: in which mode it is (see
+    `Condition`). ``cases``: further circumstances in which it is measured, each by a law of its own.
     ``local``: a violation must persist beside the point (else it is a kink, or a jump of the
     log-det, where rounding decides on which side a call falls); False for laws of values, which
     hold at every single point.
@@ -125,6 +151,7 @@ class Law:
     answers to noise is how the residual does, and costs a fraction.
     ``by_steps``: what falls as a solver takes more steps is the error of these; False for a law that
     makes one call twice, which no number of steps explains.
+    ``rows``: how many points are measured at once, 0 for as many as the schedule has.
     ``pointwise``: a point by itself shows as much of it as several; where rows are dear, one is
     measured. ``fewest``: of fewer points nothing is said, however dear rows are.
     """
@@ -139,10 +166,12 @@ class Law:
     tolerance: str = ROUNDING
     points: str = "domain"
     history: History = "warm"
+    mode: Mode = "eval"
     local: bool = True
     scales: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0)
     effort: int = 10
     size: int = 48
+    rows: int = 0
     promise: str | None = None
     applies: Requirement | None = None
     thorough: bool = False
@@ -159,6 +188,7 @@ class Law:
     by_steps: bool = True
     pointwise: bool = False
     fewest: int = 1
+    cases: tuple[Case, ...] = ()
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -176,9 +206,39 @@ class Law:
             )
 
     @property
+    def base(self) -> str:
+        """The id without the case."""
+        return base_of(self.id)
+
+    @property
+    def is_case(self) -> bool:
+        """Whether it is a law in another circumstance, `in_case`."""
+        return self.id != self.base
+
+    @property
+    def condition(self) -> Condition:
+        """The condition in which it is asked whether it speaks."""
+        return Condition(history=self.history, mode=self.mode)
+
+    @property
     def key(self) -> str:
         """The name that seeds are derived from: a renamed law draws what it drew before."""
         return self.former or self.id
+
+    def in_case(self, case: Case) -> Law:
+        """The law in another circumstance, ``law[case]``: its statement and its measure, other points,
+        weights or modes, and numbers of its own.
+        """
+        both = [one for one in (self.applies, case.applies) if one is not None]
+        changes = {"applies": both[0] & both[1] if len(both) > 1 else both[0] if both else None}
+        return replace(
+            self,
+            id=f"{self.id}[{case.name}]",
+            statement=f"{case.words}: {self.statement}",
+            former="",
+            cases=(),
+            **{**changes, **case.changes},
+        )
 
     def measured_on(self, target: Target, promises: Mapping[str, Any]) -> Target | None:
         """The target that the law is measured on: itself, or where ``rebuild`` asks for it the same

@@ -49,11 +49,16 @@ def _walk(package: str, wanted: Callable[[str], bool]) -> list[ModuleType]:
 @functools.cache
 def _laws() -> Named:
     ours = _walk(LAWS, lambda name: not name.endswith("mutants"))
-    return named((*ours, *offered(LAWS).modules), Law, "law")
+    found = named((*ours, *offered(LAWS).modules), Law, "law")
+    entries: dict[str, Law] = {}
+    for law in found.entries.values():
+        entries[law.id] = law
+        entries |= {one.id: one for one in map(law.in_case, law.cases)}
+    return Named({name: entries[name] for name in sorted(entries)}, found.problems)
 
 
 def laws() -> tuple[Law, ...]:
-    """The whole catalogue, sorted by id."""
+    """The whole catalogue with all cases, sorted by id."""
     return tuple(_laws().entries.values())
 
 
@@ -89,8 +94,14 @@ def select_laws(globs: tuple[str, ...] = ()) -> tuple[Law, ...]:
     return tuple(chosen[key] for key in sorted(chosen)) if globs else laws()
 
 
+def literal_brackets(glob: str) -> str:
+    """A glob in which [ stands for itself: names of cases and of constructions hold brackets."""
+    return glob.replace("[", "[[]")
+
+
 def _matching(glob: str) -> list[Law]:
-    return [law for law in laws() if fnmatch.fnmatchcase(law.id, glob)]
+    pattern = literal_brackets(glob)
+    return [law for law in laws() if fnmatch.fnmatchcase(law.id, pattern)]
 
 
 def _formerly_matching(glob: str) -> list[Law]:

@@ -16,6 +16,7 @@ from flowref.registry.catalogue import (
     components,
     find_component,
     installed,
+    literal_brackets,
     published,
 )
 from flowref.registry.listing import is_whole, listing
@@ -65,7 +66,7 @@ def expand(spec: str) -> list[Target]:
     if target.component in known:
         return [target]
     matched = [
-        name for name in known if fnmatch.fnmatchcase(name, _literal_brackets(target.component))
+        name for name in known if fnmatch.fnmatchcase(name, literal_brackets(target.component))
     ]
     if not matched:
         matched = [name for name in known if name.startswith(f"{target.component}[")]
@@ -102,11 +103,6 @@ def run_of(target: Target) -> Path | None:
     """The folder of the run that a target is; None where it is none."""
     path = target.option("path")
     return None if path is None or target.component != RUN_LOADER else Path(path)
-
-
-def _literal_brackets(glob: str) -> str:
-    """A glob in which [ stands for itself, since construction names hold brackets."""
-    return glob.replace("[", "[[]")
 
 
 def builder_options(target: Target, takes: Container[str] = ()) -> dict[str, Any]:

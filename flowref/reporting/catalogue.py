@@ -57,7 +57,7 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
                 law.points, law.points
             ),
         ),
-        ("history", HISTORIES[law.history]),
+        ("history", HISTORIES[law.history].replace("in eval", f"in {law.mode}")),
         (
             "weights",
             f"as given, and moved by noise of standard deviation {scales}"
@@ -67,6 +67,7 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
         ("profile", "thorough only" if law.thorough else ""),
         ("source", law.source),
         ("version", str(law.version)),
+        ("also", "; ".join(f"{law.in_case(one).id}: {one.words}" for one in law.cases)),
         ("formerly", law.former),
     ]
     lines = [law.id, "", *_hung("  ", plain(law.statement)), ""]

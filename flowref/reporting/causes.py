@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from flowref.model import Status, Verdict
+from flowref.model import Status, Verdict, base_of
 from flowref.reporting.severity import KINDS, kind
 
 FAMILIES = (
@@ -46,6 +46,7 @@ class Cause:
 
     def explains(self, law: str) -> bool:
         """Whether the violation of another law may be a symptom."""
+        law = base_of(law)
         return law != self.law and any(fnmatchcase(law, glob) for glob in self.symptoms)
 
 
@@ -131,6 +132,10 @@ def explained(verdicts: Iterable[Verdict]) -> dict[str, Cause]:
             for law, verdict in violated.items():
                 if cause.explains(law) and not _outgrows(verdict, violated[cause.law]):
                     found.setdefault(law, cause)
+    for law, verdict in violated.items():
+        base = violated.get(base_of(law))
+        if base not in (None, verdict) and not _outgrows(verdict, base):
+            found[law] = Cause(base.law, "because it fails otherwise, too", (law,))
     if ONE_LOG_DET.law in violated and OPPOSITE in holding:
         found |= {
             law: ONE_LOG_DET for law in violated if law in ONE_LOG_DET.symptoms and law not in found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
-from flowref.model import Method, Recognized, Verdict
+from flowref.model import Method, Recognized, Verdict, base_of
 from flowref.reporting.text import clean
 
 # Globs of laws, the call that they are about, and whether what it runs last is at fault, as where a
@@ -29,8 +29,9 @@ PART = re.compile(r"^part \d+ of \d+ \((.+)\)$")
 
 def method_at_fault(verdict: Verdict, recognized: Recognized) -> Method | None:
     """The function that a violation is about, as far as it is known."""
+    law = base_of(verdict.law)
     call, last = next(
-        ((call, last) for glob, call, last in CALLS if fnmatchcase(verdict.law, glob)), ("", False)
+        ((call, last) for glob, call, last in CALLS if fnmatchcase(law, glob)), ("", False)
     )
     if call == "forward" and "of inverse" in verdict.diagnosis:
         call = "inverse"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from flowref.model import OBJECT, Counterexample, Evidence, Status, Verdict
+from flowref.model import OBJECT, Counterexample, Evidence, Status, Verdict, base_of
 from flowref.reporting.causes import Cause
 from flowref.reporting.numbers import bits, contrast, rounded, shown, summed_up
 from flowref.reporting.severity import magnitude, severity
@@ -100,10 +100,11 @@ def circumstances(case: Counterexample, part: str = "", *, usual: bool = True) -
     history = {"fresh": "as built, in eval mode", "trained": "after training"}.get(
         condition.history, ""
     )
+    mode = "in train mode" if condition.mode == "train" else ""
     dtype = condition.dtype if usual or condition.dtype != "float64" else ""
     data = "at data" if condition.data else ""
     where = f"in {clean(part)}" if part else ""
-    return ", ".join(filter(None, [weights, dtype, history, data, where]))
+    return ", ".join(filter(None, [weights, mode, dtype, history, data, where]))
 
 
 def inputs(case: Counterexample, written: Callable[[Any], str] = shown) -> str:
@@ -185,7 +186,7 @@ def failure(
     else:
         lines, told = [f"{verdict.status}  {verdict.law}   {clean(verdict.reason)}".rstrip()], ""
     case = verdict.counterexample
-    if case is not None and not any(fnmatchcase(verdict.law, glob) for glob in OWN_POINTS):
+    if case is not None and not any(fnmatchcase(base_of(verdict.law), glob) for glob in OWN_POINTS):
         told = f"{told}   at {inputs(case, shown if verbose else summed_up)}".strip()
     under = "" if case is None else circumstances(case, verdict.part, usual=verbose)
     lines += [f"  {line}" for line in (told, ", ".join(filter(None, (where, under)))) if line]

@@ -43,7 +43,7 @@ def script(verdict: Verdict, run: Run | None = None) -> str:
     if framework not in ROOMS:
         raise FlowrefError(f"there are no programs in the words of {framework}; {replay}")
     room = importlib.import_module(ROOMS[framework])
-    if law.id not in room.TEMPLATES:
+    if law.base not in room.TEMPLATES:
         raise FlowrefError(f"there is no short program for {law.id}; {replay}")
     reason, long = "none that was tried shows it", 0
     for write, within in room.programs(verdict, law, target, recipe):

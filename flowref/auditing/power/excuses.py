@@ -17,7 +17,7 @@ from typing import Any
 from flowref import checking, loading, registry
 from flowref.auditing.power.kills import TELLING, Kill
 from flowref.auditing.worker import check_pair, guarded, undisturbed
-from flowref.model import Condition, Mutant, Silence, Status, Target, Verdict, one_line, seed_of
+from flowref.model import Mutant, Silence, Status, Target, Verdict, one_line, seed_of
 
 # Of which kind a silence is.
 WAITS, ELSEWHERE, UNDECIDED, HELD, BROKE = "waits", "elsewhere", "undecided", "held", "broke"
@@ -79,7 +79,7 @@ def transplanted(mutant: Mutant, host: str, settings: Any) -> Transplant:
 def silence_of(mutant: Mutant, host: str, settings: Any) -> Silence | None:
     """Why the law of a mutant says nothing of a host as it is, or None if it does."""
     law = registry.find_law(mutant.law)
-    condition = Condition(history=law.history)
+    condition = law.condition
     try:
         with undisturbed():
             subject = loading.load(registry.parse_target(host), condition)

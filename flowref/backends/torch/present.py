@@ -5,6 +5,7 @@ abilities.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +25,7 @@ from flowref.backends.torch import (
     scenario,
     walking,
 )
+from flowref.backends.torch.asked_mode import asks_mode
 from flowref.backends.torch.building import BUILDING
 from flowref.backends.torch.evaluation import evaluation
 from flowref.backends.torch.folding import folded
@@ -105,7 +107,9 @@ def present(
 
     def load(around: Around = contextlib.nullcontext) -> Any:
         if condition.history == "trained":
-            return duplicate(training().obj)
+            obj = duplicate(training().obj)
+            set_mode(obj, condition.mode == "train")
+            return obj
         with sandbox(build_seed(condition.seed), dtype):
             if condition.history == "warm":
                 obj = warmed(around)
@@ -118,7 +122,7 @@ def present(
                 if dialect.repair is not None:
                     with torch.no_grad():
                         dialect.repair(obj)
-            set_mode(obj, False)
+            set_mode(obj, condition.mode == "train")
             return obj
 
     def within(around: Around) -> Any:
@@ -256,6 +260,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         normalizing=dialect.normalizing,
         stateful=bool(modules(live.pristine)),
         trainable=bool(trainable(live.pristine)),
+        asks_mode=functools.cache(partial(asks_mode, live)),
         calls={name: call_of(live, name) for name in methods.offered(dialect)},
         jacobian=able(maps, derivatives.jacobian),
         vjp=partial(derivatives.vjp, live),

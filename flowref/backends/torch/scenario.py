@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -79,10 +80,26 @@ class Stage:
             for seeded in (seed_torch, np.random.seed, random.seed):
                 seeded(derive(self.live.seed, 37, draws) % 2**32)
 
-    def run(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Mapped:
-        """A call in the current mode."""
+    def called(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Kept:
+        """A call in the current mode, not read yet."""
         ready = self.inputs(inputs, held)
-        return as_mapped(call, MANNERS[how](self.obj, bare(self.live, call), ready))
+        return Kept(call, MANNERS[how](self.obj, bare(self.live, call), ready))
+
+    def run(self, call: str, *inputs: Any, how: str = "plain") -> Mapped:
+        """A call in the current mode."""
+        return self.called(call, *inputs, how=how).read()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a call returned, as it was returned: it is read later."""
+
+    call: str
+    out: Any
+
+    def read(self) -> Mapped:
+        """As plain values."""
+        return as_mapped(self.call, self.out)
 
 
 Action = Callable[[Stage, Any], Any]
@@ -103,7 +120,13 @@ def play(
             # the same draws.
             stage.seed(step, sum(1 for other in plan[:index] if type(other) is type(step)))
             outcomes.append(actions[type(step)](stage, step))
-    return Life(plan, outcomes)
+    return Life(plan, [one.read() if isinstance(one, Kept) else one for one in outcomes])
+
+
+def run_step(stage: Stage, step: steps.Run) -> Mapped | Kept:
+    """A call in the current mode, read at once unless it is kept."""
+    out = stage.called(step.call, *step.inputs, how=step.how, held=step.held)
+    return out if step.kept else out.read()
 
 
 def change_mode(stage: Stage, training: bool) -> steps.ModeChange:
@@ -210,7 +233,7 @@ def cast(stage: Stage, step: steps.Cast) -> None:
 MODES: dict[type, Action] = {
     steps.Train: lambda stage, step: change_mode(stage, True),
     steps.Eval: lambda stage, step: change_mode(stage, False),
-    steps.Run: lambda stage, step: stage.run(step.call, *step.inputs, how=step.how, held=step.held),
+    steps.Run: run_step,
     steps.Overwrite: overwrite,
     steps.Modes: modes,
     steps.Learn: learn,

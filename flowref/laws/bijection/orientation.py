@@ -15,6 +15,7 @@ from flowref.laws.common.arithmetic import (
     rows_max,
     square,
 )
+from flowref.laws.common.cases import TRAINED
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det, true_gradients
 from flowref.laws.common.structure import WHOLE
@@ -42,6 +43,7 @@ EXAMINED = 6
     scales=(0.0, 0.3, 1.0),
     source="the determinant of a diffeomorphism vanishes nowhere, and so keeps its sign on a connected set",
     pointwise=True,
+    cases=(TRAINED,),
 )
 def orientation(flow: Differentiable, batch: Batch) -> Residual:
     r"""The sign of $\det \partial f / \partial x$ is the same at every point, under the same

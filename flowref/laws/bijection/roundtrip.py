@@ -22,6 +22,7 @@ from flowref.laws.common.arithmetic import (
     reported,
     rows_max,
 )
+from flowref.laws.common.cases import TRAIN
 from flowref.laws.common.outcomes import attempt
 from flowref.model import CONTRACT, EXACT, VALUES, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible, offers
@@ -64,6 +65,7 @@ def inverse_tolerance(flow: Flow, value: Array) -> Array:
     source=ROUND_TRIP,
     parted=True,
     pointwise=True,
+    cases=(TRAIN,),
 )
 def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for every $x$ in the domain."""
@@ -99,6 +101,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     source=ROUND_TRIP,
     parted=True,
     pointwise=True,
+    cases=(TRAIN,),
 )
 def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f(f^{-1}(z)) = z$ for every $z$ in the codomain."""

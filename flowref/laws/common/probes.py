@@ -100,9 +100,11 @@ class Probe:
         """What the call does besides returning, under a default dtype, in either mode."""
         return self.call.observe(*self.inputs, default=default, training=training)
 
-    def step(self, how: How = "plain", draws: int | None = HELD, held: bool = False) -> Run:
+    def step(
+        self, how: How = "plain", draws: int | None = HELD, held: bool = False, kept: bool = False
+    ) -> Run:
         """The call as a step of a life (see `Run`)."""
-        return Run(self.name, *self.inputs, how=how, draws=draws, held=held)
+        return Run(self.name, *self.inputs, how=how, draws=draws, held=held, kept=kept)
 
     def at(self, points: Array) -> Probe:
         """The call at other points, with the same contexts."""

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from flowref.laws.common.cases import MANY
 from flowref.laws.common.outcomes import (
     attempt,
     changed,
@@ -39,7 +40,7 @@ from flowref.model.call import How
 from flowref.model.steps import Eval, Modes, State, Train
 
 # Rows of a batch that are also evaluated on their own, and twice in one batch.
-ALONE, TWICE, MANY = 2, 4, 32
+ALONE, TWICE, LONG = 2, 4, 32
 # Results that are further apart than by rounding: it is asked whether they are random.
 APART = 1e-9
 POINTED = (*POINTWISE, *BATCHED, *KERNELS)
@@ -254,6 +255,7 @@ OF_BATCH = (
     echo=echo_of(POINTWISE),
     applies=not_estimator,
     source="Ioffe and Szegedy 2015, section 3.1: at inference the output depends on the input alone",
+    cases=(MANY,),
 )
 def rows_independent(flow: Flow, batch: Batch) -> Residual:
     """In eval mode, what a point maps to does not depend on the rest of its batch, nor on its place
@@ -265,7 +267,7 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
     arrangements = [np.concatenate([order, order[:TWICE]]), *([row] for row in order[-ALONE:])]
     # As many rows as the first axis of an event is long: what takes one axis for the other.
     size = batch.x.shape[1] if batch.x.ndim > 1 else 0
-    if 1 < size <= MANY and size != rows:
+    if 1 < size <= LONG and size != rows:
         arrangements.append(np.resize(order, size))
     columns, good = [], np.ones(rows, dtype=bool)
     for probe in probes(flow, batch, calls=POINTWISE):

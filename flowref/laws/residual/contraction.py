@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, reported
+from flowref.laws.common.cases import TRAINED
 from flowref.laws.common.structure import WHOLE
 from flowref.model import (
     BOUND,
@@ -46,6 +47,7 @@ def square(flow: Flow) -> bool:
     local=False,
     applies=square,
     source=SOURCE,
+    cases=(TRAINED,),
 )
 def contraction(flow: Bijection, batch: Batch) -> Residual:
     r"""A map $x + g(x)$ that promises a Lipschitz constant c < 1 of g has

@@ -50,7 +50,7 @@ class Run(Step[Mapped]):
     ``how``: also under "no_grad", "inference_mode", "checkpoint". ``draws``: the random state that
     it starts in, the same for the same number; None: one of its own, by its place in the life.
     ``held``: the inputs are the very tensors of earlier held runs with the same arrays, as the last
-    `Overwrite` left them.
+    `Overwrite` left them. ``kept``: what it returned is read when the life is over, as by who held on to it.
     """
 
     call: str
@@ -58,6 +58,7 @@ class Run(Step[Mapped]):
     how: How
     draws: int | None
     held: bool
+    kept: bool
 
     def __init__(
         self,
@@ -66,8 +67,10 @@ class Run(Step[Mapped]):
         how: How = "plain",
         draws: int | None = None,
         held: bool = False,
+        kept: bool = False,
     ) -> None:
-        fields = {"call": call, "inputs": inputs, "how": how, "draws": draws, "held": held}
+        fields = {"call": call, "inputs": inputs, "how": how, "draws": draws}
+        fields |= {"held": held, "kept": kept}
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 

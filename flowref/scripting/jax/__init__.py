@@ -22,5 +22,5 @@ def programs(
     no short form.
     """
     case = loaded(verdict, law, target, recipe)
-    for variant in variants(case, TEMPLATES[law.id]):
+    for variant in variants(case, TEMPLATES[law.base]):
         yield lambda variant=variant: program(case, variant), variant.within  # type: ignore[misc]  # the default binds it

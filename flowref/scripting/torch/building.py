@@ -41,7 +41,9 @@ def construction(case: Case, inliner: Inliner) -> tuple[list[str], list[str]]:
     floats = [one for one in _state(case.as_built) if one.is_floating_point()]
     if isinstance(case.as_built, nn.Module):
         narrow = any(one.dtype != wanted for one in floats) or case.weights is not None
-        calls = [f"to({wanted})"] * narrow + ["eval()"] * case.as_built.training
+        calls = [f"to({wanted})"] * narrow
+        if case.as_built.training is not trains(case):
+            calls.append("train()" if trains(case) else "eval()")
         called = "".join(f".{call}" for call in calls)
         own = type(case.as_built)
         usual = own.eval is nn.Module.eval and own.train is nn.Module.train  # returns the module
@@ -54,6 +56,11 @@ def construction(case: Case, inliner: Inliner) -> tuple[list[str], list[str]]:
         lines += restoring(case, case.weights, inliner)
     defined = [["", *unparsed([one]), ""] for one in inliner.definitions]
     return [*before, *(line for group in defined for line in group)], lines
+
+
+def trains(case: Case) -> bool:
+    """Whether the calls were made in train mode."""
+    return case.condition.mode == "train"
 
 
 def restoring(case: Case, weights: Weights, inliner: Inliner) -> list[str]:
@@ -77,7 +84,7 @@ def restoring(case: Case, weights: Weights, inliner: Inliner) -> list[str]:
 
 def evaluation(case: Case) -> list[str]:
     """The lines that put the parts of what is no module into eval mode."""
-    if isinstance(case.as_built, nn.Module):
+    if isinstance(case.as_built, nn.Module) or trains(case):
         return []
     return [
         f"{path}.eval()"
@@ -140,7 +147,7 @@ def warming(case: Case, support: Support | None, shape: tuple[int, ...]) -> list
         "flow.train()",
         "for _ in range(2):  # as in training",
         f"    {call}({given})",
-        "flow.eval()",
+        *([] if trains(case) else ["flow.eval()"]),
     ]
 
 

@@ -47,14 +47,14 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
                 obj = train(obj, *details).obj
         if scale and not recipe.facts.promises.get("fixed"):
             move(obj, scale, derive(seed, 5))
-        set_mode(obj, False)
+        set_mode(obj, recorded.mode == "train")
     return Case(
         verdict=verdict,
         law=law,
         target=target,
         dialect=recipe.dialect,
         facts=recipe.facts,
-        condition=Condition(name, seed, scale, recorded.history),
+        condition=Condition(name, seed, scale, recorded.history, mode=recorded.mode),
         obj=obj,
         as_built=as_built,
         copied=recipe.source.instance,

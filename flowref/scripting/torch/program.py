@@ -129,7 +129,9 @@ def _points(case: Case, variant: Variant, name: str, x: Array) -> list[str]:
         context = None if context is None else context[variant.row : variant.row + 1]
     lines = []
     if not variant.digits:
-        shape = (min(len(x), PLAIN_ROWS), *x.shape[1:])
+        # What is stated of many rows is seen in many.
+        rows = len(x) if case.law.rows else min(len(x), PLAIN_ROWS)
+        shape = (rows, *x.shape[1:])
         lines += (
             [] if "torch" in case.draws else [f"torch.manual_seed({seed_of(case.law.id) % 1000})"]
         )

@@ -132,7 +132,7 @@ SPECIMENS = (
     Specimen(
         "squash",
         {
-            "amplitude-unconstrained": ("bijection/orientation",),
+            "amplitude-unconstrained": ("bijection/orientation", "bijection/orientation[trained]"),
             "table-too-short": ("state/trains",),
         },
     ),

@@ -4,6 +4,7 @@ inverses.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -95,6 +96,38 @@ def residual(defect: str = "") -> nn.Module:
     return Residual(defect=defect)
 
 
+class Contraction(nn.Module):
+    r"""$z = x + W \tanh(V x)$ with $\|W\|_2, \|V\|_2 \le 0.8$; ladj $\log|\det(I + J_g)|$."""
+
+    event_shape = (2,)
+    promises = MappingProxyType({"contraction": 0.64})
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.inner = nn.Parameter(normalized(torch.randn(8, 2)))
+        self.outer = nn.Parameter(normalized(torch.randn(2, 8)))
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        inner, outer = self.inner, self.outer
+        if self.defect != "normalized-when-built":
+            inner, outer = normalized(inner), normalized(outer)
+        h = torch.tanh(x @ inner.T)
+        slopes = torch.einsum("ij,bj,jk->bik", outer, 1 - h**2, inner)
+        return x + h @ outer.T, torch.linalg.slogdet(torch.eye(2, dtype=x.dtype) + slopes)[1]
+
+
+def normalized(weight: Any) -> Any:
+    """A matrix of a norm of 0.8 at most."""
+    return weight * (0.8 / torch.linalg.matrix_norm(weight, 2).clamp(min=0.8))
+
+
+def contraction(defect: str = "") -> nn.Module:
+    """A residual block that promises its constant."""
+    return Contraction(defect)
+
+
 SPECIMENS = (
     Specimen(
         "planar",
@@ -112,5 +145,9 @@ SPECIMENS = (
             "too-few-iterations": ("bijection/inverse-roundtrip",),
             "inverse-log-det-at-z": ("bijection/inverse-log-det", "bijection/log-det-antisymmetry"),
         },
+    ),
+    Specimen(
+        "contraction",
+        {"normalized-when-built": ("residual/contraction[trained]",)},
     ),
 )

@@ -35,14 +35,18 @@ def check(target: Target, law: str | None, settings: Any) -> Verdict | Recognize
 @contextmanager
 def _multiplied(factor: int) -> Iterator[None]:
     def drawn(
-        subject: Subject, example: Example, region: str = "domain", most: int | None = None
+        subject: Subject,
+        example: Example,
+        region: str = "domain",
+        most: int | None = None,
+        rows: int = 0,
     ) -> Batch:
         """So many draws, one below the other."""
-        first = points(subject, example, region, most)
+        first = points(subject, example, region, most, rows)
         if len(first.x) == 1:
             return first
         more = (
-            points(subject, replace(example, seed=example.seed + 1000 * index), region, most)
+            points(subject, replace(example, seed=example.seed + 1000 * index), region, most, rows)
             for index in range(1, factor)
         )
         every = [first, *more]

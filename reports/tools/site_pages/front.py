@@ -24,7 +24,7 @@ def page(words: str, report: Report, findings: Sequence[Finding]) -> str:
     """The text of `docs/index.md` with the numbers of the audit below it."""
     confirmed = sum(finding.kind == CONFIRMED for finding in findings)
     numbers = [
-        (str(len(registry.laws())), "laws", False),
+        (str(sum(not law.is_case for law in registry.laws())), "laws", False),
         (str(len(registry.mutants())), "mutants that they must catch", False),
         (str(len(report.targets)), "constructions audited", False),
         (number(report.counts[Status.HOLDS]), "times a law held", False),

@@ -11,7 +11,7 @@ from typing import Any
 from causes import Finding
 from flowref import registry
 from flowref.auditing.power import sizes
-from flowref.model import Law, Mutant
+from flowref.model import Law, Mutant, base_of
 from flowref.reporting.catalogue import FORCES, HISTORIES, TOLERANCES
 from flowref.reporting.markup import escaped
 from site_pages.pieces import escape, inline, link, statement, table
@@ -69,7 +69,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def pages(findings: Sequence[Finding], power: Power) -> dict[str, str]:
     """Path below the site -> Markdown."""
-    laws = registry.laws()
+    laws = [law for law in registry.laws() if not law.is_case]
     mutants: dict[str, list[Mutant]] = {}
     for mutant in registry.mutants():
         mutants.setdefault(mutant.law, []).append(mutant)
@@ -81,7 +81,7 @@ def pages(findings: Sequence[Finding], power: Power) -> dict[str, str]:
     for name, members in families.items():
         made[f"laws/{name}/index.md"] = _family(name, members, mutants, power)
         for law in members:
-            about = [one for one in findings if law.id in one.laws]
+            about = [one for one in findings if law.id in map(base_of, one.laws)]
             made[f"laws/{law.id}.md"] = _law(law, mutants.get(law.id, []), about, power)
     return made
 
@@ -174,6 +174,7 @@ def _law(law: Law, mutants: Sequence[Mutant], findings: Sequence[Finding], power
         ),
         ("profile", "thorough only" if law.thorough else ""),
         ("source", escaped(law.source)),
+        ("also", "; ".join(f"`{law.in_case(one).id}`: {one.words}" for one in law.cases)),
         ("formerly", f"`{law.former}`" if law.former else ""),
     ]
     lines = [

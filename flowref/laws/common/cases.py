@@ -1,0 +1,95 @@
+"""Cases: circumstances in which statements are measured beside the usual one, each once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.probes import MAPS, Probe, probes, random
+from flowref.model import REAL, Batch, Case, Mapped, Unsupported, draw, requires
+from flowref.model.abilities import Flow
+
+# Points at which it is seen whether rows depend on each other, and by how much results may differ that are the same,
+# relatively.
+ROWS, SAME = 6, {"float64": 1e-9, "float32": 1e-5}
+
+# More points than the blocks in which some calls are made, and what they may take, in operations of a round trip.
+MANY_ROWS, ROW_OPERATIONS = 1025, 2_000_000
+
+
+@requires("nothing that it calls asks in which mode it is")
+def asks_mode(flow: Flow) -> bool:
+    """What reads no mode is the same in both."""
+    return flow.asks_mode()
+
+
+@requires("in train mode the rows of a batch depend on each other")
+def rows_alone(flow: Flow) -> bool:
+    """In train mode a point has a result of its own: it is none of the batch, of its place in it, or of
+    random numbers. Raises `Unsupported` where it is refused, or drawn.
+    """
+    batch = ordinary(flow)
+    probed = probes(flow, batch, complete=False, calls=MAPS)
+    for probe in probed:
+        if random(flow, probe):
+            raise Unsupported(f"in train mode {probe.name} draws random numbers")
+        whole, error = attempt(probe)
+        if error:
+            raise Unsupported(f"in train mode {probe.name} {error}")
+        if not all(_alike(flow, probe, whole, rows) for rows in _orders()):
+            return False
+    refused = sorted({*MAPS} & {*flow.calls} - {probe.name for probe in probed})
+    if refused:
+        raise Unsupported(f"in train mode it refuses {', '.join(refused)}")
+    return True
+
+
+def ordinary(flow: Flow) -> Batch:
+    """A few points of the domain."""
+    rng = np.random.default_rng(7)
+    context = flow.context_shape
+    contexts = None if context is None else rng.standard_normal((ROWS, *context))
+    return Batch(draw(flow.domain or REAL, (ROWS, *flow.event_shape), rng), contexts, 7)
+
+
+def _orders() -> list[np.ndarray]:
+    """Some of the rows, and all in another order."""
+    return [np.arange(ROWS // 2), np.arange(ROWS)[::-1]]
+
+
+def _alike(flow: Flow, probe: Probe, whole: Mapped, rows: np.ndarray) -> bool:
+    """Whether a call gives some rows what it gives them among all."""
+    some, error = attempt(probe.rows(rows))
+    if some is None or error:
+        return False
+    same = SAME[flow.dtype]
+    return all(
+        np.allclose(np.asarray(one)[rows], np.asarray(other), rtol=same, atol=same, equal_nan=True)
+        for one, other in ((whole.value, some.value), (whole.ladj, some.ladj))
+        if one is not None and np.shape(one)[:1] == (ROWS,)
+    )
+
+
+@requires("its calls are too dear to be made at a thousand points at once", waits=True)
+def light(flow: Flow) -> bool:
+    """A thousand points take no more than a batch of a heavy one."""
+    return not flow.facts.cost.heavy and MANY_ROWS * max(1, flow.operations) <= ROW_OPERATIONS
+
+
+TRAIN = Case(
+    "train",
+    "In train mode",
+    {"mode": "train", "effort": 1, "scales": (0.0, 0.3), "lines": False},
+    asks_mode & rows_alone,
+)
+TRAINED = Case(
+    "trained",
+    "After training by its own gradients",
+    {"history": "trained", "effort": 1, "scales": (0.0,)},
+)
+MANY = Case(
+    "many",
+    "Of a thousand points at once",
+    {"rows": MANY_ROWS, "size": MANY_ROWS, "effort": 1, "scales": (0.3,), "parted": False},
+    light,
+)

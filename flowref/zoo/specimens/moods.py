@@ -1,0 +1,116 @@
+"""A coupling that is trained on a milder scale than it is used with, and what can be wrong while it trains,
+in large batches, and with what it has returned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from flowref.zoo.specimens.specimen import Specimen
+
+# Rows that are taken at once where memory is spared.
+BLOCK = 256
+
+
+class Mild(nn.Module):
+    r"""$z_b = x_b\, e^{s(x_a)} + t(x_a)$, ladj $\sum_i s_i$, with half of s in train mode; its base is standard
+    normal.
+    """
+
+    event_shape = (3,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.net = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 4))
+        self.totals = torch.zeros(0)
+
+    def parameters_of(self, a: Any) -> tuple[Any, Any]:
+        """Scale and shift."""
+        with torch.set_grad_enabled(
+            torch.is_grad_enabled() and not (self.training and self.defect == "net-without-graph")
+        ):
+            scale, shift = self.net(a).chunk(2, -1)
+            scale = scale.tanh()
+            return (0.5 * scale if self.training else scale), shift
+
+    def total(self, scale: Any) -> Any:
+        """The log-det of a scale."""
+        if self.training and self.defect == "log-det-of-eval-mode":
+            scale = 2 * scale
+        if self.training and self.defect == "log-det-without-graph":
+            scale = scale.detach()
+        if self.defect == "first-block-for-all" and len(scale) > BLOCK:
+            first = scale[:BLOCK].sum(-1)
+            return first.repeat(len(scale) // BLOCK + 1)[: len(scale)]
+        if self.defect == "buffer-returned":
+            if len(self.totals) != len(scale) or self.totals.dtype != scale.dtype:
+                self.totals = scale.new_zeros(len(scale))
+            return self.totals.copy_(scale.detach().sum(-1))
+        return scale.sum(-1)
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        a, b = x[:, :1], x[:, 1:]
+        scale, shift = self.parameters_of(a)
+        return torch.cat([a, b * scale.exp() + shift], -1), self.total(scale)
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        a, b = z[:, :1], z[:, 1:]
+        scale, shift = self.parameters_of(a)
+        if self.training and self.defect == "inverse-of-eval-mode":
+            scale = 2 * scale
+        return torch.cat([a, (b - shift) * (-scale).exp()], -1), -self.total(scale)
+
+
+class MildDensity(Mild):
+    """The same with its log-density."""
+
+    def log_prob(self, x: Any) -> Any:
+        """Log-densities of data."""
+        if self.training and self.defect == "log-prob-of-detached-data":
+            x = x.detach() + 0 * x
+        z, ladj = self(x)
+        return torch.distributions.Normal(0.0, 1.0).log_prob(z).sum(-1) + ladj
+
+
+def mild(defect: str = "") -> nn.Module:
+    """A coupling on three features."""
+    return Mild(defect)
+
+
+def mild_density(defect: str = "") -> nn.Module:
+    """A coupling on three features, with its log-density."""
+    return MildDensity(defect)
+
+
+SPECIMENS = (
+    Specimen(
+        "mild",
+        {
+            "log-det-of-eval-mode": (
+                "bijection/log-det[train]",
+                "bijection/inverse-log-det[train]",
+            ),
+            "log-det-without-graph": (
+                "bijection/log-det-parameter-gradient[train]",
+                "conduct/log-det-gradient[train]",
+            ),
+            "net-without-graph": (
+                "conduct/value-gradient[train]",
+                "conduct/parameter-gradient[train]",
+            ),
+            "inverse-of-eval-mode": (
+                "bijection/inverse-roundtrip[train]",
+                "bijection/forward-roundtrip[train]",
+            ),
+            "first-block-for-all": ("mode/rows-independent[many]",),
+            "buffer-returned": ("conduct/earlier-calls",),
+        },
+    ),
+    Specimen("mild_density", {"log-prob-of-detached-data": ("conduct/score[train]",)}),
+)

@@ -1,0 +1,114 @@
+"""Cases: laws in further circumstances."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from flowref import checking, loading, registry
+from flowref.auditing.front import audit
+from flowref.checking import Settings
+from flowref.model import Condition, Law, SpecError, Status, Verdict, base_of
+from flowref.reporting.causes import explained
+
+CASES = [law for law in registry.laws() if law.is_case]
+MOODS = "flowref.zoo.specimens.moods:mild"
+
+
+@pytest.mark.parametrize("law", CASES, ids=lambda law: law.id)
+def test_a_case_is_its_law_elsewhere(law: Law) -> None:
+    """It measures what its law measures, says where, draws its own numbers and is found by its name."""
+    base = registry.find_law(base_of(law.id))
+    assert law.measure is base.measure and law.statement.endswith(base.statement)
+    assert (law.version, law.force, law.promise) == (base.version, base.force, base.promise)
+    assert law.key == law.id and registry.select_laws((law.id,)) == (law,)
+    changed = ("mode", "history", "rows")
+    assert any(getattr(law, name) != getattr(base, name) for name in changed)
+
+
+def test_brackets_select_cases() -> None:
+    """A law by itself is not its cases; a star is both; a case that is not there is refused with the nearest."""
+    (law,) = registry.select_laws(("bijection/log-det",))
+    assert not law.is_case
+    assert {one.base for one in registry.select_laws(("*[train]",))} >= {law.id}
+    assert f"{law.id}[train]" in {one.id for one in registry.select_laws(("bijection/*",))}
+    with pytest.raises(SpecError, match=r"did you mean bijection/log-det\[train\]"):
+        registry.select_laws(("bijection/log-det[trian]",))
+
+
+class Reads(nn.Module):
+    """It asks whether it trains where it is told to, in a call of a part, or never."""
+
+    event_shape = (2,)
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where, self.drop = where, nn.Dropout(0.5) if where == "part" else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Twice the input."""
+        scale = 2.0 if self.where != "itself" or self.training else 3.0
+        return self.drop(x) * scale, x.new_full((len(x),), 2 * torch.tensor(scale).log().item())
+
+
+@pytest.mark.parametrize(("where", "asks"), [("itself", True), ("part", True), ("nowhere", False)])
+def test_it_is_seen_whether_a_mode_is_asked_for(where: str, asks: bool) -> None:
+    """By the flag of any module that a call reads."""
+    target = loading.snapshot(Reads(where), "")
+    subject = loading.load(target, Condition(mode="train"))
+    assert subject.asks_mode() is asks
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        (nn.Dropout(0.5), "draws random numbers"),
+        (nn.BatchNorm1d(2), "depend on each other"),
+        (nn.Identity(), "asks in which mode"),
+    ],
+    ids=["dropout", "batch norm", "neither"],
+)
+def test_rows_of_their_own_are_judged_in_train_mode(part: nn.Module, reason: str) -> None:
+    """What is random, or one of a batch, is no function of a point there."""
+
+    class Flow(nn.Module):
+        event_shape = (2,)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.part = part
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            shift = (
+                0.1 * self.part(x.detach()).mean() if isinstance(part, nn.Dropout) else self.part(x)
+            )
+            return x + 0 * shift if isinstance(part, nn.Identity) else shift + x, x.new_zeros(
+                len(x)
+            )
+
+    report = audit([Flow()], laws="bijection/log-det[train]")
+    (verdict,) = report.verdicts
+    assert verdict.status is Status.NOT_APPLICABLE and reason in verdict.reason
+
+
+def test_a_case_fails_since_its_law_does() -> None:
+    """What fails in eval mode as well is said once."""
+    both = [
+        Verdict("t", law, Status.VIOLATED)
+        for law in ("bijection/log-det", "bijection/log-det[train]")
+    ]
+    assert explained(both)["bijection/log-det[train]"].law == "bijection/log-det"
+    assert not explained(both[1:])
+
+
+def test_what_is_not_trained_is_not_judged_after_training() -> None:
+    """No parameters, no error."""
+    verdict = checking.check("torch:ExpTransform", "bijection/orientation[trained]", Settings())
+    assert verdict.status is Status.NOT_APPLICABLE, verdict
+
+
+def test_a_violation_of_many_points_is_made_small() -> None:
+    """The smallest batch that halving finds shows a block of 256."""
+    verdict = checking.check(f"{MOODS}?defect=first-block-for-all", "mode/rows-independent[many]")
+    assert verdict.counterexample is not None and len(verdict.counterexample.x) == 257
