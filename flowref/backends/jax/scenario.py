@@ -43,6 +43,7 @@ class Stage:
         self.live, self.dtype, self.training = live, live.dtype, False
         self.obj = live.given if fresh and live.given is not None else live.object
         self.saved: Any = None
+        self.kept: dict[int, Mapped] = {}  # by the id of its step, which the plan holds
         self.calls = 0
 
     def normalizer(self) -> Normalizer:
@@ -143,7 +144,10 @@ def run(stage: Stage, step: steps.Run) -> Mapped:
         raise Unsupported(
             f"there is no {step.how if not step.held else 'tensor in place'} in JAX", waits=False
         )
-    return stage.run(step.call, *step.inputs)
+    out = stage.run(step.call, *step.inputs)
+    if step.kept:
+        stage.kept[id(step)] = out
+    return out
 
 
 def normalize(stage: Stage, step: steps.Normalize) -> Array:
@@ -292,6 +296,7 @@ ACTIONS: dict[type, Action] = {
     steps.Train: lambda stage, step: change_mode(stage, True),
     steps.Eval: lambda stage, step: change_mode(stage, False),
     steps.Run: run,
+    steps.Reread: lambda stage, step: stage.kept[id(step.run)],
     steps.Normalize: normalize,
     steps.Roles: lambda stage, step: {name: value_of(stage, name) for name in ROLES},
     steps.Assign: assign,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ class Stage:
         self.dtype = live.dtype
         self.saved: list[dict[str, Any]] = []
         self.held: dict[int, Any] = {}
+        self.kept: dict[int, Any] = {}  # by the id of its step, which the plan holds
 
     def modules(self) -> list[Any]:
         """The object's modules; modes and state_dicts need one."""
@@ -80,26 +80,14 @@ class Stage:
             for seeded in (seed_torch, np.random.seed, random.seed):
                 seeded(derive(self.live.seed, 37, draws) % 2**32)
 
-    def called(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Kept:
-        """A call in the current mode, not read yet."""
+    def called(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Any:
+        """What a call in the current mode returns, as it is returned."""
         ready = self.inputs(inputs, held)
-        return Kept(call, MANNERS[how](self.obj, bare(self.live, call), ready))
+        return MANNERS[how](self.obj, bare(self.live, call), ready)
 
     def run(self, call: str, *inputs: Any, how: str = "plain") -> Mapped:
         """A call in the current mode."""
-        return self.called(call, *inputs, how=how).read()
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a call returned, as it was returned: it is read later."""
-
-    call: str
-    out: Any
-
-    def read(self) -> Mapped:
-        """As plain values."""
-        return as_mapped(self.call, self.out)
+        return as_mapped(call, self.called(call, *inputs, how=how))
 
 
 Action = Callable[[Stage, Any], Any]
@@ -120,13 +108,15 @@ def play(
             # the same draws.
             stage.seed(step, sum(1 for other in plan[:index] if type(other) is type(step)))
             outcomes.append(actions[type(step)](stage, step))
-    return Life(plan, [one.read() if isinstance(one, Kept) else one for one in outcomes])
+    return Life(plan, outcomes)
 
 
-def run_step(stage: Stage, step: steps.Run) -> Mapped | Kept:
-    """A call in the current mode, read at once unless it is kept."""
+def run_step(stage: Stage, step: steps.Run) -> Mapped:
+    """A call in the current mode."""
     out = stage.called(step.call, *step.inputs, how=step.how, held=step.held)
-    return out if step.kept else out.read()
+    if step.kept:
+        stage.kept[id(step)] = out
+    return as_mapped(step.call, out)
 
 
 def change_mode(stage: Stage, training: bool) -> steps.ModeChange:
@@ -234,6 +224,7 @@ MODES: dict[type, Action] = {
     steps.Train: lambda stage, step: change_mode(stage, True),
     steps.Eval: lambda stage, step: change_mode(stage, False),
     steps.Run: run_step,
+    steps.Reread: lambda stage, step: as_mapped(step.run.call, stage.kept[id(step.run)]),
     steps.Overwrite: overwrite,
     steps.Modes: modes,
     steps.Learn: learn,

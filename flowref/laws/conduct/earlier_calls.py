@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.common.probes import WITH_KERNELS, Probe, probes, same
+from flowref.laws.common.probes import WITH_KERNELS, probes, same
 from flowref.laws.common.requirements import repeatable
-from flowref.model import Batch, Mapped, Residual, Unsupported, law
+from flowref.model import Batch, Residual, Unsupported, law
 from flowref.model.abilities import Living
-from flowref.model.steps import Eval
+from flowref.model.steps import Eval, Reread
 
 BEFORE = "calls made before at other points change the result"
 AFTER = "calls made after it, at other points, change what a call has returned"
@@ -37,29 +35,14 @@ def earlier_calls(flow: Living, batch: Batch) -> Residual:
     begin = [Eval()] if flow.stateful else []
     asked = [probe.step() for probe in moved]
     before = [probe.step(kept=True) for probe in probed]
+    reread = [Reread(one) for one in before]
     alone, error = attempt(lambda: [flow.play([*begin, one])[-1] for one in asked])
-    after, refusal = attempt(flow.play, [*begin, *before, *asked])
-    if alone is None or after is None:
+    life, refusal = attempt(flow.play, [*begin, *before, *asked, *reread])
+    if alone is None or life is None:
         raise Unsupported(f"it refuses to be called so often ({error or refusal})")
-    count = len(asked)
-    first, last = after[-2 * count : -count], after[-count:]
+    count, rows = len(asked), len(batch.x)
+    first, last, later = (life[len(begin) + at * count :][:count] for at in range(3))
     behind = list(zip(moved, alone, last, strict=True))
-    # What the calls before returned, in the order of those that were made alone, each point in its place.
-    kept = zip(moved, alone, reversed(first), strict=True)
-    ahead = [(one, _back(one, out), held) for one, out, held in kept if one.pointwise]
-    rows = len(batch.x)
-    later = bool(ahead) and _largest(same(ahead, rows, "")) > _largest(same(behind, rows, ""))
-    return same([*behind, *ahead], rows, AFTER if later else BEFORE)
-
-
-def _largest(residual: Residual) -> float:
-    return float(np.nan_to_num(residual.per_row(), nan=np.inf).max(initial=0.0))
-
-
-def _back(probe: Probe, out: Mapped) -> Mapped:
-    """An outcome of points that were moved by one, with each in its place again."""
-    rows = len(probe.points)
-    ladj = out.ladj
-    if ladj is not None and np.shape(ladj)[:1] == (rows,):
-        ladj = np.roll(np.asarray(ladj), -1, axis=0)
-    return Mapped(np.roll(out.value, -1, axis=0), ladj)
+    ahead = list(zip(probed, first, later, strict=True))
+    written = same(ahead, rows, "").per_row().max(initial=0.0) > 0
+    return same([*behind, *ahead], rows, AFTER if written else BEFORE)

@@ -50,7 +50,7 @@ class Run(Step[Mapped]):
     ``how``: also under "no_grad", "inference_mode", "checkpoint". ``draws``: the random state that
     it starts in, the same for the same number; None: one of its own, by its place in the life.
     ``held``: the inputs are the very tensors of earlier held runs with the same arrays, as the last
-    `Overwrite` left them. ``kept``: what it returned is read when the life is over, as by who held on to it.
+    `Overwrite` left them. ``kept``: what it returns is held on to, for `Reread`.
     """
 
     call: str
@@ -78,6 +78,13 @@ class Run(Step[Mapped]):
     def x(self) -> Any:
         """Its first input: the points, of a call that takes some."""
         return self.inputs[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Reread(Step[Mapped]):
+    """What an earlier run returned and was kept, as it is now."""
+
+    run: Run
 
 
 @dataclass(frozen=True, eq=False)
