@@ -47,7 +47,7 @@ class Subject:
     ``facts``: what is declared of the object. ``dtype``, ``scale``: of the condition that it is in.
     ``normalizing``: which call maps data to latents, "forward" or "inverse".
     ``stateful``: whether it holds modules, ``trainable``: parameters that are trained.
-    ``asks_mode()``: whether anything that its maps and its log-density call reads in which mode it is.
+    ``mode_matters()``: whether its maps and its log-density return or record something else in train mode.
     ``operations``: how many operations of the library one round trip takes.
     ``calls``: its methods by name, each a `Call`:
         ``forward(x, context)``, ``inverse(y, context)`` -> `Mapped`;
@@ -111,7 +111,7 @@ class Subject:
     normalizing: str = "forward"
     stateful: bool = False
     trainable: bool = False
-    asks_mode: Callable[[], bool] = bool
+    mode_matters: Callable[[], bool] = bool
     operations: int = 0
     calls: Mapping[str, Call[Any]] = field(default_factory=dict)
     jacobian: Callable[..., Array] | None = None

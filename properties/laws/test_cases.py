@@ -37,27 +37,32 @@ def test_brackets_select_cases() -> None:
         registry.select_laws(("bijection/log-det[trian]",))
 
 
-class Reads(nn.Module):
-    """It asks whether it trains where it is told to, in a call of a part, or never."""
+class Moody(nn.Module):
+    """It does something else in train mode: itself, in a call of a part, in its graph alone, or nowhere."""
 
     event_shape = (2,)
 
     def __init__(self, where: str) -> None:
         super().__init__()
-        self.where, self.drop = where, nn.Dropout(0.5) if where == "part" else nn.Identity()
+        self.where, self.drop = where, nn.Dropout(0.5 if where == "part" else 0.0)
+        self.scale = nn.Parameter(torch.tensor(2.0))
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Twice the input."""
-        scale = 2.0 if self.where != "itself" or self.training else 3.0
-        return self.drop(x) * scale, x.new_full((len(x),), 2 * torch.tensor(scale).log().item())
+        """A multiple of the input."""
+        scale = 2 * self.scale if self.where == "itself" and self.training else self.scale
+        if self.where == "graph" and self.training:
+            scale = scale.detach()
+        return self.drop(x) * scale, 2 * scale.log().expand(len(x))
 
 
-@pytest.mark.parametrize(("where", "asks"), [("itself", True), ("part", True), ("nowhere", False)])
-def test_it_is_seen_whether_a_mode_is_asked_for(where: str, asks: bool) -> None:
-    """By the flag of any module that a call reads."""
-    target = loading.snapshot(Reads(where), "")
+@pytest.mark.parametrize(
+    ("where", "matters"), [("itself", True), ("part", True), ("graph", True), ("nowhere", False)]
+)
+def test_it_is_seen_whether_a_mode_matters(where: str, matters: bool) -> None:
+    """By values, and by the graph of operations; a dropout of nothing is none."""
+    target = loading.snapshot(Moody(where), "")
     subject = loading.load(target, Condition(mode="train"))
-    assert subject.asks_mode() is asks
+    assert subject.mode_matters() is matters
 
 
 @pytest.mark.parametrize(
@@ -65,7 +70,7 @@ def test_it_is_seen_whether_a_mode_is_asked_for(where: str, asks: bool) -> None:
     [
         (nn.Dropout(0.5), "draws random numbers"),
         (nn.BatchNorm1d(2), "depend on each other"),
-        (nn.Identity(), "asks in which mode"),
+        (nn.Identity(), "the same in both modes"),
     ],
     ids=["dropout", "batch norm", "neither"],
 )

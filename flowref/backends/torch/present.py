@@ -25,12 +25,12 @@ from flowref.backends.torch import (
     scenario,
     walking,
 )
-from flowref.backends.torch.asked_mode import asks_mode
 from flowref.backends.torch.building import BUILDING
 from flowref.backends.torch.evaluation import evaluation
 from flowref.backends.torch.folding import folded
 from flowref.backends.torch.found_knobs import Turning, turning
 from flowref.backends.torch.live import DTYPES, Live, allotted, noise, usual
+from flowref.backends.torch.modes import mode_matters
 from flowref.backends.torch.numbers import numbers_of
 from flowref.backends.torch.rounded_builds import Around, rounded_build, transplanted
 from flowref.backends.torch.sandbox import sandbox
@@ -260,7 +260,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         normalizing=dialect.normalizing,
         stateful=bool(modules(live.pristine)),
         trainable=bool(trainable(live.pristine)),
-        asks_mode=functools.cache(partial(asks_mode, live)),
+        mode_matters=functools.cache(partial(mode_matters, live)),
         calls={name: call_of(live, name) for name in methods.offered(dialect)},
         jacobian=able(maps, derivatives.jacobian),
         vjp=partial(derivatives.vjp, live),

@@ -17,10 +17,10 @@ ROWS, SAME = 6, {"float64": 1e-9, "float32": 1e-5}
 MANY_ROWS, ROW_OPERATIONS = 1025, 2_000_000
 
 
-@requires("nothing that it calls asks in which mode it is")
-def asks_mode(flow: Flow) -> bool:
-    """What reads no mode is the same in both."""
-    return flow.asks_mode()
+@requires("its calls do the same in both modes")
+def mode_matters(flow: Flow) -> bool:
+    """What is judged in eval mode is not judged again."""
+    return flow.mode_matters()
 
 
 @requires("in train mode the rows of a batch depend on each other")
@@ -80,7 +80,7 @@ TRAIN = Case(
     "train",
     "In train mode",
     {"mode": "train", "effort": 1, "scales": (0.0, 0.3), "lines": False},
-    asks_mode & rows_alone,
+    mode_matters & rows_alone,
 )
 TRAINED = Case(
     "trained",

@@ -1,0 +1,104 @@
+"""Whether what an object computes depends on its mode: in values, or in the graph that gradients go through."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from flowref.backends.torch.live import Live
+from flowref.backends.torch.state import modules, set_mode
+from flowref.model import REAL, derive, draw
+
+# Calls that are made to see it, and with how many points.
+CALLS, ROWS = ("forward", "inverse", "log_prob"), 2
+
+
+def mode_matters(live: Live) -> bool:
+    """Whether a map, its inverse or its log-density asks in which mode a module is, and then returns other
+    values, or records another graph.
+    """
+    if not modules(live.pristine):
+        return False
+    with live.calling("its mode"):
+        offered = [name for name in CALLS if getattr(live.dialect, name) is not None]
+        return any(_asks(live, name) and _differs(live, name) for name in offered)
+
+
+def _asks(live: Live, name: str) -> bool:
+    """Whether a call reads the flag ``training`` of a module."""
+    obj, reads = live.take(), list[str]()
+    try:
+        for whole in modules(obj):
+            for part in whole.modules():
+                part.__class__ = _watched(type(part), reads.append)
+    except Exception:  # of a class that no other can stand for it is not known
+        return True
+    with contextlib.suppress(Exception):
+        _called(live, name, obj)
+    return bool(reads)
+
+
+def _watched(cls: type[nn.Module], read: Callable[[str], None]) -> type[nn.Module]:
+    """A class that says when the mode of one of its objects is read."""
+
+    def get(self: nn.Module) -> bool:
+        read(cls.__name__)
+        return bool(vars(self).get("training", True))
+
+    def put(self: nn.Module, value: bool) -> None:
+        vars(self)["training"] = value
+
+    return type(
+        cls.__name__, (cls,), {"training": property(get, put), "__module__": cls.__module__}
+    )
+
+
+def _differs(live: Live, name: str) -> bool:
+    """Whether a call does something else in train mode than in eval mode, under one random state."""
+    outcomes: list[list[Any]] = []
+    for training in (False, True):
+        obj = live.take()
+        set_mode(obj, training)
+        torch.manual_seed(derive(live.seed, 43))
+        try:
+            out = _called(live, name, obj)
+        except Exception as error:  # which may be refused in one of them
+            outcomes.append([type(error).__name__])
+            continue
+        tensors = [
+            one for one in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(one)
+        ]
+        outcomes.append([(one.detach().numpy().tobytes(), *_graph(one)) for one in tensors])
+    return outcomes[0] != outcomes[1]
+
+
+def _graph(tensor: torch.Tensor) -> Iterator[str]:
+    """The operations through which gradients of a tensor go."""
+    ahead, seen = [tensor.grad_fn], set[Any]()
+    while ahead:
+        node = ahead.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node.name()
+        ahead += [one for one, _ in node.next_functions]
+
+
+def _called(live: Live, name: str, obj: Any) -> Any:
+    """One call at a few ordinary points, which record a graph."""
+    facts, forwards = live.facts, live.dialect.normalizing == "forward"
+    data = (facts.domain, facts.event_shape)
+    latents = (facts.codomain or REAL, facts.latent_shape or facts.event_shape)
+    on_latents = name == "inverse" or (name == "log_prob" and not forwards)
+    support, shape = latents if on_latents else data
+    rng = np.random.default_rng(derive(live.seed, 13) % 2**32)
+    contexts = facts.context_shape
+    context = None if contexts is None else live.tensor(rng.standard_normal((ROWS, *contexts)))
+    points = live.tensor(draw(support, (ROWS, *shape), rng))
+    assert points is not None
+    return getattr(live.dialect, name)(obj, points.requires_grad_(True), context)
