@@ -65,4 +65,4 @@ def test_each_statement_stands_once() -> None:
 )
 def test_no_law_of_these_families_is_left_out(law: Law) -> None:
     """A law of residual maps, of contributions or of solvers answers to a statement."""
-    assert f"`{law.id}`" in TEXT
+    assert f"`{law.base}`" in TEXT
