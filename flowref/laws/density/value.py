@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, reported
+from flowref.laws.common.cases import TRAIN
 from flowref.laws.common.quadrature import MASS_FLOOR, mass_apart, total_mass
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.density.base import normalizing_call
@@ -66,6 +67,7 @@ def change(
     applies=exact_log_det & exact_density,
     effort=8,
     source=CHANGE,
+    cases=(TRAIN,),
 )
 def change_of_variables(flow: MappedDensity, batch: Batch) -> Residual:
     r"""The log-density is that of the base at the latent plus the log-det:

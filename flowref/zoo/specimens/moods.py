@@ -70,12 +70,46 @@ class Mild(nn.Module):
 class MildDensity(Mild):
     """The same with its log-density."""
 
+    @property
+    def base(self) -> Any:
+        """The density of latents."""
+        return torch.distributions.Independent(
+            torch.distributions.Normal(torch.zeros(3), torch.ones(3)), 1
+        )
+
     def log_prob(self, x: Any) -> Any:
         """Log-densities of data."""
         if self.training and self.defect == "log-prob-of-detached-data":
             x = x.detach() + 0 * x
         z, ladj = self(x)
-        return torch.distributions.Normal(0.0, 1.0).log_prob(z).sum(-1) + ladj
+        if self.training and self.defect == "log-prob-of-eval-mode":
+            ladj = 2 * ladj
+        return self.base.log_prob(z) + ladj
+
+
+class MildGiven(Mild):
+    """The same under a context of two numbers, which shifts it."""
+
+    context_shape = (2,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__(defect)
+        self.embedding = nn.Linear(2, 2)
+
+    def shifted(self, context: Any) -> Any:
+        """By how much."""
+        if self.training and self.defect == "half-of-context-detached":
+            context = torch.cat([context[:, :1].detach(), context[:, 1:]], -1)
+        return self.embedding(context)
+
+    def forward(self, x: Any, context: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        z, ladj = super().forward(x)
+        return torch.cat([z[:, :1], z[:, 1:] + self.shifted(context)], -1), ladj
+
+    def inverse(self, z: Any, context: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        return super().inverse(torch.cat([z[:, :1], z[:, 1:] - self.shifted(context)], -1))
 
 
 def mild(defect: str = "") -> nn.Module:
@@ -86,6 +120,11 @@ def mild(defect: str = "") -> nn.Module:
 def mild_density(defect: str = "") -> nn.Module:
     """A coupling on three features, with its log-density."""
     return MildDensity(defect)
+
+
+def mild_given(defect: str = "") -> nn.Module:
+    """A coupling on three features, under a context."""
+    return MildGiven(defect)
 
 
 SPECIMENS = (
@@ -112,5 +151,12 @@ SPECIMENS = (
             "buffer-returned": ("conduct/earlier-calls",),
         },
     ),
-    Specimen("mild_density", {"log-prob-of-detached-data": ("conduct/score[train]",)}),
+    Specimen(
+        "mild_density",
+        {
+            "log-prob-of-detached-data": ("conduct/score[train]",),
+            "log-prob-of-eval-mode": ("density/change-of-variables[train]",),
+        },
+    ),
+    Specimen("mild_given", {"half-of-context-detached": ("conduct/context-gradient[train]",)}),
 )
