@@ -102,12 +102,12 @@ class MildGiven(Mild):
             context = torch.cat([context[:, :1].detach(), context[:, 1:]], -1)
         return self.embedding(context)
 
-    def forward(self, x: Any, context: Any) -> tuple[Any, Any]:
+    def forward(self, x: Any, context: Any) -> tuple[Any, Any]:  # type: ignore[override]  # given one
         """Data to latents."""
         z, ladj = super().forward(x)
         return torch.cat([z[:, :1], z[:, 1:] + self.shifted(context)], -1), ladj
 
-    def inverse(self, z: Any, context: Any) -> tuple[Any, Any]:
+    def inverse(self, z: Any, context: Any) -> tuple[Any, Any]:  # type: ignore[override]  # given one
         """Latents to data."""
         return super().inverse(torch.cat([z[:, :1], z[:, 1:] - self.shifted(context)], -1))
 
