@@ -13,7 +13,16 @@ from flowref.model import Condition, Law, SpecError, Status, Verdict, base_of
 from flowref.reporting.causes import explained
 
 CASES = [law for law in registry.laws() if law.is_case]
-MOODS = "flowref.zoo.specimens.moods:mild"
+MOODS = "flowref.zoo.specimens.moods:"
+# Each law that catches a defect, with the defect and the healthy twin.
+DEFECTS = [
+    (law, spec, twin)
+    for twin, defects in registry.specimens().items()
+    if twin.startswith(MOODS)
+    for spec, laws in defects.items()
+    for law in laws
+]
+QUICK = Settings("quick")
 
 
 @pytest.mark.parametrize("law", CASES, ids=lambda law: law.id)
@@ -25,6 +34,15 @@ def test_a_case_is_its_law_elsewhere(law: Law) -> None:
     assert law.key == law.id and registry.select_laws((law.id,)) == (law,)
     changed = ("mode", "history", "rows")
     assert any(getattr(law, name) != getattr(base, name) for name in changed)
+
+
+@pytest.mark.parametrize(
+    ("law", "spec", "twin"), DEFECTS, ids=lambda text: text.removeprefix(MOODS)
+)
+def test_a_case_sees_what_is_wrong_there(law: str, spec: str, twin: str) -> None:
+    """A defect of train mode, of many points or of results that are kept, and not its healthy twin."""
+    assert checking.check(spec, law, QUICK, written=False).status is Status.VIOLATED
+    assert checking.check(twin, law, QUICK, written=False).status is Status.HOLDS
 
 
 def test_brackets_select_cases() -> None:
@@ -115,5 +133,7 @@ def test_what_is_not_trained_is_not_judged_after_training() -> None:
 
 def test_a_violation_of_many_points_is_made_small() -> None:
     """The smallest batch that halving finds shows a block of 256."""
-    verdict = checking.check(f"{MOODS}?defect=first-block-for-all", "mode/rows-independent[many]")
+    verdict = checking.check(
+        f"{MOODS}mild?defect=first-block-for-all", "mode/rows-independent[many]"
+    )
     assert verdict.counterexample is not None and len(verdict.counterexample.x) == 257

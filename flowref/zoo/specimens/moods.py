@@ -46,6 +46,8 @@ class Mild(nn.Module):
         if self.defect == "first-block-for-all" and len(scale) > BLOCK:
             first = scale[:BLOCK].sum(-1)
             return first.repeat(len(scale) // BLOCK + 1)[: len(scale)]
+        if self.defect == "axis-of-features" and len(scale) == self.event_shape[0]:
+            return nn.functional.pad(scale, (1, 0)).sum(0)
         if self.defect == "buffer-returned":
             if len(self.totals) != len(scale) or self.totals.dtype != scale.dtype:
                 self.totals = scale.new_zeros(len(scale))
@@ -112,6 +114,33 @@ class MildGiven(Mild):
         return super().inverse(torch.cat([z[:, :1], z[:, 1:] - self.shifted(context)], -1))
 
 
+class Started(nn.Module):
+    r"""$z_b = x_b\, e^{s(x_a)}$, the identity until it is trained; its base is standard normal."""
+
+    event_shape = (3,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.net = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 2))
+        for parameter in self.net[-1].parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        scale = self.net(x[:, :1])
+        factor = scale.detach() if self.defect == "factor-detached" else scale
+        ladj = scale.detach() if self.defect == "log-det-detached" else scale
+        return torch.cat([x[:, :1], x[:, 1:] * factor.exp()], -1), ladj.sum(-1)
+
+    def log_prob(self, x: Any) -> Any:
+        """Log-densities of data."""
+        z, ladj = self(x)
+        if self.defect == "latents-detached":
+            z = z.detach() + x - x.detach()
+        return torch.distributions.Normal(0.0, 1.0).log_prob(z).sum(-1) + ladj
+
+
 def mild(defect: str = "") -> nn.Module:
     """A coupling on three features."""
     return Mild(defect)
@@ -125,6 +154,11 @@ def mild_density(defect: str = "") -> nn.Module:
 def mild_given(defect: str = "") -> nn.Module:
     """A coupling on three features, under a context."""
     return MildGiven(defect)
+
+
+def started(defect: str = "") -> nn.Module:
+    """A coupling on three features that starts as the identity."""
+    return Started(defect)
 
 
 SPECIMENS = (
@@ -148,6 +182,7 @@ SPECIMENS = (
                 "bijection/forward-roundtrip[train]",
             ),
             "first-block-for-all": ("mode/rows-independent[many]",),
+            "axis-of-features": ("mode/rows-independent",),
             "buffer-returned": ("conduct/earlier-calls",),
         },
     ),
@@ -159,4 +194,12 @@ SPECIMENS = (
         },
     ),
     Specimen("mild_given", {"half-of-context-detached": ("conduct/context-gradient[train]",)}),
+    Specimen(
+        "started",
+        {
+            "factor-detached": ("conduct/value-gradient[trained]",),
+            "log-det-detached": ("conduct/log-det-gradient[trained]",),
+            "latents-detached": ("conduct/score[trained]",),
+        },
+    ),
 )

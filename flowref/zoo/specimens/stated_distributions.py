@@ -137,6 +137,8 @@ class Maxima(nn.Module):
     def log_cdf(self, x: Any) -> Any:
         """The logarithm of the distribution function."""
         away = x - self.loc if self.defect == "scale-left-out-of-log-cdf" else self._away(x)
+        if self.defect == "log-cdf-as-built":
+            away = (x - 0.4) * math.exp(-0.3)
         return -torch.exp(-away).squeeze(-1)
 
     def survival(self, x: Any) -> Any:
@@ -272,6 +274,7 @@ SPECIMENS = (
     Specimen(
         "maxima",
         {
+            "log-cdf-as-built": ("density/distribution-function[trained]",),
             "scale-left-out-of-log-cdf": ("density/distribution-function",),
             "survival-below": ("density/distribution-function",),
             "quantile-from-above": ("sampling/inverse-transform-galois",),
