@@ -62,6 +62,8 @@ from flowref.model.means import Beyond, means, within
 TRAINED_FROM, TRAINED_OPERATIONS, SCANNED = 3, 2500, 20
 # The operations up to which the trained state is scanned as well.
 SCANNED_OPERATIONS = 1000
+# Entries of ordinary points; of an undeclared domain none says that it has others.
+ORDINARY = 16.0
 # Said of what was built and never moved, which may be the identity.
 AS_GIVEN = "at the weights as given alone"
 
@@ -182,6 +184,11 @@ def _inside(subject: Subject) -> bool:
     are a user's data.
     """
     return subject.facts.declared or subject.facts.at_data
+
+
+def _far(batch: Batch) -> bool:
+    """Whether every point has an entry that is no ordinary one."""
+    return bool((np.abs(batch.x).reshape(len(batch.x), -1).max(1, initial=0.0) > ORDINARY).all())
 
 
 class Violated(Exception):
@@ -432,12 +439,13 @@ class Search:
 
     def _raised(self, subject: Subject, batch: Batch, split: Split, condition: Condition) -> None:
         """Count rows that raise. With the weights as they are it is an error, unless the domain is
-        undeclared and other rows can be measured: then the rows may lie outside it.
+        undeclared and other rows can be measured, or the rows are far out: then they may lie outside it, or
+        their images where rounding takes them.
         """
         text = f"it raises {one_line(split.error)}"
         if condition.scale:
             self.tally.undecided(f"after moving the parameters {text}", len(split.raising))
-        elif _inside(subject) or not len(split.measurable):
+        elif _inside(subject) or not (len(split.measurable) or _far(batch.rows(split.raising))):
             case = counterexample(batch.rows(split.raising[:1]), condition)
             self.tally.error = self.tally.error or (text, case)
         else:

@@ -47,7 +47,7 @@ ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
 
 @law(
     "bijection/finite",
-    version=3,
+    version=4,
     lines=True,
     tolerance=EXACT,
     local=False,
@@ -62,7 +62,8 @@ def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
     r"""Value and log-det are finite wherever those beside them are, and at ordinary points of a
     declared domain, or of given data, never nan; and from an image of ordinary size, where the map is not saturated,
     the way back is finite. A log-det that is large is a number in single precision, too, at one at least of
-    several ordinary points: it is no logarithm of a product, which underflows.
+    several ordinary points: it is no logarithm of a product, which underflows. At one of them at least it
+    is no nan.
     """
     x, context = batch.x, batch.context
     out = flow.forward(x, context)
@@ -85,6 +86,9 @@ def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
             broken |= lost & sound & (reach <= FARTHEST)
             observed |= {} if came is None else {"inverse(f(x))": came}
             notes = [note]
+    if not broken.any() and (nowhere := without_log_det(out, reach)).any():
+        broken |= nowhere
+        notes = ["the values are finite, and no ordinary point has a log-det: it is nan at each"]
     if not broken.any() and (lost := underflowing(flow, batch, out, sound & (reach <= NEAR))).any():
         broken |= lost
         notes = ["the log-det is finite, and in single precision it is not at any ordinary point"]
@@ -133,6 +137,16 @@ def some(suspected: Array) -> Array:
     if len(rows) > EXAMINED:
         rows = rows[np.linspace(0, len(rows) - 1, EXAMINED).astype(int)]
     return np.asarray(rows)
+
+
+def without_log_det(out: Mapped, reach: Array) -> Array:
+    """Ordinary points, where each has a finite value and none a log-det; none where there are not several."""
+    rows = len(reach)
+    ordinary = reach <= NEAR
+    value = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
+    valued = np.isfinite(value).all(1)[ordinary].all()
+    lost = bool(valued and np.isnan(log_det(out, rows))[ordinary].all())
+    return np.asarray(ordinary & (lost and ordinary.sum() >= SEVERAL))
 
 
 def has_nan(out: Mapped, rows: int) -> Array:

@@ -18,7 +18,7 @@ from flowref.laws.common.probes import (
 from flowref.laws.common.requirements import has_modules, has_parameters
 from flowref.model import EXACT, Batch, Residual, law
 from flowref.model.abilities import Living
-from flowref.model.steps import Eval, Step, Sway, Train, Unregistered, Weights
+from flowref.model.steps import Eval, Learn, State, Step, Sway, Train, Unregistered, Weights
 
 # How far a leaf is moved, and by how much results must differ to depend on it.
 SWAY, APART = 0.5, 1e-9
@@ -71,11 +71,13 @@ def registered(flow: Living, batch: Batch) -> Residual:
     scales=(0.0, 0.3),
     history="fresh",
     applies=has_modules & has_parameters,
+    version=2,
     source="parameters are moved by an optimizer; initialization from data happens once (Kingma and Dhariwal 2018, section 3.1)",
 )
 def parameters_kept(flow: Living, batch: Batch) -> Residual:
     """After the first train-mode batch, which may initialize them, no call of either mode writes to
-    a trained parameter.
+    a trained parameter, and what a batch leaves in the state it leaves in forward: going backward leaves
+    nothing more.
     """
     first, waiting = attempt(normalizing_probe, flow, batch)
     if waiting:
@@ -97,7 +99,27 @@ def parameters_kept(flow: Living, batch: Batch) -> Residual:
         if not error:
             names = changed(after[2], after[4])
             written += [f"{name} (by {probe.name} in train mode)" for name in names]
+    written += [f"{name} (by the backward pass)" for name in left_by_backward(flow, batch, first)]
     return absent(written, len(batch.x), "a call wrote to {}")
+
+
+def left_by_backward(flow: Living, batch: Batch, first: Probe) -> list[str]:
+    """Floating tensors of the state that are others after a training step of no size than after the call
+    alone: what runs forward once more on the way back, as where it is recomputed, updates them twice.
+    """
+    asked = probe_of(flow, "log_prob", *first.inputs) if "log_prob" in flow.calls else first
+    alone, refused = attempt(flow.play, [Train(), asked.step(draws=None), State()])
+    learnt, too = attempt(flow.play, [Train(), Learn(*asked.inputs, rate=0.0), State()])
+    if refused or too:
+        return []
+    return [
+        name
+        for name, value in learnt[-1].items()
+        if (once := alone[-1].get(name)) is not None
+        and np.shape(once) == np.shape(value)
+        and np.issubdtype(np.asarray(value).dtype, np.floating)
+        and not np.allclose(once, value, rtol=APART, atol=APART, equal_nan=True)
+    ]
 
 
 def after_train(flow: Living, batch: Batch) -> Probe:

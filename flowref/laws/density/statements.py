@@ -78,7 +78,7 @@ def has_density(flow: Flow) -> bool:
     size=1,
     effort=1,
     applies=univariate & has_density & unconditional,
-    version=2,
+    version=3,
     source="mean, variance and differential entropy are integrals of the density",
 )
 def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
@@ -87,11 +87,14 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
 
     Where an integral does not settle, as of tails without a variance, nothing is said. On a circle
     the mean may be the mean direction, and the variance one minus the length of the mean vector.
+    No variance is negative, and no mean lies outside of the support, which needs no integral.
     They are told in the shape of an event, by copies in a batch for each, and are numbers where tails
     are light.
     """
     flat, flags = numbers_told(flow)
     told = flat[:3]
+    if note := impossible(flow, told):
+        return Residual(np.full(len(batch.x), np.inf), allowed=1.0, note=note)
     if note := misstated(flow, flags, where_mass_is(flow, batch, 1)):
         return Residual(np.full(len(batch.x), np.inf), allowed=1.0, note=note)
     grids = [moments(flow, batch, nodes) for nodes in NODES[1]]
@@ -123,6 +126,18 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
             "of the density": np.full(len(batch.x), found[worst]),
         },
     )
+
+
+def impossible(flow: Density, told: Array) -> str:
+    """What no distribution has, among a mean and a variance that are told; empty if nothing is."""
+    mean, variance = map(float, told[:2])
+    if variance < 0:
+        return f"the variance is stated as {variance:.6g}: no variance is negative"
+    support = (flow.density_support.coordinates or (flow.density_support,))[0]
+    around = abs(support.high - support.low - 2 * math.pi) < AROUND
+    if math.isfinite(mean) and not around and not support.low <= mean <= support.high:
+        return f"the mean is stated as {mean:.6g}, outside of the support"
+    return ""
 
 
 def moments(flow: Density, batch: Batch, nodes: int) -> Array:

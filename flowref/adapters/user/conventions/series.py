@@ -95,7 +95,10 @@ def draws(obj: Any, call: Any, x: Any, context: Any) -> bool:
     # What draws nothing from the generator that probes come from is asked once more, and no oftener.
     times = 1 if torch.equal(torch.get_rng_state(), before) else CALLS
     others = (call(obj, x, context)[1] for _ in range(times if ladj is not None else 0))
-    return any(not bool((ladj == other).all()) for other in others)
+    # What is no number in each call differs from none.
+    return any(
+        not bool(((ladj == other) | (ladj.isnan() & other.isnan())).all()) for other in others
+    )
 
 
 def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
