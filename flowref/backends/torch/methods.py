@@ -13,6 +13,7 @@ import torch
 from flowref.backends.torch.folding import folded
 from flowref.backends.torch.graphs import ungraphed
 from flowref.backends.torch.live import Live
+from flowref.backends.torch.own_generators import seed_own
 from flowref.backends.torch.sandbox import seed_torch
 from flowref.model import Dialect, Unsupported
 
@@ -111,13 +112,18 @@ def _method(live: Live, name: str) -> Callable[..., Any]:
     return function
 
 
-def seeded(seed: int, function: Callable[..., Any], *inputs: Any, recorded: bool = False) -> Any:
-    """A call with the global random states seeded; with a graph only where it is ``recorded``."""
+def seeded(
+    seed: int, function: Callable[..., Any], obj: Any, *inputs: Any, recorded: bool = False
+) -> Any:
+    """A call with all random states seeded, those of the object too; with a graph only where it is
+    ``recorded``.
+    """
     seed_torch(seed)
     np.random.seed(seed % 2**32)
     random.seed(seed)
+    seed_own(obj, seed)
     with torch.set_grad_enabled(recorded):
-        return function(*inputs)
+        return function(obj, *inputs)
 
 
 def bare(live: Live, name: str) -> Callable[..., Any]:

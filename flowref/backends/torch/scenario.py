@@ -18,6 +18,7 @@ from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live, allotted
 from flowref.backends.torch.manners import MANNERS
 from flowref.backends.torch.methods import bare
+from flowref.backends.torch.own_generators import seed_own
 from flowref.backends.torch.reach import reached
 from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.state import duplicate, module_to, modules, move, set_mode, trainable
@@ -76,9 +77,11 @@ class Stage:
         if draws is None:
             seed_torch(derive(self.live.seed, 29, earlier))
             np.random.seed(derive(self.live.seed, 31, earlier) % 2**32)
+            seed_own(self.obj, derive(self.live.seed, 53, earlier))
         else:
             for seeded in (seed_torch, np.random.seed, random.seed):
                 seeded(derive(self.live.seed, 37, draws) % 2**32)
+            seed_own(self.obj, derive(self.live.seed, 59, draws))
 
     def called(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Any:
         """What a call in the current mode returns, as it is returned."""

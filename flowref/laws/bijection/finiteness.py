@@ -144,7 +144,7 @@ def without_log_det(out: Mapped, reach: Array) -> Array:
     rows = len(reach)
     ordinary = reach <= NEAR
     value = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
-    valued = np.isfinite(value).all(1)[ordinary].all()
+    valued = np.isfinite(value[ordinary]).all()
     lost = bool(valued and np.isnan(log_det(out, rows))[ordinary].all())
     return np.asarray(ordinary & (lost and ordinary.sum() >= SEVERAL))
 

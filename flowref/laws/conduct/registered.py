@@ -109,7 +109,9 @@ def left_by_backward(flow: Living, batch: Batch, first: Probe) -> list[str]:
     """
     asked = probe_of(flow, "log_prob", *first.inputs) if "log_prob" in flow.calls else first
     alone, refused = attempt(flow.play, [Train(), asked.step(draws=None), State()])
-    learnt, too = attempt(flow.play, [Train(), Learn(*asked.inputs, rate=0.0), State()])
+    learnt, too = attempt(
+        flow.play, [Train(), Learn(asked.inputs[0], asked.inputs[1], rate=0.0), State()]
+    )
     if refused or too:
         return []
     return [
