@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowref.model import Array, Batch, Condition, Law, Residual, Subject, seed_of
+from flowref.model.inverted import turned
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,11 @@ def measure(law: Law, subject: Subject, batch: Batch) -> Residual:
     """
     context = None if batch.context is None else batch.context.copy()
     with np.errstate(all="ignore"):
-        return law.measure(subject, Batch(batch.x.copy(), context, batch.seed))
+        residual = law.measure(subject, Batch(batch.x.copy(), context, batch.seed))
+    if law.direction == "forward":
+        return residual
+    observed = {turned(name): numbers for name, numbers in residual.observed.items()}
+    return replace(residual, note=turned(residual.note), observed=observed)
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
             search.scan(Example(0.0, 0, "lines", SCANNED))
             if trains and subject.operations <= SCANNED_OPERATIONS:
                 search.scan(replace(TRAINED, reach="lines", seed=SCANNED))
-        if str(search.target) == name and visits(law):
+        if str(search.target) == name and visits(law) and law.direction == "forward":
             search.at_data(data_of(search.target, settings), trains)
         search.accuse_of_minor()
     except Violated as end:
@@ -253,7 +253,14 @@ class Search:
         if example.reach == "data" and self.data is not None:
             region, most = self.law.points, self.layout.rows
             return data_batch(subject, self.data, example, region, most)
-        return points(subject, example, self.law.points, self.layout.rows, self.law.rows)
+        most, rows = self.layout.rows, self.law.rows
+        if self.law.direction == "inverse" and not subject.facts.declared:
+            # Only what the map gives is sure to be taken by its inverse.
+            batch = points(subject, example, "latents", most, rows)
+            return batch._replace(
+                x=np.asarray(subject.calls["inverse"](batch.x, batch.context).value)
+            )
+        return points(subject, example, self.law.points, most, rows)
 
     def _recorded(self, judgement: Judgement, example: Example) -> Verdict:
         """A violation written down, with the row that showed it."""
@@ -384,6 +391,7 @@ class Search:
             weights=weights,
             data=at_data,
             mode=self.law.mode,
+            direction=self.law.direction,
         )
 
     def _subject(self, condition: Condition, example: Example) -> Subject | None:

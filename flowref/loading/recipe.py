@@ -38,6 +38,7 @@ from flowref.model import (
     TargetError,
     UnknownShape,
 )
+from flowref.model.inverted import inverted
 
 DTYPES = ("float64", "float32")
 # In which random state an object is built anew to load saved state into it (see `Backend.subject`).
@@ -111,7 +112,8 @@ class Recipe:
             self.resolve,
             OTHER_SEED if target.adapter == USER else SAME_SEED,
         )
-        return replace(subject, operations=self.operations)
+        subject = replace(subject, operations=self.operations)
+        return inverted(subject) if condition.direction == "inverse" else subject
 
 
 def recipe_of(target: Target) -> Recipe:

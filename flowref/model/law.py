@@ -13,10 +13,11 @@ from flowref.model.abilities import needed
 from flowref.model.call import Array
 from flowref.model.errors import LawError, nearest
 from flowref.model.figure import Figure
+from flowref.model.inverted import turned
 from flowref.model.promises import canonical
 from flowref.model.requirement import Requirement
 from flowref.model.subject import Batch, Subject
-from flowref.model.target import Condition, History, Mode, Target
+from flowref.model.target import Condition, Direction, History, Mode, Target
 
 # How many features a law means that asks for several hundred.
 MANY_FEATURES = 384
@@ -87,6 +88,7 @@ CHOICES = {
     "points": ("domain", "latents", "beyond", "data"),
     "history": ("warm", "fresh", "trained"),
     "mode": ("eval", "train"),
+    "direction": ("forward", "inverse"),
 }
 # The first argument is a `Subject`, which has at run time what its annotation asks for.
 Measure = Callable[[Any, Batch], Residual]
@@ -128,8 +130,8 @@ class Law:
     ``nats``: its residual is the error of a log-det or log-density, in nats.
     ``points``: where they are drawn: "domain", "latents" (in the codomain where one is declared,
     else in the domain), "beyond" (outside the domain) or "data" (where the log-density lives).
-    ``history``: how the subject has lived before the measurement, ``mode``: in which mode it is (see
-    `Condition`). ``cases``: further circumstances in which it is measured, each by a law of its own.
+    ``history``: how the subject has lived before the measurement, ``mode``: in which mode it is, ``direction``: "inverse"
+    where it is turned around (see `Condition`). ``cases``: further circumstances in which it is measured, each by a law of its own.
     ``local``: a violation must persist beside the point (else it is a kink, or a jump of the
     log-det, where rounding decides on which side a call falls); False for laws of values, which
     hold at every single point.
@@ -167,6 +169,7 @@ class Law:
     points: str = "domain"
     history: History = "warm"
     mode: Mode = "eval"
+    direction: Direction = "forward"
     local: bool = True
     scales: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0)
     effort: int = 10
@@ -218,7 +221,7 @@ class Law:
     @property
     def condition(self) -> Condition:
         """The condition in which it is asked whether it speaks."""
-        return Condition(history=self.history, mode=self.mode)
+        return Condition(history=self.history, mode=self.mode, direction=self.direction)
 
     @property
     def key(self) -> str:
@@ -230,11 +233,12 @@ class Law:
         weights or modes, and numbers of its own.
         """
         both = [one for one in (self.applies, case.applies) if one is not None]
+        around = case.changes.get("direction") == "inverse"
         changes = {"applies": both[0] & both[1] if len(both) > 1 else both[0] if both else None}
         return replace(
             self,
             id=f"{self.id}[{case.name}]",
-            statement=f"{case.words}: {self.statement}",
+            statement=f"{case.words}: {turned(self.statement) if around else self.statement}",
             former="",
             cases=(),
             **{**changes, **case.changes},

@@ -9,6 +9,7 @@ from flowref.model.errors import SpecError
 
 History = Literal["warm", "fresh", "trained"]
 Mode = Literal["eval", "train"]
+Direction = Literal["forward", "inverse"]
 
 # Options by which a user says how an object spells what it does, where that is ambiguous.
 CONVENTIONS = (
@@ -96,6 +97,7 @@ class Condition:
     ``history``: "warm" (two train-mode batches, none with weights from a file; then eval), "fresh" (as built, in eval mode) or
     "trained" (warm, then some 30 steps of Adam on its own log-likelihood, then eval).
     ``mode``: in which mode its calls are made after that, each on a copy of its own.
+    ``direction``: "inverse" where it is turned around (see `inverted`).
     ``part``: index path of a sub-component, for the search for an offending layer.
     ``weights``: the digest of the file that the weights come from, empty where there is none.
     ``data``: whether it is measured at a user's data, which lie in its domain by being given.
@@ -109,3 +111,4 @@ class Condition:
     weights: str = ""
     data: bool = False
     mode: Mode = "eval"
+    direction: Direction = "forward"

@@ -33,7 +33,9 @@ def method_at_fault(verdict: Verdict, recognized: Recognized) -> Method | None:
     call, last = next(
         ((call, last) for glob, call, last in CALLS if fnmatchcase(law, glob)), ("", False)
     )
-    if call == "forward" and "of inverse" in verdict.diagnosis:
+    case = verdict.counterexample
+    around = case is not None and case.condition.direction == "inverse"
+    if call == "forward" and (around or "of inverse" in verdict.diagnosis):
         call = "inverse"
     part = PART.match(verdict.part)
     for owner in (part[1], "") if part else ("",):

@@ -82,6 +82,11 @@ TRAIN = Case(
     {"mode": "train", "effort": 1, "scales": (0.0, 0.3), "lines": False},
     mode_matters & rows_alone,
 )
+INVERSE = Case(
+    "inverse",
+    "The other way round",
+    {"direction": "inverse", "effort": 2, "scales": (0.0, 0.3), "lines": False, "parted": False},
+)
 TRAINED = Case(
     "trained",
     "After training by its own gradients",

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.cases import TRAIN, TRAINED
+from flowref.laws.common.cases import INVERSE, TRAIN, TRAINED
 from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.probes import Probe, probe_of
 from flowref.laws.common.requirements import (
@@ -171,7 +171,7 @@ differentiable = smooth & calculated & not_estimator
     version=2,
     source="torch.autograd.gradcheck: a backward pass is the derivative of its forward pass",
     pointwise=True,
-    cases=(TRAIN, TRAINED),
+    cases=(INVERSE, TRAIN, TRAINED),
 )
 def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     """Autograd's gradient of forward with respect to its input is finite, and is its derivative."""
@@ -190,7 +190,7 @@ def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     version=2,
     source="likelihood training differentiates the log-det; a detached one trains another objective",
     pointwise=True,
-    cases=(TRAIN, TRAINED),
+    cases=(INVERSE, TRAIN, TRAINED),
 )
 def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     """Autograd's gradient of the log-det with respect to the input is finite, and is its

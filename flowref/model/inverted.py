@@ -1,0 +1,77 @@
+"""A subject turned around: the inverse of a bijection is a bijection, of which the same is stated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from flowref.model.call import OPPOSITE
+from flowref.model.subject import Subject
+from flowref.model.support import REAL
+
+ITERATES, ACCURACY = "iterative-forward", "inverse-tolerance"
+
+
+def inverted(subject: Subject) -> Subject:
+    """The inverse as ``forward`` and the map as ``inverse``, with what is known of them; without what is of
+    one direction alone, and of the object as a whole. It has no calls where there is no inverse.
+    """
+    facts, promises = subject.facts, dict(subject.promises)
+    if ACCURACY in promises and not promises.pop(ITERATES, False):
+        promises[ITERATES] = True
+    turned_facts = replace(
+        facts,
+        event_shape=subject.latent_shape,
+        latent_shape=facts.event_shape,
+        domain=facts.codomain or REAL,
+        codomain=facts.domain,
+        declared=facts.declared and facts.codomain is not None,
+        promises=promises,
+        coupling=None,
+        preprocessing=None,
+        cost=replace(facts.cost, calls={turned(name): of for name, of in facts.cost.calls.items()}),
+    )
+    calls = {
+        turned(name): replace(call, name=turned(name))
+        for name, call in subject.calls.items()
+        if name in OPPOSITE and {*OPPOSITE} <= {*subject.calls}
+    }
+    return replace(
+        subject,
+        facts=turned_facts,
+        calls=calls,
+        normalizing="forward",
+        play=None,
+        arrange=None,
+        walk=None,
+        own=None,
+        single=None,
+        parts=(),
+        part_maps=(),
+        refined=None,
+        jacobian=_other_way(subject.jacobian),
+        vjp=_other_way(subject.vjp),
+        context_vjp=_other_way(subject.context_vjp),
+        curvature=_other_way(subject.curvature),
+        along=_other_way(subject.along),
+        slope=_other_way(subject.slope),
+    )
+
+
+def _other_way(ability: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """An ability that is told of which call it is."""
+    if ability is None:
+        return None
+    known = ability
+    return lambda which, *inputs, **named: known(OPPOSITE.get(which, which), *inputs, **named)
+
+
+def turned(text: str) -> str:
+    """A text with the two directions exchanged.
+
+    >>> turned("the gradient of forward"), turned("inverse")
+    ('the gradient of inverse', 'forward')
+    """
+    return re.sub(r"\b(forward|inverse)\b", lambda found: OPPOSITE[found[1]], text)
