@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from flowref import loading, registry
 from flowref.checking.settings import Settings
 from flowref.model import CONTRACT, Law, Silence, Subject, Target, Unsupported, one_line
+from flowref.model.call import OPPOSITE
 from flowref.model.promises import canonical
 from flowref.model.silence import UNMOVED
 
@@ -57,11 +58,14 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
     """The subject in the condition of a law; or why there is none. A case is about what its law is about, which
     is asked first: it may have to be trained.
     """
-    if law.is_case:
-        base = registry.find_law(law.base)
-        silence = not_applicable(base, loading.load(target, base.condition), settings)
-        if silence is not None:
-            return silence
+    if not law.is_case:
+        return loading.load(target, law.condition)
+    base = registry.find_law(law.base)
+    usual = loading.load(target, base.condition)
+    silence = not_applicable(base, usual, settings)
+    missing = usual.lacks(frozenset(OPPOSITE)) if law.direction == "inverse" else []
+    if silence is not None or missing:
+        return silence or lacking(missing, usual)
     try:
         return loading.load(target, law.condition)
     except Unsupported as refusal:

@@ -61,6 +61,8 @@ def variants(case: Case, templates: Sequence[Template]) -> Iterator[Variant]:
 def _calls(case: Case, template: Template) -> list[str]:
     """The calls that a template may be about: the one that the verdict names, else each."""
     offered = [name for name in CALLS if getattr(case.dialect, name) is not None]
+    if case.condition.direction == "inverse":
+        return ["inverse"]
     if template.which == "normalizing":
         return [case.dialect.normalizing] if case.dialect.normalizing in offered else offered[:1]
     if template.which:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -9,7 +10,9 @@ from torch import nn
 from flowref import checking, loading, registry
 from flowref.auditing.front import audit
 from flowref.checking import Settings
+from flowref.laws.common.cases import ordinary
 from flowref.model import Condition, Law, SpecError, Status, Verdict, base_of
+from flowref.model.inverted import inverted, turned
 from flowref.reporting.causes import explained
 
 CASES = [law for law in registry.laws() if law.is_case]
@@ -29,10 +32,11 @@ QUICK = Settings("quick")
 def test_a_case_is_its_law_elsewhere(law: Law) -> None:
     """It measures what its law measures, says where, draws its own numbers and is found by its name."""
     base = registry.find_law(base_of(law.id))
-    assert law.measure is base.measure and law.statement.endswith(base.statement)
+    said = turned(base.statement) if law.direction == "inverse" else base.statement
+    assert law.measure is base.measure and law.statement.endswith(said)
     assert (law.version, law.force, law.promise) == (base.version, base.force, base.promise)
     assert law.key == law.id and registry.select_laws((law.id,)) == (law,)
-    changed = ("mode", "history", "rows")
+    changed = ("mode", "history", "rows", "direction")
     assert any(getattr(law, name) != getattr(base, name) for name in changed)
 
 
@@ -137,3 +141,34 @@ def test_a_violation_of_many_points_is_made_small() -> None:
         f"{MOODS}mild?defect=first-block-for-all", "mode/rows-independent[many]"
     )
     assert verdict.counterexample is not None and len(verdict.counterexample.x) == 257
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "nflows:AffineCouplingTransform",
+        "torch:ExpTransform",
+        "nflows:MaskedAffineAutoregressiveTransform",
+    ],
+)
+def test_what_is_turned_around_twice_is_what_it_was(spec: str) -> None:
+    """The inverse of a map is a map whose inverse is the map: values, log-dets and Jacobians."""
+    subject = loading.load(registry.parse_target(spec))
+    assert subject.forward is not None and subject.jacobian is not None
+    once, x = inverted(subject), ordinary(subject).x
+    twice = inverted(once)
+    z = subject.forward(x, None)
+    assert once.inverse is not None and twice.forward is not None and once.forward is not None
+    assert np.array_equal(once.inverse(x, None).value, z.value)
+    assert np.array_equal(twice.forward(x, None).value, z.value)
+    assert once.jacobian is not None
+    there, back = subject.jacobian("forward", x, None), once.jacobian("forward", z.value, None)
+    assert np.allclose(there @ back, np.eye(there.shape[-1]), atol=1e-8)
+
+
+def test_what_has_no_inverse_has_no_other_direction() -> None:
+    """It is said as of every law that needs one."""
+    verdict = checking.check(
+        "flowref.zoo.specimens.residual:planar", "conduct/value-gradient[inverse]"
+    )
+    assert verdict.status is Status.NOT_APPLICABLE and "no inverse" in verdict.reason

@@ -7,7 +7,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import MAPS, Probe, probes, random
 from flowref.model import REAL, Batch, Case, Mapped, Unsupported, draw, requires
-from flowref.model.abilities import Flow
+from flowref.model.abilities import Bijection, Flow
 
 # Points at which it is seen whether rows depend on each other, and by how much results may differ that are the same,
 # relatively.
@@ -82,10 +82,24 @@ TRAIN = Case(
     {"mode": "train", "effort": 1, "scales": (0.0, 0.3), "lines": False},
     mode_matters & rows_alone,
 )
+
+
+@requires("its inverse raises, which is the affair of the round trip")
+def comes_back(flow: Bijection) -> bool:
+    """The inverse, which is turned around here, takes what the map gives."""
+    rng = np.random.default_rng(7)
+    contexts = flow.context_shape
+    context = None if contexts is None else rng.standard_normal((ROWS, *contexts))
+    points = draw(flow.codomain or REAL, (ROWS, *flow.latent_shape), rng)
+    images = attempt(flow.calls["inverse"], points, context)[0]
+    return images is None or not attempt(flow.forward, images.value, context)[1]
+
+
 INVERSE = Case(
     "inverse",
     "The other way round",
     {"direction": "inverse", "effort": 2, "scales": (0.0, 0.3), "lines": False, "parted": False},
+    comes_back,
 )
 TRAINED = Case(
     "trained",

@@ -31,7 +31,9 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
         target=target,
         dialect=recipe.dialect,
         facts=recipe.facts,
-        condition=Condition(name, recorded.seed, recorded.scale, recorded.history),
+        condition=Condition(
+            name, recorded.seed, recorded.scale, recorded.history, direction=recorded.direction
+        ),
         obj=obj,
         as_built=as_built,
         copied=recipe.source.instance,

@@ -54,7 +54,9 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
         target=target,
         dialect=recipe.dialect,
         facts=recipe.facts,
-        condition=Condition(name, seed, scale, recorded.history, mode=recorded.mode),
+        condition=Condition(
+            name, seed, scale, recorded.history, mode=recorded.mode, direction=recorded.direction
+        ),
         obj=obj,
         as_built=as_built,
         copied=recipe.source.instance,

@@ -66,6 +66,11 @@ class Mild(nn.Module):
         scale, shift = self.parameters_of(a)
         if self.training and self.defect == "inverse-of-eval-mode":
             scale = 2 * scale
+        if self.defect == "inverse-without-graph-of-shift":
+            shift = shift.detach()
+        if self.defect == "inverse-log-det-without-graph":
+            total = -self.total(scale).detach()
+            return torch.cat([a, (b - shift) * (-scale).exp()], -1), total
         return torch.cat([a, (b - shift) * (-scale).exp()], -1), -self.total(scale)
 
 
@@ -180,6 +185,14 @@ SPECIMENS = (
             "inverse-of-eval-mode": (
                 "bijection/inverse-roundtrip[train]",
                 "bijection/forward-roundtrip[train]",
+            ),
+            "inverse-without-graph-of-shift": (
+                "conduct/value-gradient[inverse]",
+                "conduct/parameter-gradient[inverse]",
+            ),
+            "inverse-log-det-without-graph": (
+                "conduct/log-det-gradient[inverse]",
+                "bijection/log-det-parameter-gradient[inverse]",
             ),
             "first-block-for-all": ("mode/rows-independent[many]",),
             "axis-of-features": ("mode/rows-independent",),

@@ -263,7 +263,7 @@ expected = (totals[1] - totals[2]).item() / 2
 print("autograd:", slope / 1e-5, " differences:", expected / 1e-5)
 off = abs(slope - expected) / 1e-5
 """
-PARAMETER_GRADIENT = ALONG_PARAMETERS.replace("$scalar_of_parameters", "forward(x)[1].sum()")
+PARAMETER_GRADIENT = ALONG_PARAMETERS.replace("$scalar_of_parameters", "$which(x)[1].sum()")
 VALUE_OF_PARAMETERS = ALONG_PARAMETERS.replace("$scalar_of_parameters", "$which(x)[0].sum()")
 DENSITY_OF_PARAMETERS = ALONG_PARAMETERS.replace("$scalar_of_parameters", "log_prob(x).sum()")
 
