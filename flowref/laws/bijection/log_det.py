@@ -29,7 +29,7 @@ from flowref.laws.common.arithmetic import (
     rows_max,
     square,
 )
-from flowref.laws.common.cases import INVERSE, TRAIN
+from flowref.laws.common.cases import INVERSE_IN_TRAINING, TRAIN
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.requirements import (
     exact_log_det,
@@ -334,7 +334,7 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
     applies=true_gradients & forward_in_closed_form & weights_as_given & exact_log_det,
     pointwise=True,
     version=4,
-    cases=(INVERSE, TRAIN),
+    cases=(INVERSE_IN_TRAINING, TRAIN),
 )
 def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of the log-det with respect to the parameters is its derivative:

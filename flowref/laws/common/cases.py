@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import MAPS, Probe, probes, random
 from flowref.model import REAL, Batch, Case, Mapped, Unsupported, draw, requires
-from flowref.model.abilities import Bijection, Flow
+from flowref.model.abilities import Bijection, Flow, Pulling
 
 # Points at which it is seen whether rows depend on each other, and by how much results may differ that are the same,
 # relatively.
@@ -15,6 +17,10 @@ ROWS, SAME = 6, {"float64": 1e-9, "float32": 1e-5}
 
 # More points than the blocks in which some calls are made, and what they may take, in operations of a round trip.
 MANY_ROWS, ROW_OPERATIONS = 1025, 2_000_000
+
+
+class Differentiated(Bijection, Pulling, Protocol):
+    """A map whose gradients the framework gives."""
 
 
 @requires("its calls do the same in both modes")
@@ -84,22 +90,42 @@ TRAIN = Case(
 )
 
 
-@requires("its inverse raises, which is the affair of the round trip")
-def comes_back(flow: Bijection) -> bool:
-    """The inverse, which is turned around here, takes what the map gives."""
+@requires("its inverse records no graph")
+def records(flow: Differentiated) -> bool:
+    """The inverse, which is turned around here, takes what the map gives and records a graph: who samples by it
+    may need none. Raises `Unsupported` where it raises.
+    """
     rng = np.random.default_rng(7)
     contexts = flow.context_shape
     context = None if contexts is None else rng.standard_normal((ROWS, *contexts))
     points = draw(flow.codomain or REAL, (ROWS, *flow.latent_shape), rng)
     images = attempt(flow.calls["inverse"], points, context)[0]
-    return images is None or not attempt(flow.forward, images.value, context)[1]
+    if images is None:
+        return True  # the affair of the map
+    out, error = attempt(flow.forward, images.value, context)
+    if out is None:
+        raise Unsupported(f"its inverse raises {error}, which is the affair of the round trip")
+    try:
+        attempt(flow.vjp, "forward", images.value, context, np.ones(np.shape(out.value)), None)
+    except Unsupported:
+        return False
+    return True
 
 
-INVERSE = Case(
+AROUND = {
+    "direction": "inverse",
+    "effort": 2,
+    "scales": (0.0, 0.3),
+    "lines": False,
+    "parted": False,
+}
+INVERSE = Case("inverse", "The other way round", AROUND, records)
+# What is kept for inference may be detached from the parameters: these are trained in train mode.
+INVERSE_IN_TRAINING = Case(
     "inverse",
-    "The other way round",
-    {"direction": "inverse", "effort": 2, "scales": (0.0, 0.3), "lines": False, "parted": False},
-    comes_back,
+    "The other way round, in train mode",
+    {**AROUND, "mode": "train"},
+    records & rows_alone,
 )
 TRAINED = Case(
     "trained",
