@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from flowref.model.call import OPPOSITE
+from flowref.model.steps import Life, Run, Step
 from flowref.model.subject import Subject
 from flowref.model.support import REAL
 
@@ -43,7 +44,7 @@ def inverted(subject: Subject) -> Subject:
         facts=turned_facts,
         calls=calls,
         normalizing="forward",
-        play=None,
+        play=_played(subject.play),
         arrange=None,
         walk=None,
         own=None,
@@ -57,6 +58,31 @@ def inverted(subject: Subject) -> Subject:
         curvature=_other_way(subject.curvature),
         along=_other_way(subject.along),
         slope=_other_way(subject.slope),
+    )
+
+
+def _played(play: Callable[..., Life] | None) -> Callable[..., Life] | None:
+    """Lives in which the calls of the map are those of the inverse."""
+    if play is None:
+        return None
+    known = play
+
+    def turned_around(plan: Sequence[Step[Any]], fresh: bool = False) -> Life:
+        return Life(plan, known([_around(step) for step in plan], fresh).outcomes)
+
+    return turned_around
+
+
+def _around(step: Step[Any]) -> Step[Any]:
+    if not isinstance(step, Run) or step.call not in OPPOSITE:
+        return step
+    return Run(
+        OPPOSITE[step.call],
+        *step.inputs,
+        how=step.how,
+        draws=step.draws,
+        held=step.held,
+        kept=step.kept,
     )
 
 

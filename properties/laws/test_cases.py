@@ -169,6 +169,6 @@ def test_what_is_turned_around_twice_is_what_it_was(spec: str) -> None:
 def test_what_has_no_inverse_has_no_other_direction() -> None:
     """It is said as of every law that needs one."""
     verdict = checking.check(
-        "flowref.zoo.specimens.residual:planar", "conduct/value-gradient[inverse]"
+        "flowref.zoo.specimens.residual:planar", "conduct/log-det-gradient[inverse]"
     )
     assert verdict.status is Status.NOT_APPLICABLE and "no inverse" in verdict.reason

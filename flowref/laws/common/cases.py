@@ -9,12 +9,14 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import MAPS, Probe, probes, random
 from flowref.model import REAL, Batch, Case, Mapped, Unsupported, draw, requires
-from flowref.model.abilities import Bijection, Flow, Pulling
+from flowref.model.abilities import Bijection, Flow, Living, Pulling, offers
 
 # Points at which it is seen whether rows depend on each other, and by how much results may differ that are the same,
 # relatively.
 ROWS, SAME = 6, {"float64": 1e-9, "float32": 1e-5}
 
+# By how much a cotangent that is pulled back by both directions may be another.
+AROUND_OFF = 1e-6
 # More points than the blocks in which some calls are made, and what they may take, in operations of a round trip.
 MANY_ROWS, ROW_OPERATIONS = 1025, 2_000_000
 
@@ -42,12 +44,36 @@ def rows_alone(flow: Flow) -> bool:
         whole, error = attempt(probe)
         if error:
             raise Unsupported(f"in train mode {probe.name} {error}")
+        if moves(flow, probe):
+            raise Unsupported(
+                f"in train mode a call of {probe.name} changes what the next one returns"
+            )
         if not all(_alike(flow, probe, whole, rows) for rows in _orders()):
             return False
     refused = sorted({*MAPS} & {*flow.calls} - {probe.name for probe in probed})
     if refused:
         raise Unsupported(f"in train mode it refuses {', '.join(refused)}")
     return True
+
+
+def moves(flow: Flow, probe: Probe) -> bool:
+    """Whether a second call of one object returns something else, as where a call goes on with an iteration for a
+    norm of weights, of which gradients know nothing.
+    """
+    if not offers(flow, Living):
+        return False
+    life, error = attempt(flow.play, [probe.step()] * 2)
+    return bool(error) or not _close(flow, *life)
+
+
+def _close(flow: Flow, one: Mapped, other: Mapped) -> bool:
+    """Whether two outcomes are the same."""
+    same = SAME[flow.dtype]
+    return all(
+        first is None
+        or np.allclose(first, np.asarray(second), rtol=same, atol=same, equal_nan=True)
+        for first, second in zip(one, other, strict=True)
+    )
 
 
 def ordinary(flow: Flow) -> Batch:
@@ -105,10 +131,17 @@ def records(flow: Differentiated) -> bool:
     out, error = attempt(flow.forward, images.value, context)
     if out is None:
         raise Unsupported(f"its inverse raises {error}, which is the affair of the round trip")
+    weights = rng.standard_normal(np.shape(out.value))
     try:
-        attempt(flow.vjp, "forward", images.value, context, np.ones(np.shape(out.value)), None)
+        back, refused = attempt(flow.vjp, "forward", images.value, context, weights, None)
+        there, too = attempt(flow.vjp, "inverse", points, context, back, None)
     except Unsupported:
         return False
+    if refused or too or not np.allclose(there, weights, rtol=AROUND_OFF, atol=AROUND_OFF):
+        # Lost in a loop that writes into place, or wrong: of one derivative two laws say the same.
+        raise Unsupported(
+            "its derivatives are those that bijection/jacobian-inverse-product judges"
+        )
     return True
 
 
