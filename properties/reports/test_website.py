@@ -26,12 +26,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @DEEP
 def test_every_law_has_a_page(site: Path) -> None:
-    """Each law of the catalogue has a page with its mutants."""
+    """Each law of the catalogue has a page with its mutants, and with its cases."""
     for law in registry.laws():
+        if law.is_case:
+            continue
         text = (site / "laws" / f"{law.id}.html").read_text(encoding="utf-8")
         for mutant in registry.mutants():
             if mutant.law == law.id:
                 assert mutant.name in text
+        assert all(law.in_case(case).id in text for case in law.cases)
 
 
 @DEEP
