@@ -339,11 +339,21 @@ class Search:
         if self.written and example.scale and self.given is not None:
             given, self.given = self.given, None
             self.visit(given)
+        name = str(self.target)
         if doubt:
-            name = str(self.target)
             self.violation = Verdict(name, self.law.id, Status.INCONCLUSIVE, doubt)
         else:
-            self.violation = self._recorded(judgement, example)
+            try:
+                self.violation = self._recorded(judgement, example)
+            except Beyond:  # nothing is left to make it simple; it is a violation all the same
+                row, measured = judgement.worst(), judgement.measurement
+                self.violation = Verdict(
+                    name,
+                    self.law.id,
+                    accusing(self.law),
+                    evidence=judgement.evidence(row),
+                    counterexample=counterexample(measured.batch.rows([row]), measured.condition),
+                )
         raise Violated(self.violation)
 
     def scan(self, example: Example) -> None:
