@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from flowref import loading, registry
+from flowref.checking.plan import trainable
 from flowref.checking.settings import Settings
 from flowref.model import CONTRACT, Law, Silence, Subject, Target, Unsupported, one_line
 from flowref.model.call import OPPOSITE
@@ -14,6 +15,8 @@ from flowref.model.silence import UNMOVED
 
 # The operations of a round trip up to which a target is built with several hundred features.
 WIDEST = 5000
+# The operations of a round trip up to which training is affordable.
+TRAINED_OPERATIONS = 2500
 # Where an ability is missing, a law that needs it waits if the subject has one of these others: a map
 # without inverse is a bijection of which less can be judged, and not something else.
 BESIDE = {
@@ -66,10 +69,18 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
     missing = usual.lacks(frozenset(OPPOSITE)) if law.direction == "inverse" else []
     if silence is not None or missing:
         return silence or lacking(missing, usual)
+    if law.history == "trained" and not trains(usual, settings):
+        return Silence("it is not trained in this profile, or takes too long to be", True)
     try:
         return loading.load(target, law.condition)
     except Unsupported as refusal:
         return Silence(str(refusal), bool(refusal.waits), refusal.remedy)
+
+
+def trains(subject: Subject, settings: Settings) -> bool:
+    """Whether a subject is trained: in a profile that visits what comes of it, and where it is affordable."""
+    affordable = subject.operations <= TRAINED_OPERATIONS and trainable(subject, settings)
+    return affordable and not settings.quick
 
 
 def _size(subject: Subject) -> int:

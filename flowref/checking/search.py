@@ -22,6 +22,7 @@ from flowref.checking.applicability import (
     not_applicable,
     rebuilt,
     resembled,
+    trains,
     widened,
 )
 from flowref.checking.bisection import Split, bisect
@@ -32,7 +33,7 @@ from flowref.checking.guessed import doubted
 from flowref.checking.judgement import Judgement
 from flowref.checking.lines import conspicuous, scan
 from flowref.checking.measurement import Measurement, measure, precision_of
-from flowref.checking.plan import LIGHT, Plan, planned, trainable
+from flowref.checking.plan import LIGHT, Plan, planned
 from flowref.checking.points import points
 from flowref.checking.record import accusing, counterexample, record
 from flowref.checking.review import review
@@ -57,9 +58,8 @@ from flowref.model import (
 )
 from flowref.model.means import Beyond, means, within
 
-# The effort from which on a law visits the trained state, and the operations of a round trip up to
-# which training is affordable; the seed of line scans.
-TRAINED_FROM, TRAINED_OPERATIONS, SCANNED = 3, 2500, 20
+# The effort from which on a law visits the trained state; the seed of line scans.
+TRAINED_FROM, SCANNED = 3, 20
 # The operations up to which the trained state is scanned as well.
 SCANNED_OPERATIONS = 1000
 # Entries of ordinary points; of an undeclared domain none says that it has others.
@@ -174,9 +174,7 @@ def trained_for(law: Law, subject: Subject, settings: Settings) -> bool:
     effort that has room for it, of a subject whose training is affordable.
     """
     moves = law.history == "warm" and (len(law.scales) > 1 or law.lines)
-    fits = subject.operations <= TRAINED_OPERATIONS and trainable(subject, settings)
-    fits = fits and not settings.quick
-    return moves and law.effort >= TRAINED_FROM and fits
+    return moves and law.effort >= TRAINED_FROM and trains(subject, settings)
 
 
 def _inside(subject: Subject) -> bool:

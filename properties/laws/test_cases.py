@@ -45,8 +45,9 @@ def test_a_case_is_its_law_elsewhere(law: Law) -> None:
 )
 def test_a_case_sees_what_is_wrong_there(law: str, spec: str, twin: str) -> None:
     """A defect of train mode, of many points or of results that are kept, and not its healthy twin."""
-    assert checking.check(spec, law, QUICK, written=False).status is Status.VIOLATED
-    assert checking.check(twin, law, QUICK, written=False).status is Status.HOLDS
+    settings = Settings() if law.endswith("[trained]") else QUICK
+    assert checking.check(spec, law, settings, written=False).status is Status.VIOLATED
+    assert checking.check(twin, law, settings, written=False).status is Status.HOLDS
 
 
 def test_brackets_select_cases() -> None:
@@ -133,6 +134,15 @@ def test_what_is_not_trained_is_not_judged_after_training() -> None:
     """No parameters, no error."""
     verdict = checking.check("torch:ExpTransform", "bijection/orientation[trained]", Settings())
     assert verdict.status is Status.NOT_APPLICABLE, verdict
+
+
+@pytest.mark.parametrize(
+    "law", [law for law in CASES if law.history == "trained"], ids=lambda law: law.id
+)
+def test_the_quick_profile_trains_nothing(law: Law) -> None:
+    """What comes of training is said to be measured in other profiles."""
+    verdict = checking.check(f"{MOODS}started", law, QUICK)
+    assert verdict.status is Status.NOT_APPLICABLE
 
 
 def test_a_violation_of_many_points_is_made_small() -> None:

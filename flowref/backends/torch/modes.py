@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from flowref.backends.torch.arrays import array
 from flowref.backends.torch.live import Live
+from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.state import modules, set_mode
 from flowref.model import REAL, derive, draw
 
@@ -64,16 +66,15 @@ def _differs(live: Live, name: str) -> bool:
     for training in (False, True):
         obj = live.take()
         set_mode(obj, training)
-        torch.manual_seed(derive(live.seed, 43))
+        seed_torch(derive(live.seed, 43))
         try:
             out = _called(live, name, obj)
+            tensors = [
+                one for one in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(one)
+            ]
+            outcomes.append([(array(one).tobytes(), *_graph(one)) for one in tensors])
         except Exception as error:  # which may be refused in one of them
             outcomes.append([type(error).__name__])
-            continue
-        tensors = [
-            one for one in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(one)
-        ]
-        outcomes.append([(one.detach().numpy().tobytes(), *_graph(one)) for one in tensors])
     return outcomes[0] != outcomes[1]
 
 
@@ -101,4 +102,5 @@ def _called(live: Live, name: str, obj: Any) -> Any:
     context = None if contexts is None else live.tensor(rng.standard_normal((ROWS, *contexts)))
     points = live.tensor(draw(support, (ROWS, *shape), rng))
     assert points is not None
-    return getattr(live.dialect, name)(obj, points.requires_grad_(True), context)
+    # A leaf of the graph may not be written to.
+    return getattr(live.dialect, name)(obj, points.requires_grad_(True).clone(), context)

@@ -25,6 +25,12 @@ class Differentiated(Bijection, Pulling, Protocol):
     """A map whose gradients the framework gives."""
 
 
+@requires("its calls are too dear to be made in this circumstance as well", waits=True)
+def affordable(flow: Flow) -> bool:
+    """Whether a case may ask what it needs to know in a dozen calls."""
+    return not flow.facts.cost.heavy
+
+
 @requires("its calls do the same in both modes")
 def mode_matters(flow: Flow) -> bool:
     """What is judged in eval mode is not judged again."""
@@ -76,12 +82,14 @@ def _close(flow: Flow, one: Mapped, other: Mapped) -> bool:
     )
 
 
-def ordinary(flow: Flow) -> Batch:
-    """A few points of the domain."""
+def ordinary(flow: Flow, latents: bool = False) -> Batch:
+    """A few points of the domain, or of the codomain."""
     rng = np.random.default_rng(7)
     context = flow.context_shape
     contexts = None if context is None else rng.standard_normal((ROWS, *context))
-    return Batch(draw(flow.domain or REAL, (ROWS, *flow.event_shape), rng), contexts, 7)
+    shape = flow.latent_shape if latents else flow.event_shape
+    support = (flow.codomain or REAL) if latents else flow.domain
+    return Batch(draw(support, (ROWS, *shape), rng), contexts, 7)
 
 
 def _orders() -> list[np.ndarray]:
@@ -112,7 +120,7 @@ TRAIN = Case(
     "train",
     "In train mode",
     {"mode": "train", "effort": 1, "scales": (0.0, 0.3), "lines": False},
-    mode_matters & rows_alone,
+    affordable & mode_matters & rows_alone,
 )
 
 
@@ -121,17 +129,14 @@ def records(flow: Differentiated) -> bool:
     """The inverse, which is turned around here, takes what the map gives and records a graph: who samples by it
     may need none. Raises `Unsupported` where it raises.
     """
-    rng = np.random.default_rng(7)
-    contexts = flow.context_shape
-    context = None if contexts is None else rng.standard_normal((ROWS, *contexts))
-    points = draw(flow.codomain or REAL, (ROWS, *flow.latent_shape), rng)
+    points, context, _ = ordinary(flow, latents=True)
     images = attempt(flow.calls["inverse"], points, context)[0]
     if images is None:
         return True  # the affair of the map
     out, error = attempt(flow.forward, images.value, context)
     if out is None:
         raise Unsupported(f"its inverse raises {error}, which is the affair of the round trip")
-    weights = rng.standard_normal(np.shape(out.value))
+    weights = np.random.default_rng(8).standard_normal(np.shape(out.value))
     try:
         back, refused = attempt(flow.vjp, "forward", images.value, context, weights, None)
         there, too = attempt(flow.vjp, "inverse", points, context, back, None)
@@ -152,13 +157,13 @@ AROUND = {
     "lines": False,
     "parted": False,
 }
-INVERSE = Case("inverse", "The other way round", AROUND, records)
+INVERSE = Case("inverse", "The other way round", AROUND, affordable & records)
 # What is kept for inference may be detached from the parameters: these are trained in train mode.
 INVERSE_IN_TRAINING = Case(
     "inverse",
     "The other way round, in train mode",
     {**AROUND, "mode": "train"},
-    records & rows_alone,
+    affordable & records & rows_alone,
 )
 TRAINED = Case(
     "trained",
