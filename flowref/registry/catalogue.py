@@ -105,7 +105,8 @@ def _matching(glob: str) -> list[Law]:
 
 
 def _formerly_matching(glob: str) -> list[Law]:
-    return [law for law in laws() if fnmatch.fnmatchcase(law.former, glob)]
+    pattern = literal_brackets(glob)
+    return [law for law in laws() if fnmatch.fnmatchcase(law.former, pattern)]
 
 
 def renamings(globs: Iterable[str]) -> list[str]:

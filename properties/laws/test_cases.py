@@ -58,6 +58,10 @@ def test_brackets_select_cases() -> None:
     assert f"{law.id}[train]" in {one.id for one in registry.select_laws(("bijection/*",))}
     with pytest.raises(SpecError, match=r"did you mean bijection/log-det\[train\]"):
         registry.select_laws(("bijection/log-det[trian]",))
+    with pytest.raises(
+        SpecError, match="no law matches"
+    ):  # no class of letters, which former ids would match
+        registry.select_laws(("*[trian]",))
 
 
 class Moody(nn.Module):
