@@ -47,7 +47,8 @@ class Subject:
     ``facts``: what is declared of the object. ``dtype``, ``scale``: of the condition that it is in.
     ``normalizing``: which call maps data to latents, "forward" or "inverse".
     ``stateful``: whether it holds modules, ``trainable``: parameters that are trained.
-    ``mode_matters()``: whether its maps and its log-density return or record something else in train mode.
+    ``mode_matters()``: whether its maps and its log-density return or record something else in train mode;
+    None where calls have no mode that is set.
     ``operations``: how many operations of the library one round trip takes.
     ``calls``: its methods by name, each a `Call`:
         ``forward(x, context)``, ``inverse(y, context)`` -> `Mapped`;
@@ -111,7 +112,7 @@ class Subject:
     normalizing: str = "forward"
     stateful: bool = False
     trainable: bool = False
-    mode_matters: Callable[[], bool] = bool
+    mode_matters: Callable[[], bool] | None = None
     operations: int = 0
     calls: Mapping[str, Call[Any]] = field(default_factory=dict)
     jacobian: Callable[..., Array] | None = None

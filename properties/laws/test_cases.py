@@ -89,7 +89,7 @@ def test_it_is_seen_whether_a_mode_matters(where: str, matters: bool) -> None:
     """By values, and by the graph of operations; a dropout of nothing is none."""
     target = loading.snapshot(Moody(where), "")
     subject = loading.load(target, Condition(mode="train"))
-    assert subject.mode_matters() is matters
+    assert subject.mode_matters is not None and subject.mode_matters() is matters
 
 
 @pytest.mark.parametrize(

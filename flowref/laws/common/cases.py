@@ -33,7 +33,11 @@ def affordable(flow: Flow) -> bool:
 
 @requires("its calls do the same in both modes")
 def mode_matters(flow: Flow) -> bool:
-    """What is judged in eval mode is not judged again."""
+    """What is judged in eval mode is not judged again. Raises `Unsupported` where no mode can be set."""
+    if flow.mode_matters is None:
+        raise Unsupported(
+            "in its framework a mode is an argument of calls, which is not set", waits=False
+        )
     return flow.mode_matters()
 
 
