@@ -39,6 +39,7 @@ ALONG = frozenset({"along", "slope"})
 # What a map offers whose calls end, whatever it is.
 OF_A_MAP = frozenset({"forward", "inverse", "jacobian", "walk", "vjp", "curvature", *ALONG})
 THOROUGH = "--profile thorough measures them"
+STANDARD = "--profile standard trains it"
 
 
 def not_applicable(law: Law, subject: Subject, settings: Settings) -> Silence | None:
@@ -69,8 +70,10 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
     missing = usual.lacks(frozenset(OPPOSITE)) if law.direction == "inverse" else []
     if silence is not None or missing:
         return silence or lacking(missing, usual)
+    if law.history == "trained" and settings.quick:
+        return Silence("trained in the standard profile only", remedy=STANDARD)
     if law.history == "trained" and not trains(usual, settings):
-        return Silence("it is not trained in this profile, or takes too long to be", True)
+        return Silence("it takes too long to train", True)
     try:
         return loading.load(target, law.condition)
     except Unsupported as refusal:
@@ -78,9 +81,8 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
 
 
 def trains(subject: Subject, settings: Settings) -> bool:
-    """Whether a subject is trained: in a profile that visits what comes of it, and where it is affordable."""
-    affordable = subject.operations <= TRAINED_OPERATIONS and trainable(subject, settings)
-    return affordable and not settings.quick
+    """Whether a subject is trained: where it is affordable."""
+    return subject.operations <= TRAINED_OPERATIONS and trainable(subject, settings)
 
 
 def _size(subject: Subject) -> int:
