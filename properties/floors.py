@@ -19,7 +19,6 @@ FLOORS: dict[str, set[str]] = {
     "laws": {"model"},
     "backends": {"model"},
     "reference": {"model"},
-    "zoo": {"model"},
     "adapters": {
         "model",
         "reference",
@@ -74,13 +73,13 @@ FRAMEWORKS = ("torch", "jax")
 BESIDE_FRAMEWORKS = ("backends", "scripting")
 # Third-party packages -> the rooms that may import them at all.
 FOREIGN: dict[str, set[str]] = {
-    "torch": {"backends", "reference", "adapters", "zoo", "scripting", "training"},
-    "jax": {"backends", "adapters", "zoo", "scripting"},
-    "equinox": {"adapters", "backends", "zoo"},  # what flowjax is written in, and what saves pytrees
-    "flax": {"adapters", "zoo"},  # what bijx is written in
+    "torch": {"backends", "reference", "adapters", "scripting", "training"},
+    "jax": {"backends", "adapters", "scripting"},
+    "equinox": {"adapters", "backends"},  # what flowjax is written in, and what saves pytrees
+    "flax": {"adapters"},  # what bijx is written in
     "hypothesis": {"checking"},
-    "numpy": {"model", "laws", "checking", "diagnosing", "backends", "adapters", "zoo", "loading", "scripting", "training"},
-    "scipy": {"laws", "zoo", "backends"},
+    "numpy": {"model", "laws", "checking", "diagnosing", "backends", "adapters", "loading", "scripting", "training"},
+    "scipy": {"laws", "backends"},
     "click": {"cli"},
     "jinja2": {"scorecard"},
     "markupsafe": {"scorecard"},

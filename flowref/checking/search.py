@@ -133,7 +133,7 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
     moving = subject.trainable and not subject.promises.get("fixed")
     scales = law.scales if moving else (0.0,)
     effort = settings.effort(law, subject.operations)
-    seed = seed_of(settings.seed, law.key, law.version, name)
+    seed = seed_of(settings.seed, law.key, law.version, search.target.portable)
     try:
         layout = search.layout
         # How far weights may be moved is not asked for a law that moves none.

@@ -78,9 +78,15 @@ def selftest(
     Exit codes: 0 all is as it should be, 1 a mutant escaped or a healthy subject was reported, 2 a
     subject could not be loaded.
     """
+    from flowref import registry
     from flowref.auditing.journal import FOLDER
     from flowref.auditing.options import Options
 
+    if not registry.in_checkout():
+        raise click.UsageError(
+            "the mutants and the healthy subjects that flowref is tested with are no part of what is installed: clone "
+            "its repository, and run `flowref selftest` of the clone"
+        )
     folder = Path(FOLDER) / "selftest"
     options = Options(profile="quick" if quick else "standard", seed=seed, jobs=jobs, folder=folder)
     with terminable():

@@ -8,7 +8,7 @@ from flowref import backends, registry
 from flowref.backends import Backend
 from flowref.model import Adapter
 
-ZOO = "flowref.zoo."
+ZOO = "flowref_zoo."
 
 
 def libraries(obj: Any) -> list[Adapter]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Literal
 
 from flowref.model.errors import SpecError
@@ -81,6 +82,21 @@ class Target:
     def without(self, name: str) -> Target:
         """This target without one option."""
         return replace(self, options=tuple(one for one in self.options if one[0] != name))
+
+    @property
+    def portable(self) -> str:
+        """The target as it prints, less the folder of its file or the package of its module: what is drawn
+        depends on this, and not on where code lies.
+
+        >>> Target.parse("/home/me/flows.py:make?event=4", set()).portable
+        'flows:make?event=4'
+        """
+        if self.adapter != USER:
+            return str(self)
+        place, _, name = self.component.rpartition(":")
+        path = PurePath(place)
+        module = path.stem if path.suffix in (".py", ".ipynb") else place.rpartition(".")[2]
+        return str(replace(self, component=f"{module}:{name}"))
 
     def __str__(self) -> str:
         head = self.component if self.adapter == USER else f"{self.adapter}:{self.component}"

@@ -7,6 +7,7 @@ from flowref.registry.catalogue import (
     find_law,
     find_mutant,
     importable,
+    in_checkout,
     installed,
     laws,
     library_version,
@@ -32,7 +33,8 @@ from flowref.registry.specs import (
 
 __all__ = [
     "OURS", "RESERVED", "WEIGHTS", "Listing", "adapters", "builder_options", "components", "expand", "find_component",
-    "find_law", "find_mutant", "importable", "installed", "is_whole", "laws", "library_version", "listed", "listing", "literal",
+    "find_law", "find_mutant", "importable", "in_checkout", "installed",
+    "is_whole", "laws", "library_version", "listed", "listing", "literal",
     "mutants", "needing", "parse_target", "problems", "promises", "published", "remedy", "renamings", "run_of", "select_laws",
     "specimens", "vet",
 ]  # fmt: skip

@@ -7,9 +7,12 @@ import fnmatch
 import functools
 import importlib
 import importlib.metadata
+import importlib.util
 import itertools
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import ModuleType
 
 from flowref import backends
@@ -33,12 +36,22 @@ from flowref.model.promises import FLAG, canonical
 from flowref.registry.offers import Named, named, offered
 
 LAWS, ADAPTERS, SPECIMENS = "flowref.laws", "flowref.adapters", "flowref.specimens"
-# Where our own specimens live, a package for each framework; those of other distributions come through
-# the entry-point group `SPECIMENS`.
-OUR_SPECIMENS = ("flowref.zoo.specimens", "flowref.zoo.jax_specimens")
+# Our own mutants and specimens, the latter a package for each framework. A checkout has them beside the
+# properties that use them, and what is installed has none; those of other distributions come through
+# the entry-point groups `LAWS` and `SPECIMENS`.
+CHECKOUT = str(Path(__file__).parents[2] / "properties")
+if CHECKOUT not in sys.path and Path(CHECKOUT, "flowref_zoo").is_dir():
+    sys.path.append(CHECKOUT)
+OUR_MUTANTS = "flowref_zoo.mutants"
+OUR_SPECIMENS = ("flowref_zoo.specimens", "flowref_zoo.jax_specimens")
 
 
-def _walk(package: str, wanted: Callable[[str], bool]) -> list[ModuleType]:
+def in_checkout() -> bool:
+    """Whether the mutants and specimens of flowref itself are here."""
+    return importlib.util.find_spec("flowref_zoo") is not None
+
+
+def _walk(package: str, wanted: Callable[[str], bool] = bool) -> list[ModuleType]:
     """The modules below one of our packages whose dotted names are wanted, in sorted order."""
     root = importlib.import_module(package)
     infos = pkgutil.walk_packages(root.__path__, f"{package}.")
@@ -48,8 +61,7 @@ def _walk(package: str, wanted: Callable[[str], bool]) -> list[ModuleType]:
 
 @functools.cache
 def _laws() -> Named:
-    ours = _walk(LAWS, lambda name: not name.endswith("mutants"))
-    found = named((*ours, *offered(LAWS).modules), Law, "law")
+    found = named((*_walk(LAWS), *offered(LAWS).modules), Law, "law")
     entries: dict[str, Law] = {}
     for law in found.entries.values():
         entries[law.id] = law
@@ -122,7 +134,7 @@ def renamings(globs: Iterable[str]) -> list[str]:
 
 @functools.cache
 def _mutants() -> Named:
-    ours = _walk(LAWS, lambda name: name.endswith("mutants"))
+    ours = _walk(OUR_MUTANTS) if in_checkout() else []
     return named((*ours, *offered(LAWS).modules), Mutant, "mutant")
 
 
@@ -150,8 +162,8 @@ def specimens() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     ours = [
         module
         for package in OUR_SPECIMENS
-        if backends.installed(importlib.import_module(package).FRAMEWORK)
-        for module in _walk(package, lambda name: True)
+        if in_checkout() and backends.installed(importlib.import_module(package).FRAMEWORK)
+        for module in _walk(package)
     ]
     modules = (*ours, *offered(SPECIMENS).modules)
     return {

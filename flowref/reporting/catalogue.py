@@ -73,8 +73,7 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
     lines = [law.id, "", *_hung("  ", plain(law.statement)), ""]
     for name, text in facts:
         lines += _hung(f"  {name + ':':<11}", text) if text else []
-    title = "mutants that it must catch:" if mutants else "no mutant is recorded for this law"
-    lines += ["", f"  {title}"]
+    lines += ["", "  mutants that it must catch:"] if mutants else []
     for mutant in mutants:
         lines += _hung("    ", f"{mutant.name}: {mutant.description} (on {mutant.host})")
     return lines

@@ -15,7 +15,7 @@ from flowref.loading.recipe import Recipe, recipe_of
 from flowref.model import Ambiguous, SpecError, Status, TargetError
 
 STRANGE = Path(__file__).with_name("strange.py")
-ZOO = "flowref.zoo.specimens"
+ZOO = "flowref_zoo.specimens"
 # Specimen -> what the line of its target says.
 SAID = {
     "spoken:without_log_det_back": "inverse without log-det",

@@ -96,7 +96,7 @@ def test_a_mean_over_entries_is_no_other_event() -> None:
 
 def test_methods_of_one_object_are_moved_and_judged_with_it() -> None:
     """A pair of bound methods is their object."""
-    recipe = recipe_of(registry.parse_target("flowref.zoo.specimens.spoken_log_dets:methods"))
+    recipe = recipe_of(registry.parse_target("flowref_zoo.specimens.spoken_log_dets:methods"))
     assert list(recipe.build().parameters())
 
 
@@ -108,7 +108,7 @@ def test_what_sync_does_besides_makes_it_no_repair(name: str) -> None:
 
 def test_single_precision_of_log_dets_excuses_no_values() -> None:
     """Beside a log-det in float32 a way back that is off by 1e-9 is accused."""
-    spec = "flowref.zoo.specimens.spoken_log_dets:narrow?defect=inverse-off"
+    spec = "flowref_zoo.specimens.spoken_log_dets:narrow?defect=inverse-off"
     verdict = checking.check(registry.parse_target(spec), "bijection/inverse-roundtrip")
     assert verdict.status is Status.VIOLATED
 
@@ -118,7 +118,7 @@ def test_vectors_that_torch_keeps_of_a_spectral_norm_follow_weights_that_are_mov
     law: str,
 ) -> None:
     """A contraction whose weights were moved at once is one, and its inverse converges."""
-    spec = "flowref.zoo.specimens.spoken_log_dets:series"
+    spec = "flowref_zoo.specimens.spoken_log_dets:series"
     assert checking.check(registry.parse_target(spec), law).status is Status.HOLDS
 
 

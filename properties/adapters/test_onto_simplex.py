@@ -11,7 +11,7 @@ from flowref.adapters.common.onto_simplex import without_last
 from flowref.loading.recipe import recipe_of
 from flowref.model import CORNER, draw
 
-ZOO = "flowref.zoo.specimens.simplex_maps"
+ZOO = "flowref_zoo.specimens.simplex_maps"
 
 
 @pytest.mark.parametrize(("name", "volume"), [("log_ratio", False), ("log_ratio_surface", True)])

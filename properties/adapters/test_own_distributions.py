@@ -13,7 +13,7 @@ from flowref.checking import Settings
 from flowref.loading.recipe import recipe_of
 from flowref.model import Status
 
-ZOO = "flowref.zoo.specimens.stated_distributions"
+ZOO = "flowref_zoo.specimens.stated_distributions"
 
 
 @pytest.mark.parametrize(

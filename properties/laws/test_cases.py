@@ -16,7 +16,7 @@ from flowref.model.inverted import inverted, turned
 from flowref.reporting.causes import explained
 
 CASES = [law for law in registry.laws() if law.is_case]
-MOODS = "flowref.zoo.specimens.moods:"
+MOODS = "flowref_zoo.specimens.moods:"
 # Each law that catches a defect, with the defect and the healthy twin.
 DEFECTS = [
     (law, spec, twin)
@@ -183,6 +183,6 @@ def test_what_is_turned_around_twice_is_what_it_was(spec: str) -> None:
 def test_what_has_no_inverse_has_no_other_direction() -> None:
     """It is said as of every law that needs one."""
     verdict = checking.check(
-        "flowref.zoo.specimens.residual:planar", "conduct/log-det-gradient[inverse]"
+        "flowref_zoo.specimens.residual:planar", "conduct/log-det-gradient[inverse]"
     )
     assert verdict.status is Status.NOT_APPLICABLE and "no inverse" in verdict.reason

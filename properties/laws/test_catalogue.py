@@ -64,7 +64,7 @@ WITNESSES = (
         "bijection/log-det",
     ),
     (
-        "flowref.zoo.specimens.spline:rational_quadratic?defect=off-by-one-bin",
+        "flowref_zoo.specimens.spline:rational_quadratic?defect=off-by-one-bin",
         "bijection/inverse-roundtrip",
     ),
 )
@@ -100,7 +100,7 @@ def module(spec: str) -> str:
 
 def short(spec: str) -> str:
     """A test id from a spec: the module path of the zoo is left out."""
-    return spec.removeprefix("flowref.zoo.")
+    return spec.removeprefix("flowref_zoo.")
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)

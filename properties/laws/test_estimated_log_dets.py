@@ -27,7 +27,7 @@ from flowref.loading import load
 from flowref.model import Batch, Status
 from flowref.model.abilities import Living, offers
 from flowref.registry import parse_target
-from flowref.zoo.specimens.estimators import roulette, series, traced
+from flowref_zoo.specimens.estimators import roulette, series, traced
 from rows import DEEP, first_of
 
 QUICK = Settings("quick")
@@ -74,7 +74,7 @@ def test_other_terms_and_other_noise_are_seen(make: Any, defect: str, law: str) 
 
 def test_more_estimates_are_each_another() -> None:
     """Where four dozen do not tell, those that are averaged instead count once each."""
-    flow = load(parse_target("flowref.zoo.specimens.estimators:traced"))
+    flow = load(parse_target("flowref_zoo.specimens.estimators:traced"))
     assert offers(flow, Living)
     batch = Batch(np.random.default_rng(0).standard_normal((3, *flow.event_shape)), None, 1)
     estimates = np.stack([np.asarray(out.ladj) for out in drawn(flow, batch, MORE)])

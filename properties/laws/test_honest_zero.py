@@ -19,5 +19,5 @@ def test_a_distribution_function_that_rounds_to_zero_is_not_accused() -> None:
 
 def test_a_clamped_input_is_found() -> None:
     """Beyond the clamp the map does not move, and an ordinary log-det is reported."""
-    specimen = "flowref.zoo.specimens.pointwise:bent?defect=clamped-for-safety"
+    specimen = "flowref_zoo.specimens.pointwise:bent?defect=clamped-for-safety"
     assert check(parse_target(specimen), LAW, Settings("standard")).status is Status.VIOLATED

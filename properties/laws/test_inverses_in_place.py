@@ -14,7 +14,7 @@ from flowref.checking import Settings, check
 from flowref.model import Status
 from flowref.registry import parse_target
 
-ZOO = "flowref.zoo.specimens.in_place"
+ZOO = "flowref_zoo.specimens.in_place"
 
 
 @pytest.mark.parametrize("law", ["bijection/inverse-log-det", "bijection/jacobian-inverse-product"])

@@ -10,7 +10,7 @@ from flowref.laws.conduct.inputs import at_first
 from flowref.model import Mapped, Status
 from flowref.registry import parse_target
 
-SHIFTED = "flowref.zoo.specimens.styles.transform_shifted:transform_shifted"
+SHIFTED = "flowref_zoo.specimens.styles.transform_shifted:transform_shifted"
 
 
 @pytest.mark.parametrize("row", [0, 1, 4])

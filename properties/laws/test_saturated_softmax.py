@@ -16,7 +16,7 @@ from flowref.model import Batch, Condition, Status
 from flowref.registry import find_law, parse_target
 
 LAW = "bijection/log-det"
-PARTS = "flowref.zoo.specimens.styles.transform_simplex:transform_simplex"
+PARTS = "flowref_zoo.specimens.styles.transform_simplex:transform_simplex"
 
 
 @pytest.mark.parametrize("point", [(140.0, 170.0, -440.0), (30.0, 70.0, -50.0), (0.0, 400.0, 1.0)])

@@ -13,7 +13,7 @@ from flowref.checking import Settings
 from flowref.model import Status
 from rows import DEEP, first_of
 
-SPECIMENS = "flowref.zoo.specimens.solvers"
+SPECIMENS = "flowref_zoo.specimens.solvers"
 ADD_UP, STATES = "continuous/times-add-up", "continuous/states-on-the-way"
 
 

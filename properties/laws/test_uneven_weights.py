@@ -17,11 +17,11 @@ from flowref.model import Batch, Status
 from flowref.registry import parse_target
 from rows import first_of
 
-POOLED = "flowref.zoo.specimens.surjective:pooled"
+POOLED = "flowref_zoo.specimens.surjective:pooled"
 HEALTHY = (
     POOLED,
-    "flowref.zoo.specimens.surjective:absolute",
-    "flowref.zoo.specimens.surjective:drop",
+    "flowref_zoo.specimens.surjective:absolute",
+    "flowref_zoo.specimens.surjective:drop",
     "reference:MaxPool",
     "reference:Metropolis",
     "reference:RAD",
@@ -56,7 +56,7 @@ def test_one_choice_for_all_groups_is_seen(seed: int) -> None:
 
 def test_unknown_contributions_decide_nothing() -> None:
     """Of what is drawn backward nobody tells the contribution."""
-    flow: Any = load(parse_target("flowref.zoo.specimens.surjective:variational_layer"))
+    flow: Any = load(parse_target("flowref_zoo.specimens.surjective:variational_layer"))
     flow = Given(flow, Batch(np.zeros((1, 2)), None, 0))
     # Its inverse returns no contribution, and forward draws another latent.
     assert bounded_means(flow, filled(flow, 0), 0) is None

@@ -18,7 +18,7 @@ from flowref.model import Array, Status
 
 QUICK = Settings("quick")
 LAWS = ("density/lower-bound", "density/lower-bound-at-samples")
-VARIATIONAL = "flowref.zoo.specimens.bounds:variational"
+VARIATIONAL = "flowref_zoo.specimens.bounds:variational"
 TWO = math.log(2 * math.pi)
 
 
@@ -141,6 +141,6 @@ def test_what_narrower_noise_misses_is_not_missing() -> None:
 )
 def test_what_a_bound_hides_is_said(specimen: str, words: str) -> None:
     """Of one sample both sides are judged; of a mean only what is too much, and how much of that is hidden."""
-    verdict = check(f"flowref.zoo.specimens.bounds:{specimen}", LAWS[0], QUICK)
+    verdict = check(f"flowref_zoo.specimens.bounds:{specimen}", LAWS[0], QUICK)
     assert verdict.status is Status.HOLDS
     assert words in verdict.reason

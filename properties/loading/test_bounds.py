@@ -10,7 +10,7 @@ import flowref
 from flowref import loading, registry
 from flowref.model import Status
 
-BOUNDS = "flowref.zoo.specimens.bounds"
+BOUNDS = "flowref_zoo.specimens.bounds"
 EXACT = ("density/samples-consistent", "density/integrates-to-one")
 
 

@@ -10,7 +10,7 @@ import flowref
 from flowref import loading, registry
 from flowref.model import Status
 
-FLOW = "flowref.zoo.specimens.misspelt:scaled_normal"
+FLOW = "flowref_zoo.specimens.misspelt:scaled_normal"
 ABILITIES = {"inverse": "inverse", "log-prob": "log_prob", "sample": "sample"}
 LAWS = "bijection/*,conduct/abilities-work,conduct/deterministic,state/reload-equals"
 

@@ -15,7 +15,7 @@ from flowref.adapters.user.solvers import integrates
 from flowref.model import Status
 
 STRANGE = Path(__file__).parents[1] / "adapters" / "strange.py"
-SOLVERS = "flowref.zoo.specimens.solvers"
+SOLVERS = "flowref_zoo.specimens.solvers"
 odeint: Any = pytest.importorskip("torchdiffeq").odeint
 FOUND, SOLVED = "inverse-tolerance", "log-det-tolerance"
 
@@ -26,9 +26,9 @@ FOUND, SOLVED = "inverse-tolerance", "log-det-tolerance"
         (f"{SOLVERS}:runge_kutta", {FOUND: 1e-5, SOLVED: 1e-4}),
         (f"{SOLVERS}:logistic_mixture", {FOUND: 1e-5}),
         (f"{SOLVERS}:logistic_mixture?promises=inverse-tolerance=1e-9", {FOUND: "1e-9"}),
-        ("flowref.zoo.specimens.coupling:affine_coupling", {}),
-        ("flowref.zoo.specimens.solvers:shared_mask", {}),
-        ("flowref.zoo.specimens.autoregressive:masked_autoregressive", {}),
+        ("flowref_zoo.specimens.coupling:affine_coupling", {}),
+        ("flowref_zoo.specimens.solvers:shared_mask", {}),
+        ("flowref_zoo.specimens.autoregressive:masked_autoregressive", {}),
         (f"{STRANGE}:Stacked", {}),
     ],
 )

@@ -15,7 +15,7 @@ from flowref.model import ROOT_MEAN_SQUARE, TargetError
 from flowref.model.steps import Assign, Normalize, Roles, Train
 from flowref.model.structure.forms import FORMS, Form
 
-ZOO = "flowref.zoo.specimens"
+ZOO = "flowref_zoo.specimens"
 
 
 class Statistics(nn.Module):

@@ -510,7 +510,7 @@ def test_only_reference_layers_are_taken_for_such() -> None:
     """Reference layers and what derives from them speak as such; equal names, torch's layers and
     the zoo's do not.
     """
-    from flowref.zoo.specimens.batch_norm import ActNorm as Specimen
+    from flowref_zoo.specimens.batch_norm import ActNorm as Specimen
 
     for layer in (BatchNorm(2), InvertibleBatchNorm(2), ActNorm(2), OwnBatchNorm(2)):
         assert adapter_of(layer, "it")[0].name == "reference"

@@ -98,7 +98,7 @@ SPECIMENS = '''
 """A flow as its user writes it, and a slip in it."""
 import torch
 
-from flowref.zoo.specimens.specimen import Specimen
+from flowref_zoo.specimens.specimen import Specimen
 
 
 class Moved(torch.nn.Module):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flowref import registry
-from flowref.zoo.seeds.batch_norm_rows import ROWS
+from flowref_zoo.seeds.batch_norm_rows import ROWS
 
 PAGE = Path(__file__).parents[2] / "reports" / "batch-norm.md"
 TEXT = PAGE.read_text(encoding="utf-8")

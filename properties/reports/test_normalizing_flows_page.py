@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flowref import registry
-from flowref.zoo.seeds.flows import ROWS
+from flowref_zoo.seeds.flows import ROWS
 
 TEXT = (Path(__file__).parents[2] / "reports" / "normalizing-flows.md").read_text(encoding="utf-8")
 # The text below the heading of each claim, up to the next heading.

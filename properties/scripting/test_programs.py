@@ -25,7 +25,7 @@ from scripting.alone import Alone
 
 QUICK = checking.Settings("quick")
 ACCUSED = (Status.VIOLATED, Status.ADVICE, Status.ERROR)
-SPECIMENS = Path(str(importlib.util.find_spec("flowref.zoo.specimens").submodule_search_locations[0]))  # type: ignore[union-attr, index]  # it is a package  # fmt: skip
+SPECIMENS = Path(str(importlib.util.find_spec("flowref_zoo.specimens").submodule_search_locations[0]))  # type: ignore[union-attr, index]  # it is a package  # fmt: skip
 SLIPS = Path(__file__).with_name("slips.py")
 COUPLING = "zoo_coupling.py:affine_coupling?defect="
 MASKED = "zoo_masked_coupling.py:masked_coupling?defect="
@@ -158,7 +158,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(SLIPS, home / "slips.py")
     for path in SPECIMENS.glob("*.py"):
         name = path.name if path.name == "specimen.py" else f"zoo_{path.name}"
-        text = path.read_text().replace("from flowref.zoo.specimens.specimen", "from specimen")
+        text = path.read_text().replace("from flowref_zoo.specimens.specimen", "from specimen")
         (home / name).write_text(text)
     return home
 

@@ -9,9 +9,9 @@ import pytest
 from flowref import checking, registry
 from flowref.auditing.selftest import healthy_specs
 from flowref.model import Status, base_of
-from flowref.zoo.seeds import batch_norm as seeds
-from flowref.zoo.seeds import batch_norm_rows as table
-from flowref.zoo.seeds.slips import NONE
+from flowref_zoo.seeds import batch_norm as seeds
+from flowref_zoo.seeds import batch_norm_rows as table
+from flowref_zoo.seeds.slips import NONE
 from rows import one_of_each
 
 QUICK = checking.Settings("quick")

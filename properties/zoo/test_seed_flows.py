@@ -13,8 +13,8 @@ import pytest
 from flowref import checking, registry
 from flowref.auditing.selftest import healthy_specs
 from flowref.model import Status, TargetError
-from flowref.zoo.seeds import flows as seed_flows
-from flowref.zoo.seeds import real_nvp as seed_real_nvp
+from flowref_zoo.seeds import flows as seed_flows
+from flowref_zoo.seeds import real_nvp as seed_real_nvp
 from rows import one_of_each
 
 QUICK = checking.Settings("quick")

@@ -18,7 +18,7 @@ from batch_norm_page import ideas, numerics, pictures, running, shapes
 from batch_norm_page.claim import CONVENTION, MISSING, UNSOUND, Claim
 from flowref import registry
 from flowref.model import ADVICE, CONTRACT
-from flowref.zoo.seeds.batch_norm_rows import ROWS
+from flowref_zoo.seeds.batch_norm_rows import ROWS
 
 REPORTS = Path(__file__).parents[1]
 FOLDER = "batch-norm"
@@ -36,7 +36,7 @@ claims {counts}.
 `flowref explain batch-norm/shift-law` explains a law. The code of the notes can be audited with one
 bug at a time, under the number of its claim:
 
-    flowref audit 'flowref.zoo.seeds.batch_norm:AveragingBatchNorm?rows={example}'
+    flowref audit 'flowref_zoo.seeds.batch_norm:AveragingBatchNorm?rows={example}'
 
 The correct layers are in `flowref.reference`: `BatchNorm`, `batch_norm_backward` and
 `InvertibleBatchNorm`. The page and its pictures are written by `python

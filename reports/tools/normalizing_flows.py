@@ -29,7 +29,7 @@ them. Of {total} claims {counts}.
 
 The code of the tutorial can be audited with one bug at a time, under the number of its claim:
 
-    flowref audit 'flowref.zoo.seeds.flows:make?rows=001-14'
+    flowref audit 'flowref_zoo.seeds.flows:make?rows=001-14'
 
 The correct layers are in `flowref.reference`. The page is written by `python
 reports/tools/normalizing_flows.py`. Where no law is named, the claim is not about what a layer

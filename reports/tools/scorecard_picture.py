@@ -14,7 +14,7 @@ import flowref
 from flowref.scorecard import page
 
 PICTURE = Path(__file__).parent.parent.parent / "docs" / "pictures" / "card.png"
-TARGET = "flowref.zoo.specimens.coupling:affine_coupling?defect=log-det-mean"
+TARGET = "flowref_zoo.specimens.coupling:affine_coupling?defect=log-det-mean"
 LAW = "bijection/log-det"
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 # What is left of the card in the picture.

@@ -11,7 +11,7 @@ from flowref.checking import Settings
 from flowref.model import Status
 from rows import one_of_each
 
-HOME = "flowref.zoo.jax_specimens."
+HOME = "flowref_zoo.jax_specimens."
 CASES = [
     (spec, laws)
     for twin, defects in registry.specimens().items()

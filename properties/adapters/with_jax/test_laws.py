@@ -106,7 +106,7 @@ def test_gradients_and_what_is_saved_agree(spec: str) -> None:
 
 
 # Of each kind one that is quick to load.
-HOSTS = ("flowjax:Affine", "flax:BatchNorm", "flowref.zoo.jax_specimens.surjective:drop")
+HOSTS = ("flowjax:Affine", "flax:BatchNorm", "flowref_zoo.jax_specimens.surjective:drop")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from flowref import registry
 from flowref.auditing import selftest
 from flowref.model import Mutant
 
-HOME = "flowref.zoo.jax_specimens."
+HOME = "flowref_zoo.jax_specimens."
 # Of each kind one that is quick to measure: a map, a batch norm, a coupling, a density.
 HOSTS = (
     "numpyro:AffineTransform",

@@ -12,7 +12,7 @@ from flowref import checking, loading, registry
 from flowref.checking import Settings
 from flowref.model import Status
 
-HOME = "flowref.zoo.jax_specimens."
+HOME = "flowref_zoo.jax_specimens."
 FILES = ("contractions", "densities", "flows", "surjective")
 # Drawing gamma variables compiles for long; a chain has a mutant of its own in `test_mutants.py`.
 DEAR = (f"{HOME}densities:dirichlet", f"{HOME}surjective:metropolis")

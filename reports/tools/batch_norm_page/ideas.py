@@ -18,8 +18,8 @@ from batch_norm_page.claim import (
     number,
 )
 from flowref.reference import BatchNorm, StopGradientCentering
-from flowref.zoo.seeds.batch_norm import FlattenedBatchNorm
-from flowref.zoo.seeds.slips import NONE
+from flowref_zoo.seeds.batch_norm import FlattenedBatchNorm
+from flowref_zoo.seeds.slips import NONE
 
 EPS = 1e-5
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from batch_norm_page.claim import TRUE, UNSOUND, WRONG, ceiling, claim, largest, normal, number
 from flowref.reference import batch_norm_backward, batch_norm_backward_by_steps
 from flowref.reference.batch_norm import moments
-from flowref.zoo.seeds.batch_norm import FlattenedBatchNorm, GradientModeBatchNorm
-from flowref.zoo.seeds.batch_norm_rows import ROWS
-from flowref.zoo.seeds.slips import NONE
+from flowref_zoo.seeds.batch_norm import FlattenedBatchNorm, GradientModeBatchNorm
+from flowref_zoo.seeds.batch_norm_rows import ROWS
+from flowref_zoo.seeds.slips import NONE
 
 DRAWS = 30
 Variance = Callable[[Tensor], Tensor]

@@ -24,8 +24,8 @@ from batch_norm_page.claim import (
     outcome,
 )
 from flowref.reference import BatchNorm
-from flowref.zoo.seeds.batch_norm import AveragingBatchNorm, GradientModeBatchNorm
-from flowref.zoo.seeds.batch_norm_rows import ROWS
+from flowref_zoo.seeds.batch_norm import AveragingBatchNorm, GradientModeBatchNorm
+from flowref_zoo.seeds.batch_norm_rows import ROWS
 
 
 def history(row: AveragingBatchNorm, steps: int) -> list[int]:

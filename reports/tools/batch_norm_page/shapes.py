@@ -21,12 +21,12 @@ from batch_norm_page.claim import (
     outcome,
 )
 from flowref.reference import BatchNorm
-from flowref.zoo.seeds.batch_norm import (
+from flowref_zoo.seeds.batch_norm import (
     AveragingBatchNorm,
     FlattenedBatchNorm,
     GradientModeBatchNorm,
 )
-from flowref.zoo.seeds.batch_norm_rows import ROWS
+from flowref_zoo.seeds.batch_norm_rows import ROWS
 
 
 @claim("000-13", UNSOUND, *ROWS["000-13"].laws)

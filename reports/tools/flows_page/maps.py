@@ -22,8 +22,8 @@ from batch_norm_page.claim import (
     outcome,
 )
 from flowref import reference as ref
-from flowref.zoo.seeds import flows
-from flowref.zoo.seeds.slips import NONE
+from flowref_zoo.seeds import flows
+from flowref_zoo.seeds.slips import NONE
 
 
 def made(rows: str, part: str) -> torch.nn.Module:

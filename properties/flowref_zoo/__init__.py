@@ -1,0 +1,1 @@
+"""Defects to be caught, and their healthy twins: what flowref itself is tested with."""

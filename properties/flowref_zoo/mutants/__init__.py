@@ -1,0 +1,1 @@
+"""Defects that laws must catch, planted in correct hosts."""

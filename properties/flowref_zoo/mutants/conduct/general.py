@@ -1,0 +1,280 @@
+"""Defects of conduct and of inputs, put into the calls and lives of a healthy subject."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flowref.model import Manner, Mapped, Subject, mutant
+from flowref.model.steps import Dtypes, Meta, Run
+from flowref_zoo.mutants.combinators import (
+    Asked,
+    Remade,
+    Steps,
+    answered,
+    at,
+    living,
+    mannered,
+    observed,
+    promising,
+    shifted,
+    shifted_where,
+)
+
+COUPLING = "nflows:AffineCouplingTransform"
+AFFINE = "torch:AffineTransform"
+Inputs = tuple[Any, ...]
+
+
+@mutant("conduct/input-not-mutated", host=AFFINE)
+def writes_its_input(subject: Subject, size: float = 1.0) -> Subject:
+    """A mask is applied in place."""
+    return observed(subject, mutated=("x",))
+
+
+@mutant("conduct/no-printing", host=AFFINE)
+def prints(subject: Subject, size: float = 1.0) -> Subject:
+    """A print was left in forward."""
+    return observed(subject, printed="torch.Size([3, 4])\n")
+
+
+@mutant("conduct/no-global-settings", host=AFFINE)
+def sets_the_default_dtype(subject: Subject, size: float = 1.0) -> Subject:
+    """Calling forward sets the default dtype of the process."""
+    return observed(subject, globals=("torch default dtype",))
+
+
+@mutant("conduct/no-global-settings", host=AFFINE)
+def seeds_for_everybody(subject: Subject, size: float = 1.0) -> Subject:
+    """Calling forward seeds torch, so that its own random numbers repeat, and everybody else's with
+    them.
+    """
+    return observed(subject, globals=("the random state of torch",))
+
+
+@mutant("conduct/no-gradients-left", host=COUPLING)
+def backward_within(subject: Subject, size: float = 1.0) -> Subject:
+    """A score is computed by backward(), which adds to the gradients of the parameters."""
+    return observed(subject, graded=("net.weight",))
+
+
+@mutant("conduct/input-not-mutated", host=AFFINE)
+def input_made_to_require_a_gradient(subject: Subject, size: float = 1.0) -> Subject:
+    """The caller's tensor is made to require a gradient."""
+    return observed(subject, mutated=("requires_grad of x",))
+
+
+@mutant("conduct/no-random-numbers", host=AFFINE)
+def draws_without_need(subject: Subject, size: float = 1.0) -> Subject:
+    """A random tensor is drawn and not used."""
+    return observed(subject, rng=True)
+
+
+@mutant("conduct/log-det-dtype", host=AFFINE)
+def log_dets_in_single(subject: Subject) -> Subject:
+    """The log-det of forward is added up in float32."""
+    return promising(observed(subject, dtypes=("float64", "float32")), "narrow-log-det")
+
+
+@mutant("conduct/dtype-follow", host=AFFINE)
+def log_det_of_default_dtype(subject: Subject, size: float = 1.0) -> Subject:
+    """The log-det starts from zeros of the default dtype."""
+    return observed(subject, dtypes=("float64", "float32"))
+
+
+@mutant("conduct/dtype-follow", host=AFFINE)
+def float32_constant_inside(subject: Subject, size: float = 1.0) -> Subject:
+    """A constant is computed in float32 and then promoted."""
+    return observed(subject, float32=True)
+
+
+def _noisy(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
+    noise = [np.random.default_rng(index).standard_normal for index in range(len(steps))]
+    return [
+        shifted(out, size * noise[index](np.shape(out.value))) if isinstance(step, Run) else out
+        for index, (step, out) in enumerate(zip(steps, outcomes, strict=True))
+    ]
+
+
+@mutant("conduct/deterministic", host=COUPLING, sizes=(1e-8, 1e-3))
+def hidden_noise(subject: Subject, size: float = 1e-3) -> Subject:
+    """Dropout stays on in eval mode."""
+    return living(subject, partial(_noisy, size))
+
+
+@mutant("conduct/cast-follows", host="nflows:BatchNorm")
+def one_buffer_not_cast(subject: Subject, size: float = 1.0) -> Subject:
+    """An overridden _apply leaves a buffer in its dtype."""
+    return at(subject, Dtypes, lambda dtypes: {**dtypes, "running_mean": "float64"})
+
+
+@mutant("conduct/device-follow", host=COUPLING)
+def mask_stays_on_the_host(subject: Subject, size: float = 1.0) -> Subject:
+    """A mask is a plain attribute."""
+    return at(subject, Meta, lambda devices: {**devices, "mask": "cpu"})
+
+
+def _transposed(asked: Asked) -> bool:
+    return asked.manner.layout == "transposed"
+
+
+@mutant("conduct/strides-agree", host=COUPLING, sizes=(1e-8, 1e-3))
+def reads_raw_storage(subject: Subject, size: float = 1e-3) -> Subject:
+    """A kernel reads the storage of its input in order, whatever the strides."""
+    return shifted_where(subject, _transposed, size)
+
+
+def _viewed(call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
+    if manner.layout != "contiguous":
+        raise RuntimeError("view size is not compatible with input tensor's size and stride")
+    return call(inputs, manner)
+
+
+@mutant("conduct/strides-accepted", host=COUPLING)
+def view_for_reshape(subject: Subject, size: float = 1.0) -> Subject:
+    """Tensor.view is used where reshape is meant."""
+    return mannered(subject, _viewed)
+
+
+def _reduced(call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
+    if not len(inputs[0]):
+        raise RuntimeError("max(): Expected reduction dim to be specified for input.numel() == 0")
+    return call(inputs, manner)
+
+
+@mutant("conduct/empty-batch", host=AFFINE)
+def empty_batch_refused(subject: Subject, size: float = 1.0) -> Subject:
+    """A maximum over the batch is taken."""
+    return promising(mannered(subject, _reduced), "empty-batch")
+
+
+def _squeezed(out: Mapped, asked: Asked) -> Mapped:
+    alone = len(asked.inputs[0]) == 1
+    return Mapped(out.value, np.squeeze(np.asarray(out.ladj))) if alone else out
+
+
+@mutant("conduct/batch-one", host=COUPLING)
+def batch_axis_squeezed(subject: Subject, size: float = 1.0) -> Subject:
+    """Squeezing drops the axis of a batch of one from the log-det."""
+    return answered(subject, _squeezed)
+
+
+def _none_inside(bound: float, out: Mapped, asked: Asked) -> Mapped:
+    if np.abs(asked.inputs[0]).min() > bound:
+        raise RuntimeError("the least of no numbers")
+    return out
+
+
+@mutant("conduct/batch-one", host=COUPLING, sizes=(0.1, 0.3))
+def nothing_inside_refused(subject: Subject, size: float = 0.2) -> Subject:
+    """Where no number lies in the interval the least of none is asked for."""
+    return answered(subject, partial(_none_inside, size))
+
+
+def _spread(out: Mapped, asked: Asked) -> Mapped:
+    return shifted(out, 0.0 * float(asked.inputs[0].mean()))
+
+
+@mutant("conduct/nan-containment", host=COUPLING)
+def nan_spreads_through_a_mean(subject: Subject, size: float = 1.0) -> Subject:
+    """The mean of the batch is added with weight zero."""
+    return answered(subject, _spread)
+
+
+def _silent(
+    low: float, high: float, call: Remade, name: str, inputs: Inputs, manner: Manner
+) -> Mapped:
+    x, *rest = inputs
+    inside = np.clip(x, low, high)
+    out = call((inside, *rest), manner)
+    return Mapped(np.where(inside == x, out.value, np.nan), out.ladj)
+
+
+@mutant("conduct/outside-domain", host="nflows:PiecewiseRationalQuadraticCDF")
+def silent_nan_outside(subject: Subject, size: float = 1.0) -> Subject:
+    """Points outside the domain are mapped to nan."""
+    return mannered(subject, partial(_silent, subject.domain.low, subject.domain.high))
+
+
+def _overflowing(out: Mapped, asked: Asked) -> Mapped:
+    with np.errstate(all="ignore"):
+        square = np.square(asked.inputs[0])
+        return Mapped(np.asarray(out.value) + 0.0 * (square - square), out.ladj)
+
+
+@mutant("conduct/extremes", host=AFFINE)
+def overflow_of_a_square(subject: Subject, size: float = 1.0) -> Subject:
+    """A square overflows on the way, and infinity is subtracted from infinity."""
+    return answered(subject, _overflowing)
+
+
+def _refusing(bound: float, call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
+    if np.abs(inputs[0]).max(initial=0.0) > bound:
+        raise ValueError("expected points between the bounds")
+    return call(inputs, manner)
+
+
+@mutant("conduct/domain-told", host=AFFINE, sizes=(0.5, 5.0))
+def bounds_not_told(subject: Subject, size: float = 5.0) -> Subject:
+    """Points beyond a bound are refused, and no domain says so."""
+    return mannered(subject, partial(_refusing, size)).with_facts(declared=False)
+
+
+def _broadcast(features: int, call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
+    x, *rest = inputs
+    wide = np.broadcast_to(x, (*x.shape[:-1], features)) if x.shape[-1] == 1 else x
+    return call((wide, *rest), manner)
+
+
+@mutant("conduct/wrong-shape-refused", host=COUPLING)
+def one_feature_broadcast(subject: Subject, size: float = 1.0) -> Subject:
+    """A point of one feature is broadcast against weights of several."""
+    return mannered(subject, partial(_broadcast, subject.event_shape[-1]))
+
+
+def _under(
+    how: str, size: float, call: Remade, name: str, inputs: Inputs, manner: Manner
+) -> Mapped:
+    if manner.how != how:
+        return call(inputs, manner)
+    # Measured on the plain call, so that the defect alone is seen.
+    return shifted(call(inputs, replace(manner, how="plain")), size)
+
+
+@mutant("conduct/functional-call", host=COUPLING, sizes=(1e-8, 1e-3))
+def derived_weight_kept(subject: Subject, size: float = 1e-3) -> Subject:
+    """A weight derived from stored parameters is used in place of those handed in."""
+    return mannered(subject, partial(_under, "functional_call", size))
+
+
+@mutant("conduct/vmap-compatible", host=COUPLING, sizes=(1e-8, 1e-3))
+def vmap_sees_another_batch(subject: Subject, size: float = 1e-3) -> Subject:
+    """The number of points in the batch enters the result."""
+    return promising(mannered(subject, partial(_under, "vmap", size)), "vmap")
+
+
+@mutant("conduct/compile-equal", host=COUPLING, sizes=(1e-8, 1e-3))
+def constant_folded_at_compilation(subject: Subject, size: float = 1e-3) -> Subject:
+    """A value read in Python is frozen into the compiled call."""
+    return promising(mannered(subject, partial(_under, "compile", size)), "compile")
+
+
+def _narrow(size: float, out: Mapped, asked: Asked) -> Mapped:
+    if asked.manner.dtype != "float32":
+        return out
+    return Mapped(np.asarray(out.value, dtype=np.float64) * (1 + size * 2.0**-24), out.ladj)
+
+
+@mutant("conduct/float32-agrees", host=COUPLING, sizes=(1e4, 1e6))
+def digits_canceled(subject: Subject, size: float = 1e5) -> Subject:
+    """A difference of large numbers loses digits that float64 has to spare."""
+    return answered(subject, partial(_narrow, size))
+
+
+@mutant("conduct/abilities-work", host="flowref_zoo.specimens.coupling:affine_coupling")
+def inverse_always_raises(subject: Subject) -> Subject:
+    """The inverse reads an attribute that there is not, whatever it is given."""
+    return subject.with_facts(broken={"inverse": "AttributeError: no attribute 'scale'"})

@@ -1,0 +1,218 @@
+"""A coupling that is trained on a milder scale than it is used with, and what can be wrong while it trains,
+in large batches, and with what it has returned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from flowref_zoo.specimens.specimen import Specimen
+
+# Rows that are taken at once where memory is spared.
+BLOCK = 256
+
+
+class Mild(nn.Module):
+    r"""$z_b = x_b\, e^{s(x_a)} + t(x_a)$, ladj $\sum_i s_i$, with half of s in train mode; its base is standard
+    normal.
+    """
+
+    event_shape = (3,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.net = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 4))
+        self.totals = torch.zeros(0)
+
+    def parameters_of(self, a: Any) -> tuple[Any, Any]:
+        """Scale and shift."""
+        with torch.set_grad_enabled(
+            torch.is_grad_enabled() and not (self.training and self.defect == "net-without-graph")
+        ):
+            scale, shift = self.net(a).chunk(2, -1)
+            scale = scale.tanh()
+            return (0.5 * scale if self.training else scale), shift
+
+    def total(self, scale: Any) -> Any:
+        """The log-det of a scale."""
+        if self.training and self.defect == "log-det-of-eval-mode":
+            scale = 2 * scale
+        if self.training and self.defect == "log-det-without-graph":
+            scale = scale.detach()
+        if self.defect == "first-block-for-all" and len(scale) > BLOCK:
+            first = scale[:BLOCK].sum(-1)
+            return first.repeat(len(scale) // BLOCK + 1)[: len(scale)]
+        if self.defect == "axis-of-features" and len(scale) == self.event_shape[0]:
+            return nn.functional.pad(scale, (1, 0)).sum(0)
+        if self.defect == "buffer-returned":
+            if len(self.totals) != len(scale) or self.totals.dtype != scale.dtype:
+                self.totals = scale.new_zeros(len(scale))
+            return self.totals.copy_(scale.detach().sum(-1))
+        return scale.sum(-1)
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        a, b = x[:, :1], x[:, 1:]
+        scale, shift = self.parameters_of(a)
+        return torch.cat([a, b * scale.exp() + shift], -1), self.total(scale)
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        a, b = z[:, :1], z[:, 1:]
+        scale, shift = self.parameters_of(a)
+        if self.training and self.defect == "inverse-of-eval-mode":
+            scale = 2 * scale
+        if self.defect == "inverse-without-graph-of-net":
+            with torch.no_grad():
+                weights = [one.clone() for one in self.net.parameters()]
+            hidden = torch.tanh(a @ weights[0].T + weights[1])
+            shift = (hidden @ weights[2].T + weights[3])[:, 2:]
+        if self.defect == "inverse-log-det-without-graph":
+            total = -self.total(scale).detach()
+            return torch.cat([a, (b - shift) * (-scale).exp()], -1), total
+        return torch.cat([a, (b - shift) * (-scale).exp()], -1), -self.total(scale)
+
+
+class MildDensity(Mild):
+    """The same with its log-density."""
+
+    @property
+    def base(self) -> Any:
+        """The density of latents."""
+        return torch.distributions.Independent(
+            torch.distributions.Normal(torch.zeros(3), torch.ones(3)), 1
+        )
+
+    def log_prob(self, x: Any) -> Any:
+        """Log-densities of data."""
+        if self.training and self.defect == "log-prob-of-detached-data":
+            x = x.detach() + 0 * x
+        z, ladj = self(x)
+        if self.training and self.defect == "log-prob-of-eval-mode":
+            ladj = 2 * ladj
+        return self.base.log_prob(z) + ladj
+
+
+class MildGiven(Mild):
+    """The same under a context of two numbers, which shifts it."""
+
+    context_shape = (2,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__(defect)
+        self.embedding = nn.Linear(2, 2)
+
+    def shifted(self, context: Any) -> Any:
+        """By how much."""
+        if self.training and self.defect == "half-of-context-detached":
+            context = torch.cat([context[:, :1].detach(), context[:, 1:]], -1)
+        return self.embedding(context)
+
+    def forward(self, x: Any, context: Any) -> tuple[Any, Any]:  # type: ignore[override]  # given one
+        """Data to latents."""
+        z, ladj = super().forward(x)
+        return torch.cat([z[:, :1], z[:, 1:] + self.shifted(context)], -1), ladj
+
+    def inverse(self, z: Any, context: Any) -> tuple[Any, Any]:  # type: ignore[override]  # given one
+        """Latents to data."""
+        return super().inverse(torch.cat([z[:, :1], z[:, 1:] - self.shifted(context)], -1))
+
+
+class Started(nn.Module):
+    r"""$z_b = x_b\, e^{s(x_a)}$, the identity until it is trained; its base is standard normal."""
+
+    event_shape = (3,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.net = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 2))
+        for parameter in self.net[-1].parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        scale = self.net(x[:, :1])
+        factor = scale.detach() if self.defect == "factor-detached" else scale
+        ladj = scale.detach() if self.defect == "log-det-detached" else scale
+        return torch.cat([x[:, :1], x[:, 1:] * factor.exp()], -1), ladj.sum(-1)
+
+    def log_prob(self, x: Any) -> Any:
+        """Log-densities of data."""
+        z, ladj = self(x)
+        if self.defect == "latents-detached":
+            z = z.detach() + x - x.detach()
+        return torch.distributions.Normal(0.0, 1.0).log_prob(z).sum(-1) + ladj
+
+
+def mild(defect: str = "") -> nn.Module:
+    """A coupling on three features."""
+    return Mild(defect)
+
+
+def mild_density(defect: str = "") -> nn.Module:
+    """A coupling on three features, with its log-density."""
+    return MildDensity(defect)
+
+
+def mild_given(defect: str = "") -> nn.Module:
+    """A coupling on three features, under a context."""
+    return MildGiven(defect)
+
+
+def started(defect: str = "") -> nn.Module:
+    """A coupling on three features that starts as the identity."""
+    return Started(defect)
+
+
+SPECIMENS = (
+    Specimen(
+        "mild",
+        {
+            "log-det-of-eval-mode": (
+                "bijection/log-det[train]",
+                "bijection/inverse-log-det[train]",
+            ),
+            "log-det-without-graph": (
+                "bijection/log-det-parameter-gradient[train]",
+                "conduct/log-det-gradient[train]",
+            ),
+            "net-without-graph": (
+                "conduct/value-gradient[train]",
+                "conduct/parameter-gradient[train]",
+            ),
+            "inverse-of-eval-mode": (
+                "bijection/inverse-roundtrip[train]",
+                "bijection/forward-roundtrip[train]",
+            ),
+            "inverse-without-graph-of-net": ("conduct/parameter-gradient[inverse]",),
+            "inverse-log-det-without-graph": (
+                "conduct/log-det-gradient[inverse]",
+                "bijection/log-det-parameter-gradient[inverse]",
+            ),
+            "first-block-for-all": ("mode/rows-independent[many]",),
+            "axis-of-features": ("mode/rows-independent",),
+            "buffer-returned": ("conduct/earlier-calls",),
+        },
+    ),
+    Specimen(
+        "mild_density",
+        {
+            "log-prob-of-detached-data": ("conduct/score[train]",),
+            "log-prob-of-eval-mode": ("density/change-of-variables[train]",),
+        },
+    ),
+    Specimen("mild_given", {"half-of-context-detached": ("conduct/context-gradient[train]",)}),
+    Specimen(
+        "started",
+        {
+            "factor-detached": ("conduct/value-gradient[trained]",),
+            "log-det-detached": ("conduct/log-det-gradient[trained]",),
+            "latents-detached": ("conduct/score[trained]",),
+        },
+    ),
+)
