@@ -32,6 +32,10 @@ class Field(nn.Module):
         self.b = nn.Parameter(torch.tensor([1.2]))
         self.c = nn.Parameter(torch.tensor([0.7]))
 
+    def count(self) -> int:
+        """Of the steps."""
+        return self.n_steps
+
     def rate(self, x: Any, t: float) -> tuple[Any, Any]:
         """The field and its divergence."""
         phase = self.b * x + self.c * t
@@ -40,14 +44,34 @@ class Field(nn.Module):
     def log_prob(self, x: Any) -> Any:
         """To the base, and what volume does on the way."""
         gained = torch.zeros_like(x[:, 0])
-        h = 1 / self.n_steps
-        for step in range(self.n_steps):
+        h = 1 / self.count()
+        for step in range(self.count()):
             t = step * h
             half, _ = self.rate(x, t)
             velocity, divergence = self.rate(x + h / 2 * half, t + h / 2)
             x, gained = x + h * velocity, gained + h * divergence
         base = -0.5 * x.square().sum(-1) - 0.5 * math.log(2 * math.pi)
         return base + gained + self.constant
+
+
+class Unnamed(Field):
+    """The steps are a number of the class, under a name that tells nothing, and nothing is a parameter."""
+
+    n = 12
+
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+        self.constant = 0.0
+        self.a, self.b, self.c = torch.tensor([1.5]), torch.tensor([1.2]), torch.tensor([0.7])
+
+    def count(self) -> int:
+        """Of the steps."""
+        return self.n
+
+
+def unnamed() -> nn.Module:
+    """Of a dozen, which nobody calls steps."""
+    return Unnamed()
 
 
 def coarse() -> nn.Module:
@@ -76,9 +100,10 @@ def verdict(name: str) -> Verdict:
     return checking.check(target, LAW, Settings(profile="quick"))
 
 
-def test_few_steps_are_told_as_such() -> None:
+@pytest.mark.parametrize("name", ["coarse", "unnamed"])
+def test_few_steps_are_told_as_such(name: str) -> None:
     """The mass comes nearer to one with them, so that nobody is accused, and nothing passed."""
-    found = verdict("coarse")
+    found = verdict(name)
     assert found.status is Status.INCONCLUSIVE, found
     assert "with the steps of its solver" in found.reason
 

@@ -18,7 +18,7 @@ from torch import nn
 
 from flowref.backends.torch.narrowing import Limited, Watching
 from flowref.backends.torch.reach import reached
-from flowref.backends.torch.refining import refine
+from flowref.backends.torch.refining import named_values, refine
 from flowref.backends.torch.state import duplicate
 
 # Numbers of steps as they are written; how many of them are tried.
@@ -140,7 +140,7 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
         turned = [item for item in items if type(item) is kind]
     if knob.name:
         for item in turned:
-            if vars(item).get(knob.name) == knob.value:
+            if getattr(item, knob.name, None) == knob.value:
                 object.__setattr__(item, knob.name, _more(knob.value, times))
         return True
     if knob.method == MADE:
@@ -241,7 +241,7 @@ def _candidates(obj: Any) -> Iterator[Knob]:
             continue
         if _foreign(type(item)):
             continue
-        for name, value in vars(item).items():
+        for name, value in named_values(item).items():
             if _counts(value) or _accurate(value):
                 yield Knob(place, name, "", value)
         if isinstance(item, nn.Module):

@@ -19,7 +19,7 @@ def refine(obj: Any, times: int) -> tuple[str, ...]:
     """
     turned = []
     for path, item in list(reached(obj)):
-        for name, value in _values(item).items():
+        for name, value in named_values(item).items():
             turn = finer(name, value, times)
             if turn is None:
                 continue
@@ -31,7 +31,7 @@ def refine(obj: Any, times: int) -> tuple[str, ...]:
     return tuple(turned)
 
 
-def _values(item: Any) -> dict[str, Any]:
+def named_values(item: Any) -> dict[str, Any]:
     """What an item has by name: of a module its own attributes and those of its classes."""
     if isinstance(item, dict):
         return {name: value for name, value in item.items() if isinstance(name, str)}

@@ -175,7 +175,7 @@ def _of_its_steps(flow: Density, batch: Batch, off: float) -> bool:
     """Whether what the mass is off by falls as a solver takes more steps, of which nobody states how
     accurate it is.
     """
-    if not offers(flow, Refinable) or not flow.promises.get("assumed-accuracy"):
+    if not offers(flow, Refinable):
         return False
     try:
         finer = flow.refined(STEPS)
