@@ -173,7 +173,7 @@ def trained_for(law: Law, subject: Subject, settings: Settings) -> bool:
     """Whether a law visits the trained state: where it visits moved weights or lines, with an
     effort that has room for it, of a subject whose training is affordable.
     """
-    moves = law.history == "warm" and (len(law.scales) > 1 or law.lines)
+    moves = law.history == "warm" and (len(law.scales) > 1 or law.lines) and not settings.quick
     return moves and law.effort >= TRAINED_FROM and trains(subject, settings)
 
 

@@ -32,7 +32,6 @@ def never(text: str) -> Outcome:
         ("object:Scaled#12345678", LAW, "file.py:factory"),
         ("torch:ExpTransform?mutant=bijection/log-det#sign", LAW, "only inside flowref"),
         ("reference:AffineCoupling", LAW, "part of flowref"),
-        ("flowref_zoo.specimens.coupling:affine_coupling", LAW, "part of flowref"),
         ("torch:ExpTransform", "composition/in-order", "no short program for composition/in-order"),
         ("torch:ExpTransform", LAW, "no short program shows bijection/log-det"),
     ],
