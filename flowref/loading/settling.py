@@ -22,6 +22,7 @@ from flowref.adapters.user.conventions.names import SYNCS
 from flowref.adapters.user.conventions.series import series_of
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM, opened
+from flowref.adapters.user.conventions.surfaces import in_coordinates, surface_of
 from flowref.adapters.user.conventions.syncing import owners, synced, syncing
 from flowref.adapters.user.conventions.turning import batch_last
 from flowref.adapters.user.probing import ROWS
@@ -129,6 +130,9 @@ def settled(
                 spoken = spoken.saying(*shown)
         if shown and facts.normalizer is not None:
             spoken = of_normalizer(spoken, facts.normalizer)
+        if facts.normalizer is None and context is None and not facts.declared:
+            facts, spoken = _on_surface(obj, facts, spoken, point[0])
+            x = points_of(facts)[0]
         if FROM in chosen and spoken.latent is not None and spoken.dialect.log_prob is None:
             facts, spoken = _of_simplex(obj, facts, spoken, point)
             x = x[..., : facts.event_shape[-1]]
@@ -188,6 +192,19 @@ def settled(
                 f"?draws={'inverse' if math.prod(latent.shape[1:]) < math.prod(x.shape[1:]) else 'forward'}"
             )
     return facts, spoken, tuple(why)
+
+
+def _on_surface(obj: Any, facts: Facts, spoken: Settled, x: Any) -> tuple[Facts, Settled]:
+    """Facts of what is on a surface in coordinates of it, and how it speaks of these; as they were of what
+    fills a volume.
+    """
+    chart = surface_of(obj, spoken.dialect, x)
+    if chart is None:
+        return facts, spoken
+    dialect = in_coordinates(spoken.dialect, chart)
+    latent = None if spoken.latent is None else spoken.latent[..., : chart.size]
+    facts = replace(facts, event_shape=(chart.size,), latent_shape=())
+    return facts, replace(spoken, dialect=dialect, latent=latent).saying(chart.words)
 
 
 def _of_simplex(

@@ -24,6 +24,9 @@ class Field(nn.Module):
     """
 
     event_shape = (1,)
+    a: Any
+    b: Any
+    c: Any
 
     def __init__(self, steps: int, constant: float = 0.0) -> None:
         super().__init__()
