@@ -45,6 +45,8 @@ SAID = {
     "spoken_running:untouched": "inverse without log-det",
     "spoken_beside:telling": "log-det: log_abs_det(x)",
     "spoken_beside:leaving": "log-det: logdet, which each call leaves",
+    "spoken_beside:receding": "log-det of backward: log_jac_det(z)",
+    "spoken_beside:handing": "log-det: logdet, which each call leaves",
     "spoken_beside:wrapped": "a tuple of one tensor in, and out",
     "spoken_beside:backwards": "forward: reverse=False",
     "spoken_beside:asking": "context: y of shape (3,)",

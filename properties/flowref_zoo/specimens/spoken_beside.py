@@ -49,6 +49,49 @@ class Leaving(Coupled):
         return x
 
 
+class Receding(Coupled):
+    """The log-det is a method of what the way back takes, and of that way."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.onward(x)[0]
+
+    def backward(self, y: Any) -> Any:
+        """Latents to data."""
+        return self.back(y)[0]
+
+    def log_jac_det(self, y: Any) -> Any:
+        """That of the way back."""
+        return self.back(y)[1]
+
+
+class Handing(nn.Module):
+    """Each call leaves its log-det, the same for all points, in an attribute that a property hands out."""
+
+    event_shape = (3,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.log_scale = nn.Parameter(torch.tensor([0.4, -0.3, 0.2]))
+        self._logdet: Any = None
+
+    @property
+    def logdet(self) -> Any:
+        """Of the last call."""
+        return self._logdet
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        kept = self.log_scale[: 2 if self.defect == "entry-forgotten" else 3]
+        self._logdet = kept.sum().expand(len(x))
+        return x * self.log_scale.exp()
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return z * (-self.log_scale).exp()
+
+
 class Wrapped(Coupled):
     """Inputs and outputs are tuples of one tensor, as nodes of a graph pass them on."""
 
@@ -214,6 +257,16 @@ def leaving(defect: str = "") -> nn.Module:
     return Leaving(defect=defect)
 
 
+def receding(defect: str = "") -> nn.Module:
+    """A coupling with log_jac_det(y) of backward(y)."""
+    return Receding(defect=defect)
+
+
+def handing(defect: str = "") -> nn.Module:
+    """A scale whose log-det is a property."""
+    return Handing(defect)
+
+
 def backwards(defect: str = "") -> nn.Module:
     """A coupling whose default is the way back."""
     return Backwards(defect=defect)
@@ -232,6 +285,16 @@ def asking(defect: str = "") -> nn.Module:
 SPECIMENS = (
     Specimen("telling", {**SLIPS, "log-det-of-the-value": ("bijection/log-det",)}),
     Specimen("leaving", {name: laws for name, laws in SLIPS.items() if "batch" not in name}),
+    Specimen(
+        "receding",
+        # The other sign is the log-det of the map, from what comes out of it.
+        {
+            name: ("bijection/inverse-log-det", *laws)
+            for name, laws in SLIPS.items()
+            if name != "log-det-sign"
+        },
+    ),
+    Specimen("handing", {"entry-forgotten": ("bijection/log-det",)}),
     Specimen("backwards", SLIPS),
     Specimen("wrapped", {**SLIPS, "jacobian-of-the-other-way": ("bijection/inverse-log-det",)}),
     Specimen(

@@ -246,6 +246,12 @@ def told_beside_back(
     return x, -log_det_of(obj, log_det, (x, z)[:arity])
 
 
+def negated(obj: Any, x: Any, context: Any, call: Any) -> Any:
+    """A call with the other sign of its log-det."""
+    value, ladj = call(obj, x, context)
+    return value, -ladj
+
+
 def log_det_of(obj: Any, name: str, inputs: Any) -> Any:
     """What a method or an attribute tells."""
     told = getattr(obj, name)

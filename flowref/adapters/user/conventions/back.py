@@ -37,6 +37,7 @@ from flowref.adapters.user.conventions.spoken import (
     method_name,
     of_several,
 )
+from flowref.adapters.user.conventions.volumes import agrees
 from flowref.model import Ambiguous, one_line
 
 # What is raised where numbers of two precisions meet.
@@ -158,7 +159,7 @@ def _as_it_is(obj: Any, way: Way, spoken: Spoken) -> Any:
 def _back_beside(obj: Any, way: Way, told: Told, latent: Any, context: Any) -> Spoken:
     """A way back that returns its value alone, of an object that tells its log-det beside the map."""
     name = way.method or method_name(obj)
-    if told.arity or told_beside(obj, way.ask, latent, context, name, back=True):
+    if told.arity or told_beside(obj, way.ask, latent, context, name, (0,)):
         return Spoken(told.back(way.ask, answers.whole))
     return Spoken(way.speak(answers.whole, answers.none), (BACK_ALONE,))
 
@@ -200,6 +201,10 @@ def _back(
     if way.usual and hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
         one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
         return Spoken(calls.inverse_single_of_input if one else calls.inverse_single)
+    if is_tensor(out) and way.form == "plain":
+        name = way.method or method_name(obj)
+        if own := told_beside(obj, way.ask, latent, context, name, (1,)):
+            return _of_its_input(obj, own, way, latent, context)
     if alike := _as_forward(out, x, chosen):
         return Spoken(way.speak(alike.value, alike.ladj))
     first = number_first(out, len(x), entries_of(x))
@@ -215,6 +220,17 @@ def _back(
     if way.usual and reading.usual:
         return Spoken(calls.inverse_pair, words)
     return Spoken(way.speak(reading.value, reading.ladj), words)
+
+
+def _of_its_input(obj: Any, told: Told, way: Way, latent: Any, context: Any) -> Spoken:
+    """A way back whose log-det a method of its own input tells; or that of the map, from what comes out of it,
+    where the numbers are those.
+    """
+    name, own = way.method or method_name(obj), told.onward(way.ask, answers.whole)
+    turned = partial(asking.negated, call=own)
+    if agrees(obj, turned, latent, context) and not agrees(obj, own, latent, context):
+        return Spoken(turned, (f"log-det of {name}: -{told.name}(z), with the sign that agrees",))
+    return Spoken(own, (f"log-det of {name}: {told.name}(z)",))
 
 
 def _as_forward(out: Any, x: Any, chosen: Chosen) -> Reading | None:

@@ -51,16 +51,16 @@ class Told:
 
 
 def told_beside(
-    obj: Any, ask: Any, x: Any, context: Any, method: str, back: bool = False
+    obj: Any, ask: Any, x: Any, context: Any, method: str, arities: tuple[int, ...] = (0, 1, 2)
 ) -> Told | None:
     """What tells the log-det of a call that returns its value alone; None where nothing does, or
-    more than one thing. ``method``: the name of the call, empty of a function; ``back``: whether it
-    is the way back, whose log-det only an attribute tells of itself.
+    more than one thing. ``method``: the name of the call, empty of a function; ``arities``: of what it
+    may be asked: of nothing, where the way back is one whose log-det a method of the input tells, too.
     """
     likely = {
         told: seen
         for told in _written(obj, _candidates(obj), ask, x, context)
-        if not (back and told.arity)
+        if told.arity in arities
         and _of_input(obj, told, method)
         and (seen := _seen(obj, told, ask, x, context))
     }
@@ -74,8 +74,15 @@ def told_beside(
 
 
 def _alike(obj: Any, found: list[Told], ask: Any, x: Any, context: Any) -> bool:
-    """Whether all of them tell the same numbers of one call, and these are not all the same."""
+    """Whether all of them tell the same numbers of one call, and these are not all the same; or hand out one
+    and the same array.
+    """
     value = ask(obj, x, context)
+    if (
+        all(told.arity == 0 for told in found)
+        and len({id(getattr(obj, told.name)) for told in found}) == 1
+    ):
+        return True
     first, *others = (
         asking.log_det_of(obj, told.name, (x, value)[: told.arity]).reshape(-1) for told in found
     )

@@ -70,7 +70,7 @@ DETERMINANT = re.compile(r"log(abs)?(det|jac|d[fyz]d[xz])|ldj")
 # What a method or an attribute beside the map is called that tells its log-det.
 TELLING = re.compile(
     r"(compute|calc|calculate|eval|evaluate|get)?(forward)?(log(abs)?(det|jac)|ladj|s?ldj)(erminant)?"
-    r"(j|jac|jacobian|grad)?"
+    r"(j|jac|jacobian|obian|grad|det|determinant|obiandet|obiandeterminant)?"
 )
 # Attributes that tell how many numbers a context has.
 CONTEXTS = frozenset(

@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.common.onto_simplex import FEW, NEAR, excess, with_last, without_last, words
+from flowref.adapters.common.onto_simplex import NEAR, excess, with_last, without_last, words
+from flowref.adapters.user.conventions.volumes import gaps
 from flowref.model import Dialect
 
 # What chooses it where a codomain is declared.
@@ -43,29 +44,7 @@ def of_entries(obj: Any, y: Any, context: Any = None, *, call: Any, more: float 
 
 def surface(obj: Any, forward: Any, x: Any, context: Any) -> float:
     """What the log-det counts besides that of all coordinates but the last (see `excess`)."""
-    return excess(_gaps(obj, forward, x, context), x.shape[-1])
-
-
-def _gaps(obj: Any, forward: Any, x: Any, context: Any) -> list[float]:
-    """By how much the log-det is larger than that of the Jacobian, at two points; none where it cannot be
-    made.
-    """
-    import torch
-
-    if len(x.shape) != 2 or x.shape[-1] > FEW:
-        return []
-    given = None if context is None else context[:1]
-    gaps = []
-    for row in (0, 1):
-        try:
-            jacobian = torch.autograd.functional.jacobian(
-                lambda point: forward(obj, point[None], given)[0][0], x[row]
-            )
-            told = forward(obj, x[row : row + 1], given)[1]
-            gaps.append(float((told.reshape(-1)[0] - torch.linalg.slogdet(jacobian)[1]).detach()))
-        except Exception:  # what it raises is the laws' affair
-            return []
-    return gaps
+    return excess(gaps(obj, forward, x, context), x.shape[-1])
 
 
 def opened(
@@ -112,4 +91,4 @@ def to_points(
 
 def _beside(obj: Any, forward: Any, x: Any, context: Any) -> float:
     """What the log-det of a map from a simplex lacks beside that of all coordinates but the last."""
-    return excess([-gap for gap in _gaps(obj, forward, x, context)], x.shape[-1])
+    return excess([-gap for gap in gaps(obj, forward, x, context)], x.shape[-1])

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 import torch
 
 from flowref.adapters.user.conventions.once import Once
+from flowref.adapters.user.conventions.volumes import agrees
 from flowref.model import Dialect, Shape
 
-# Points that are looked at; how near to one lengths are, relative to which singular values are none, and how near
-# log-dets are that agree.
-POINTS, NEAR, NONE, AGREED = 512, 1e-4, 1e-6, 1e-4
-# Entries up to which a Jacobian is made, and points at which it is.
-FEW, ROWS = 32, 4
+# Points that are looked at; how near to one lengths are, relative to which singular values are none, and entries
+# of an event up to which a surface is looked for.
+POINTS, NEAR, NONE, FEW = 512, 1e-4, 1e-6, 32
 # By how much a point is moved off a sphere, and how far a density that means its area falls there at most.
 OFF, FALLEN = (0.5, 1.6), 5.0
 # Points by which the mass of a density on a subspace is estimated, what they spread beside its samples, and how
@@ -163,20 +162,8 @@ def _of_map(once: Once, call: Callable[..., Any], x: Any) -> Chart | None:
     coordinates = chart.coordinates(on)
     of_areas = in_coordinates(Dialect(forward=call), chart).forward
     assert of_areas is not None
-    of_volumes = _agrees(once.obj, call, on)
-    return chart if not of_volumes and _agrees(once.obj, of_areas, coordinates) else None
-
-
-def _agrees(obj: Any, call: Callable[..., Any], x: Any) -> bool:
-    """Whether a log-det is that of the Jacobian, at a few points."""
-    told = call(obj, x, None)[1].reshape(-1)
-    for row in range(min(ROWS, len(x))):
-        jacobian = torch.autograd.functional.jacobian(
-            lambda point: call(obj, point[None], None)[0][0], x[row]
-        )
-        if not abs(float(told[row] - torch.linalg.slogdet(jacobian)[1])) <= AGREED:
-            return False
-    return True
+    of_volumes = agrees(once.obj, call, on)
+    return chart if not of_volumes and agrees(once.obj, of_areas, coordinates) else None
 
 
 def _of_density(
