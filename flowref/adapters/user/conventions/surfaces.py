@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import torch
-
 from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.volumes import agrees
 from flowref.model import Dialect, Shape
@@ -47,6 +45,8 @@ def of_sphere(size: int) -> Chart:
 
 def sphere_point(u: Any) -> Any:
     """$(2u, 1 - |u|^2) / (1 + |u|^2)$."""
+    import torch
+
     square = (u * u).sum(-1, keepdim=True)
     return torch.cat([2 * u, 1 - square], -1) / (1 + square)
 
@@ -59,7 +59,7 @@ def stereographic(x: Any) -> Any:
 
 def stereographic_area(u: Any) -> Any:
     r"""$\log (2 / (1 + |u|^2))^{n-1}$."""
-    return u.shape[-1] * (math.log(2) - torch.log1p((u * u).sum(-1)))
+    return u.shape[-1] * (math.log(2) - (u * u).sum(-1).log1p())
 
 
 def of_subspace(basis: Any, shape: Shape) -> Chart:
@@ -148,6 +148,8 @@ def _of_map(once: Once, call: Callable[..., Any], x: Any) -> Chart | None:
     """The unit sphere, where a map brings all points onto it, or keeps it and its log-det is that of areas and
     none of volumes.
     """
+    import torch
+
     if len(x.shape) != 2 or not 2 <= x.shape[-1] <= FEW:
         return None
     on = torch.nn.functional.normalize(x, dim=-1)
@@ -172,6 +174,8 @@ def _of_density(
     """The surface on which all samples lie, where the density does not fall beside a sphere, or is one on a
     subspace.
     """
+    import torch
+
     points = sample(once.obj, POINTS, None).detach().to(x)
     if tuple(points.shape) != (POINTS, *x.shape[1:]) or not torch.isfinite(points).all():
         return None
@@ -196,6 +200,8 @@ def _of_density(
 
 def _mass(log_density: Callable[..., Any], samples: Any) -> float:
     """The mass of a density, by points of a normal distribution that spreads a little wider than samples do."""
+    import torch
+
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(DRAWN, samples.shape[1], generator=generator, dtype=torch.float64)
     root = torch.linalg.cholesky(
