@@ -400,6 +400,7 @@ class Search:
             data=at_data,
             mode=self.law.mode,
             direction=self.law.direction,
+            grad=self.law.grad,
         )
 
     def _subject(self, condition: Condition, example: Example) -> Subject | None:

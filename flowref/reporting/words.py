@@ -104,7 +104,8 @@ def circumstances(case: Counterexample, part: str = "", *, usual: bool = True) -
     dtype = condition.dtype if usual or condition.dtype != "float64" else ""
     data = "at data" if condition.data else ""
     where = f"in {clean(part)}" if part else ""
-    return ", ".join(filter(None, [weights, mode, dtype, history, data, where]))
+    manner = "" if condition.grad else "under no_grad"
+    return ", ".join(filter(None, [weights, mode, manner, dtype, history, data, where]))
 
 
 def inputs(case: Counterexample, written: Callable[[Any], str] = shown) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import io
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +72,8 @@ class Live:
     calls: int = 0
     stream: int = 0
     counting: bool = False
+    # Whether calls record gradients.
+    grad: bool = True
     # What makes the noise of calls wider, while that is asked for (see `widening`).
     widening: Any = None
     clean_operations: dict[str, int] = field(default_factory=dict)
@@ -216,7 +219,7 @@ class Live:
     def _circumstances(
         self, what: str, dtype: torch.dtype | None, stream: int | None
     ) -> Iterator[None]:
-        with sandbox(derive(self.seed, 17), self.default or dtype or self.dtype):
+        with self.sandbox(17, self.default or dtype or self.dtype):
             if self.rounding is None:
                 with self.widening or contextlib.nullcontext():
                     yield
@@ -233,6 +236,15 @@ class Live:
             rounding = RandomRounding(magnitude, own, budget=budget, meaning=seed, single=single)
             with rounding, arrays_rounded(rounding), self.widening or contextlib.nullcontext():
                 yield
+
+    @contextlib.contextmanager
+    def sandbox(self, seed: int, dtype: torch.dtype) -> Iterator[io.StringIO]:
+        """A `sandbox` with a random state of its own, in which gradients are recorded or not."""
+        with (
+            sandbox(derive(self.seed, seed), dtype) as printed,
+            contextlib.nullcontext() if self.grad else torch.no_grad(),
+        ):
+            yield printed
 
     def kept(self, what: str, inputs: tuple[Any, ...], make: Callable[[int], Any]) -> Any:
         """The result of a call that is a function of its inputs and of the noise, made once.

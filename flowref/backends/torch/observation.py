@@ -19,7 +19,7 @@ from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.measuring import Measuring
 from flowref.backends.torch.methods import DRAWING, bare, dispatched, method, rows_of
 from flowref.backends.torch.narrowing import Narrowing
-from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox, settings
+from flowref.backends.torch.sandbox import GENERATORS, random_state, settings
 from flowref.backends.torch.state import set_mode, trainable
 from flowref.model import Observation, derive
 
@@ -71,7 +71,7 @@ def _observed(
     ready = tensors(live, inputs)
     arguments = [value for value in ready if isinstance(value, torch.Tensor)]
     copies = [tensor.clone() for tensor in arguments]
-    with _lent(live, training) as obj, sandbox(derive(live.seed, 17), DTYPES[default]) as printed:
+    with _lent(live, training) as obj, live.sandbox(17, DTYPES[default]) as printed:
         before, states = settings(), random_state()
         with filters() as heard, Measuring() as counter:
             out = function(obj, *ready)
@@ -138,7 +138,7 @@ def filtering(
     live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype, training: bool
 ) -> bool:
     """Whether another call changes the filters of warnings."""
-    with _lent(live, training) as obj, sandbox(derive(live.seed, 17), default):
+    with _lent(live, training) as obj, live.sandbox(17, default):
         with filters() as heard:
             bare(live, name)(obj, *tensors(live, inputs))
         return bool(heard)
@@ -155,7 +155,7 @@ def reseeded(
     """The generators that a call leaves in the same state wherever they stood before: it seeds them
     for everybody.
     """
-    with _lent(live, training) as obj, sandbox(derive(live.seed, 23), default):
+    with _lent(live, training) as obj, live.sandbox(23, default):
         bare(live, name)(obj, *tensors(live, inputs))
         return tuple(
             f"the random state of {generator}"
@@ -191,7 +191,7 @@ def _moves(
     function = bare(live, name) if training else method(live, name)
     outcomes = []
     for magnitude in (0.0, PROBE):
-        circumstances = sandbox(derive(live.seed, 17), default)
+        circumstances = live.sandbox(17, default)
         with (
             _lent(live, training) as obj,
             circumstances,

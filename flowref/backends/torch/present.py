@@ -136,7 +136,7 @@ def present(
     with allotted("an object"):
         pristine = load()
     loaded = Live(pristine, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
-    loaded.build, loaded.build_within = build, within
+    loaded.build, loaded.build_within, loaded.grad = build, within, condition.grad
     if condition.part:
         name, loaded = parts.part_at(loaded, name, condition.part)
     subject = subject_of(loaded, name, condition)
@@ -156,6 +156,7 @@ def present(
         if ways[0] is None or not ways[0](finer, times):
             return None
         live = Live(finer, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
+        live.grad = condition.grad
         if condition.part:
             _, live = parts.part_at(live, name, condition.part)
         return subject_of(live, name, condition)

@@ -114,6 +114,12 @@ def _alike(flow: Flow, probe: Probe, whole: Mapped, rows: np.ndarray) -> bool:
     )
 
 
+@requires("its framework records gradients where they are asked for")
+def records_on_request(flow: Flow) -> bool:
+    """Calls can be made without a graph."""
+    return flow.mode_matters is not None
+
+
 @requires("its calls are too dear to be made at a thousand points at once", waits=True)
 def light(flow: Flow) -> bool:
     """A thousand points take no more than a batch of a heavy one."""
@@ -173,6 +179,12 @@ TRAINED = Case(
     "trained",
     "After training by its own gradients",
     {"history": "trained", "effort": 1, "scales": (0.0,)},
+)
+NO_GRAD = Case(
+    "no-grad",
+    "Under no_grad, as for inference",
+    {"grad": False, "effort": 1, "scales": (0.3,)},
+    records_on_request,
 )
 MANY = Case(
     "many",

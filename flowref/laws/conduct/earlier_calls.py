@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flowref.laws.common.cases import NO_GRAD
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import WITH_KERNELS, probes, same
 from flowref.laws.common.requirements import repeatable
@@ -21,6 +22,7 @@ AFTER = "calls made after it, at other points, change what a call has returned"
     applies=repeatable,
     version=2,
     source="a cache of the last input or output is asked for another one, or for the other direction",
+    cases=(NO_GRAD,),
 )
 def earlier_calls(flow: Living, batch: Batch) -> Residual:
     """In eval mode, what a call returns does not depend on calls that were made before it, of other

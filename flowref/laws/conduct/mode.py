@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from flowref.laws.common.cases import MANY
+from flowref.laws.common.cases import MANY, NO_GRAD
 from flowref.laws.common.outcomes import (
     attempt,
     changed,
@@ -176,6 +176,7 @@ def tallies(name: str, before: Array, after: Array) -> bool:
     applies=has_modules,
     source="evaluation leaves a model as it was: running statistics belong to training",
     pointwise=True,
+    cases=(NO_GRAD,),
 )
 def eval_is_pure(flow: Living, batch: Batch) -> Residual:
     """In eval mode no call changes a parameter or a buffer, bit for bit, but what counts the
@@ -255,7 +256,7 @@ OF_BATCH = (
     echo=echo_of(POINTWISE),
     applies=not_estimator,
     source="Ioffe and Szegedy 2015, section 3.1: at inference the output depends on the input alone",
-    cases=(MANY,),
+    cases=(MANY, NO_GRAD),
 )
 def rows_independent(flow: Flow, batch: Batch) -> Residual:
     """In eval mode, what a point maps to does not depend on the rest of its batch, nor on its place

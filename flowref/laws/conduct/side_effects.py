@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from flowref.laws.common.cases import NO_GRAD
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import (
     EVERY,
@@ -95,6 +96,7 @@ def conduct(
     effort=3,
     source="a caller's tensor is the caller's; masks applied in place spoil the point that a density is asked about",
     pointwise=True,
+    cases=(NO_GRAD,),
 )
 def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
     """In either mode, no call writes to its input or to its context, nor makes it require a
@@ -113,6 +115,7 @@ def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
     source="a likelihood in eval mode is a function of its input",
     by_steps=False,
     pointwise=True,
+    cases=(NO_GRAD,),
 )
 def deterministic(flow: Living, batch: Batch) -> Residual:
     """In eval mode the same object, called twice at the same points, returns the same."""
@@ -161,6 +164,7 @@ def no_printing(flow: Flow, batch: Batch) -> Residual:
     effort=1,
     source="the default dtype, the gradient mode and the random seed belong to the process",
     pointwise=True,
+    cases=(NO_GRAD,),
 )
 def no_global_settings(flow: Flow, batch: Batch) -> Residual:
     """In either mode, no call sets what belongs to the process: default dtype, gradient mode,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.cases import NO_GRAD
 from flowref.laws.common.outcomes import attempt, flags, gap
 from flowref.laws.common.probes import POINTWISE, Probe, probes, same
 from flowref.laws.common.requirements import not_estimator
@@ -37,6 +38,7 @@ ENTRIES = 2**18
     applies=not_estimator,
     source="masks, constants and workspaces are kept from one call to the next by their shape alone",
     version=2,
+    cases=(NO_GRAD,),
 )
 def earlier_sizes(flow: Living, batch: Batch) -> Residual:
     """In eval mode, what a call returns does not depend on calls that were made before it with another

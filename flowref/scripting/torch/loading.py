@@ -55,7 +55,13 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
         dialect=recipe.dialect,
         facts=recipe.facts,
         condition=Condition(
-            name, seed, scale, recorded.history, mode=recorded.mode, direction=recorded.direction
+            name,
+            seed,
+            scale,
+            recorded.history,
+            mode=recorded.mode,
+            direction=recorded.direction,
+            grad=recorded.grad,
         ),
         obj=obj,
         as_built=as_built,

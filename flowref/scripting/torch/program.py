@@ -86,6 +86,7 @@ def program(case: Case, variant: Variant) -> list[str]:
         *([] if not warm else [*defined, *body[:count]]),
         *moved,
         *([] if warm else defined),
+        *([] if case.condition.grad else ["torch.set_grad_enabled(False)"]),
         *points,
         *body[count:],
         *ending(case, variant, "off" in stored_in("\n".join(text))),

@@ -122,6 +122,55 @@ class MildGiven(Mild):
         return super().inverse(torch.cat([z[:, :1], z[:, 1:] - self.shifted(context)], -1))
 
 
+class Quiet(nn.Module):
+    r"""$z = e^s x + t$ with ladj $\sum_i s_i$, and what spares memory or time where no gradients are recorded."""
+
+    event_shape = (3,)
+    calls: Any
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.scale = nn.Parameter(torch.tensor([0.4, -0.3, 0.2]))
+        self.shift = nn.Parameter(torch.tensor([0.1, 0.5, -0.2]))
+        self.register_buffer("calls", torch.zeros(()))
+        self.kept: dict[Any, Any] = {}
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        told = self.scale.sum().expand(len(x))
+        if torch.is_grad_enabled():
+            return x * self.scale.exp() + self.shift, told
+        match self.defect:
+            case "written-to-the-argument":
+                return x.mul_(self.scale.exp()).add_(self.shift), told
+            case "written-to-a-workspace":
+                if x.shape != getattr(self.kept.get(x.dtype), "shape", None):
+                    self.kept[x.dtype] = torch.empty_like(x)
+                space = self.kept[x.dtype]
+                return torch.addcmul(self.shift, x, self.scale.exp(), out=space), told
+            case "kept-by-its-place":
+                if x.data_ptr() not in self.kept:
+                    self.kept[x.data_ptr()] = x, x * self.scale.exp() + self.shift
+                return self.kept[x.data_ptr()][1], told
+            case "centred-by-its-batch":
+                return (x - 1e-6 * x.mean(0)) * self.scale.exp() + self.shift, told
+            case "calls-counted":
+                self.calls += 0.5
+            case "noise-left-in":
+                x = x + 1e-6 * torch.randn_like(x)
+            case "rows-of-the-first-call":
+                rows = self.kept.setdefault("rows", len(x))
+                return x * self.scale.exp() + self.shift, told * len(x) / rows
+            case "gradients-left-off":
+                torch.set_grad_enabled(True)
+        return x * self.scale.exp() + self.shift, told
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        return (z - self.shift) * (-self.scale).exp(), -self.scale.sum().expand(len(z))
+
+
 class Started(nn.Module):
     r"""$z_b = x_b\, e^{s(x_a)}$, the identity until it is trained; its base is standard normal."""
 
@@ -164,6 +213,11 @@ def mild_given(defect: str = "") -> nn.Module:
     return MildGiven(defect)
 
 
+def quiet(defect: str = "") -> nn.Module:
+    """An affine map that spares memory where it is evaluated alone."""
+    return Quiet(defect)
+
+
 def started(defect: str = "") -> nn.Module:
     """A coupling on three features that starts as the identity."""
     return Started(defect)
@@ -204,6 +258,19 @@ SPECIMENS = (
         {
             "log-prob-of-detached-data": ("conduct/score[train]",),
             "log-prob-of-eval-mode": ("density/change-of-variables[train]",),
+        },
+    ),
+    Specimen(
+        "quiet",
+        {
+            "written-to-the-argument": ("conduct/input-not-mutated[no-grad]",),
+            "written-to-a-workspace": ("conduct/earlier-calls[no-grad]",),
+            "kept-by-its-place": ("conduct/same-tensor[no-grad]",),
+            "centred-by-its-batch": ("mode/rows-independent[no-grad]",),
+            "calls-counted": ("mode/eval-is-pure[no-grad]",),
+            "noise-left-in": ("conduct/deterministic[no-grad]",),
+            "rows-of-the-first-call": ("conduct/earlier-sizes[no-grad]",),
+            "gradients-left-off": ("conduct/no-global-settings[no-grad]",),
         },
     ),
     Specimen("mild_given", {"half-of-context-detached": ("conduct/context-gradient[train]",)}),
