@@ -398,7 +398,7 @@ def test_what_it_is_shows(name: str, kind: str) -> None:
     assert recognized(name).kind == kind
 
 
-@pytest.mark.parametrize(("name", "shape"), [("image", (3, 4, 4)), ("sequence", (4, 3))])
+@pytest.mark.parametrize(("name", "shape"), [("image", (3, 4, 6)), ("sequence", (4, 3))])
 def test_channels_are_counted_where_numbers_are_stretched(
     name: str, shape: tuple[int, ...]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -209,9 +210,10 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
     found = {size for sizes in state for size in sizes if size <= 64}
     channels = [*dict.fromkeys(named), *sorted(found, key=lambda size: (size == 1, size))]
     for count in dict.fromkeys((*channels, 2, 1, 3, 4)):
-        for side in (SIDE, 2 * SIDE):
-            yield (count, side, side)
-            yield (2 * count, side, side)
+        # Rows that are no columns show which are counted.
+        for sides in ((SIDE, LENGTH), (SIDE, SIDE), (2 * SIDE, 2 * SIDE)):
+            yield (count, *sides)
+            yield (2 * count, *sides)
     for count in dict.fromkeys((*channels, 2, 3, 4)):
         if count == SIDE:  # channels that are no positions show which is meant
             yield (count, LENGTH)
@@ -227,9 +229,9 @@ def stretched(sizes: Shape) -> Shape:
     """
     if len(sizes) < 3 or sizes[0] != 1 or sum(size > 1 for size in sizes) != 1:
         return ()
-    # As many positions as channels would not show which of the two is meant.
-    side = LENGTH if len(sizes) == 3 and SIDE in sizes else SIDE
-    return tuple(size if size > 1 else side for size in sizes[1:])
+    # As many positions as channels, or as many rows as columns, would not show which of them is meant.
+    sides = itertools.cycle((LENGTH, SIDE) if SIDE in sizes else (SIDE, LENGTH))
+    return tuple(size if size > 1 else next(sides) for size in sizes[1:])
 
 
 def infer_shape(
