@@ -46,6 +46,8 @@ SAID = {
     "spoken_beside:telling": "log-det: log_abs_det(x)",
     "spoken_beside:leaving": "log-det: logdet, which each call leaves",
     "spoken_beside:receding": "log-det of backward: log_jac_det(z)",
+    "spoken_beside:homing": "inverse: unwarp(), which goes back",
+    "spoken_beside:given_one": "samples (n, 1, ...), squeezed",
     "spoken_beside:handing": "log-det: logdet, which each call leaves",
     "spoken_beside:wrapped": "a tuple of one tensor in, and out",
     "spoken_beside:backwards": "forward: reverse=False",
@@ -400,9 +402,9 @@ def test_masks_that_give_several_results_are_not_guessed() -> None:
         recipe("Counting")
 
 
-def test_a_log_det_of_an_argument_of_another_name_is_not_taken() -> None:
-    """A method of `z` may speak of the value, and not of the input `x`."""
-    assert "no log-det was found: nothing about volume was checked" in said("OfTheValue")
+def test_a_log_det_of_an_argument_of_another_name_is_not_that_of_the_map() -> None:
+    """A method of `z` may speak of the value, and not of the input `x`; what goes back does so by any name."""
+    assert "inverse: back(), which goes back" in said("OfTheValue")
 
 
 @pytest.mark.parametrize(

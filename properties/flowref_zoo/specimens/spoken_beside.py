@@ -65,6 +65,41 @@ class Receding(Coupled):
         return self.back(y)[1]
 
 
+class Homing(Coupled):
+    """The way back has a name that nobody else uses."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.onward(x)
+
+    def unwarp(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)
+
+
+class GivenOne(nn.Module):
+    """A normal density that may be given a mean; of samples the second axis is that of means."""
+
+    event_shape = (3,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.log_scale = nn.Parameter(torch.tensor([0.4, -0.3, 0.2]))
+
+    def log_prob(self, x: Any, context: Any = None) -> Any:
+        """Log-densities."""
+        mean = 0.0 if context is None else context
+        return torch.distributions.Normal(mean, self.log_scale.exp()).log_prob(x).sum(-1)
+
+    def sample(self, n: int = 1, context: Any = None) -> Any:
+        """So many points for each mean."""
+        means = torch.zeros(1, 3, dtype=self.log_scale.dtype) if context is None else context
+        scale = self.log_scale.exp() * (1.1 if self.defect == "wider-samples" else 1.0)
+        with torch.no_grad():
+            return means + scale * torch.randn(n, len(means), 3, dtype=means.dtype)
+
+
 class Handing(nn.Module):
     """Each call leaves its log-det, the same for all points, in an attribute that a property hands out."""
 
@@ -262,6 +297,16 @@ def receding(defect: str = "") -> nn.Module:
     return Receding(defect=defect)
 
 
+def homing(defect: str = "") -> nn.Module:
+    """A coupling that goes back by unwarp(z)."""
+    return Homing(defect=defect)
+
+
+def given_one(defect: str = "") -> nn.Module:
+    """A density whose samples have an axis of contexts."""
+    return GivenOne(defect)
+
+
 def handing(defect: str = "") -> nn.Module:
     """A scale whose log-det is a property."""
     return Handing(defect)
@@ -294,6 +339,8 @@ SPECIMENS = (
             if name != "log-det-sign"
         },
     ),
+    Specimen("homing", SLIPS),
+    Specimen("given_one", {"wider-samples": ("density/samples-consistent", "sampling/overlap")}),
     Specimen("handing", {"entry-forgotten": ("bijection/log-det",)}),
     Specimen("backwards", SLIPS),
     Specimen("wrapped", {**SLIPS, "jacobian-of-the-other-way": ("bijection/inverse-log-det",)}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import math
 import re
 from collections.abc import Iterator
@@ -40,6 +42,12 @@ from flowref.adapters.user.conventions.spoken import (
 from flowref.adapters.user.conventions.volumes import agrees
 from flowref.model import Ambiguous, one_line
 
+# How near a way back that iterates comes; which share of entries are near at least, and of one that is called so;
+# and methods that are none and may change an object.
+BACK, MOST, SOME = 1e-3, 0.6, 0.2
+FOREIGN = re.compile(
+    r"^_|fit|train|update|reset|init|load|save|set_|add_|register|step|loss|log_?p|sample|plot|hook"
+)
 # What is raised where numbers of two precisions meet.
 MISMATCH = re.compile(
     r"same dtype|scalar type|double != float|float != double|Double.*Float|dtype mismatch|should be the same"
@@ -87,6 +95,8 @@ def way_back(
             continue
         if way.usual or "inverse" in chosen or value.shape == point[0].shape:
             found.append((way, back, value))
+    if not ways:
+        found = _going_back(once, forward, spoken, point, chosen)
     if not found:
         return None, [], [*_missing(obj, forward, hints)]
     if len(found) > 1:  # a parameter that the code takes and forgets turns nothing around
@@ -104,6 +114,40 @@ def way_back(
     agreeing = [other.words.removeprefix("inverse: ") for other, _, _ in found[1:]]
     words = f"{way.words}, as {' and '.join(agreeing)}" if agreeing else way.words
     return back.function, [*filter(None, [words]), *back.words], []
+
+
+def _going_back(
+    once: Once, forward: Way, spoken: Spoken, point: tuple[Any, Any, Any], chosen: Chosen
+) -> list[tuple[Way, Spoken, Any]]:
+    """The method that brings most entries of latents back to where they came from, whatever it is called, some
+    of them where it is called as a way back is; none where several go elsewhere, or where the map moves little.
+    """
+    x, latent, _ = point
+    plain = forward.form == "plain" and is_tensor(latent) and latent.shape == x.shape
+    if not plain or _share(latent, x) >= 1 - SOME:
+        return []
+    back = []
+    for name in signatures.methods(once.obj):
+        if name in (forward.method, "forward") or FOREIGN.search(name):
+            continue
+        with contextlib.suppress(Exception):  # it may want anything
+            obj = copy.deepcopy(once.obj)
+            way = Way(name, words=f"inverse: {name}(), which goes back")
+            found = _back(obj, way, spoken, point, chosen)
+            if found is None:
+                continue
+            value = found.function(obj, *point[1:])[0]
+            if _share(value, x) >= (SOME if name in LIKELY else MOST):
+                back.append((way, found, value))
+    return back[:1] if all(_same(value, back[0][2]) for _, _, value in back) else []
+
+
+def _share(one: Any, other: Any) -> float:
+    """The share of entries that are the same, but for what an iteration leaves."""
+    if one.shape != other.shape:
+        return 0.0
+    near: Any = abs(one - other) <= BACK * (1 + abs(other))
+    return float(near.sum() / math.prod(one.shape))
 
 
 def _gathered(obj: Any, way: Way, form: str, point: tuple[Any, Any]) -> Way:

@@ -33,6 +33,12 @@ def settle_sample(
         if count := _states(obj, states, x, context):
             last = partial(states, at=-1)
             return replace(dialect, sample=last), (f"sample: the last of {count} states",)
+    if context is None and signatures.parameters(obj, method)[1:]:
+        # Of what takes a context, too, there may be an axis of contexts: of one, where none is given.
+        for shaped in (False, True):
+            one = partial(asking.sample_of, method=method, shape=shaped, squeezed=1)
+            if _shape(obj, partial(one, squeezed=None)) == (2, 1, *x.shape[1:]):
+                return replace(dialect, sample=one), ("samples (n, 1, ...), squeezed",)
     by_shape: Any = calls.sample_shape
     if method != "sample":
         by_shape = partial(calls.sample_shape, method=method)
@@ -172,6 +178,14 @@ def _ahead(obj: Any, draw: Any, x: Any, context: Any) -> bool:
         return tuple(draw(obj, 2, context[:3]).shape) == (2, 3, *x.shape[1:])
     except Exception:  # it may want as many points as contexts
         return False
+
+
+def _shape(obj: Any, draw: Any) -> Any:
+    """The shape of two points; None where they cannot be drawn so."""
+    try:
+        return tuple(draw(obj, 2, None).shape)
+    except Exception:  # it may want a shape
+        return None
 
 
 def _states(obj: Any, draw: Any, x: Any, context: Any) -> int:

@@ -221,6 +221,12 @@ def own(obj: Any, name: str) -> bool:
     return False
 
 
+def methods(obj: Any) -> list[str]:
+    """The methods that the classes of an object define themselves, which ask for one argument."""
+    names = dict.fromkeys(name for base in type(obj).__mro__ for name in vars(base))
+    return [name for name in names if own(obj, name) and len(required(obj, name)) == 1]
+
+
 def refuses(obj: Any, method: str) -> bool:
     """Whether all that a method does is to raise, as the way back does of a map that has none."""
     try:
