@@ -174,6 +174,18 @@ class Undone(Forward):
         return self.back(z)
 
 
+class UndoneElsewhere(Warped):
+    """A method of a likely name goes elsewhere."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.onward(x)
+
+    def undo(self, z: Any) -> Any:
+        """Something else."""
+        return 2 * z + 1
+
+
 class StaticReverse(Forward):
     """Its reverse is a helper."""
 

@@ -212,9 +212,10 @@ def test_two_readings_are_refused(name: str) -> None:
 
 
 def test_a_likely_way_back_is_a_hint() -> None:
-    """A name that is no convention is not taken, but named with the option that takes it."""
-    hints = recipe_of(registry.parse_target(f"{STRANGE}:Undone")).recognized.hints
+    """A method of a likely name that goes elsewhere is not taken, but named with the option that takes it."""
+    hints = recipe_of(registry.parse_target(f"{STRANGE}:UndoneElsewhere")).recognized.hints
     assert any("say ?inverse=undo" in hint for hint in hints)
+    assert "inverse: undo(), which goes back" in said("Undone")
 
 
 def test_a_choice_that_says_nothing_is_refused() -> None:
