@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from flowref.model import PARTS, SAMPLE, Dialect, Facts, Normalizer
 
+PART_WISE = " of parts of a batch"
 # Attributes of a batch normalizer that most have, by the words for them.
 USUAL = {"running_mean": "running mean", "running_var": "running variance", "eps": "eps"}
 
@@ -60,8 +61,8 @@ def _normalizer(normalizer: Normalizer, invertible: bool) -> str:
     way_back = " with inverse" if invertible else ""
     if normalizer.statistics in SAMPLE:
         return f"{normalizer.statistics} norm{way_back}"
-    ways = {"running": " by running averages", PARTS: " of parts of a batch"}
-    statistics = ways.get(normalizer.statistics, "")
+    ways = {"running": " by running averages", PARTS: PART_WISE}
+    statistics = PART_WISE if normalizer.largest else ways.get(normalizer.statistics, "")
     axes = "" if normalizer.channel == (0,) else f" of axis {_listed(normalizer.channel)}"
     unknown = " and ".join(word for role, word in USUAL.items() if role not in normalizer.roles)
     told = f", whose {unknown} nothing shows" if unknown and not normalizer.evidence else ""

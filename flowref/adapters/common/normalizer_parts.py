@@ -4,6 +4,7 @@ batch by themselves, or take away its mean and leave its spread.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -14,6 +15,8 @@ from flowref.model import Array
 
 # Rows of a batch that is normalized in parts, the most parts, and the fewest rows of one.
 ROWS, MOST, FEWEST = 61, 20, 3
+# Batches of which one may be a part by itself.
+UNDIVIDED = (11, 8, 6, 5, 4)
 # A spread that is larger, and how much larger that of an output which leaves it is.
 LARGER, KEPT = 16.0, 0.01
 
@@ -32,6 +35,16 @@ def in_parts(played: Played, channel: Sequence[int]) -> int:
             if all(end - start >= 1 for start, end in bounds) and _own_lines(x, y, bounds, channel):
                 return len(bounds)
     return 1
+
+
+def undivided(played: Played, channel: Sequence[int]) -> int:
+    """Rows of a batch that such a layer leaves in one part; 0 where it divides each."""
+    for rows in UNDIVIDED:
+        x = played.draw(22, rows)
+        with contextlib.suppress(Exception):  # it may refuse so few
+            if lines(x, played.train(x), channel).off <= 100 * SAME:
+                return rows
+    return 0
 
 
 def _even(count: int) -> list[int]:

@@ -24,7 +24,7 @@ from flowref.adapters.common.normalizer_kinds import (
     other_spread,
     plausible,
 )
-from flowref.adapters.common.normalizer_parts import in_parts, takes_mean_alone
+from flowref.adapters.common.normalizer_parts import in_parts, takes_mean_alone, undivided
 from flowref.adapters.common.normalizer_roles import (
     constants,
     found,
@@ -176,8 +176,11 @@ def completed(
         return replace(facts, normalizer=None), (said,)
     if seen.statistics == "batch" and (name_of := more_than(played, seen)):
         return replace(facts, normalizer=None), (MORE.format(name_of),)
+    largest = 0
     if seen.statistics == "batch" and (parts := in_parts(played, seen.channel)) > 1:
-        seen = seen._replace(statistics=PARTS, said=f"{seen.said} in parts, {parts} of 61 rows")
+        largest = undivided(played, seen.channel)
+        said = f"{seen.said} in parts, {parts} of 61 rows"
+        seen = seen._replace(statistics=PARTS if not largest else "batch", said=said)
     normalizer = replace(
         known or Normalizer(),
         call=name,
@@ -185,6 +188,7 @@ def completed(
         channel=seen.channel,
         groups=seen.groups,
         spread=seen.spread,
+        largest=largest,
         tracks=batch_norms.has_statistics(obj),
         evidence=seen.said,
     )

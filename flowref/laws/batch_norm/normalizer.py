@@ -17,6 +17,8 @@ from flowref.model.steps import Eval, ModeChange, Normalize, Pulled, Roles, Run,
 
 MODES: Mapping[str, Step[ModeChange]] = {"train": Train(), "eval": Eval()}
 STATISTICS = ("running_mean", "running_var")
+# So few rows are asked for by laws of small batches.
+FEW = 3
 # Batches that measure what is not known: spread so wide that eps does not count, and so narrow that
 # nothing else does.
 WIDE_SPREAD, NARROW_SPREAD = 1e3, 1e-7
@@ -31,7 +33,7 @@ def random_batch(flow: Flow, rng: np.random.Generator, rows: int = 0) -> Array:
     """A batch whose channels differ in spread, offset (a few times the spread) and shape of
     distribution.
     """
-    shape = (rows or int(rng.integers(5, 12)), *flow.event_shape)
+    shape = (undivided(flow, rows or int(rng.integers(5, 12))), *flow.event_shape)
     spread = 10.0 ** rng.uniform(-2.5, 1.5, channels(flow))
     offset = spread * rng.choice((0.0, 1.0, -3.0, 10.0), channels(flow))
     z = np.where(rng.random(shape) < 0.5, rng.standard_normal(shape), rng.exponential(1.0, shape))
@@ -39,8 +41,19 @@ def random_batch(flow: Flow, rng: np.random.Generator, rows: int = 0) -> Array:
 
 
 def normal_batch(flow: Flow, rng: np.random.Generator, rows: int) -> Array:
-    """A batch of standard normal values."""
+    """A batch of standard normal values, of as many rows as are one part of what divides batches."""
+    return large_batch(flow, rng, undivided(flow, rows))
+
+
+def large_batch(flow: Flow, rng: np.random.Generator, rows: int) -> Array:
+    """The same of as many rows as are asked for."""
     return single(rng.standard_normal((rows, *flow.event_shape)))
+
+
+def undivided(flow: Flow, rows: int) -> int:
+    """As many rows, or those of one part of what normalizes parts of a batch, which may refuse fewer."""
+    normalizer = flow.facts.normalizer
+    return normalizer.largest if normalizer and rows > FEW and normalizer.largest else rows
 
 
 def output(flow: BatchNormal, x: Array, *before: Step[Any], how: How = "plain") -> Array:

@@ -10,7 +10,7 @@ from flowref.laws.batch_norm.arithmetic import per_channel
 from flowref.laws.batch_norm.conditions import has_axes, has_modes, is_per_channel
 from flowref.laws.batch_norm.declaring import batch_norm_law
 from flowref.laws.batch_norm.measuring import keeps_some_statistics
-from flowref.laws.batch_norm.normalizer import normal_batch, output
+from flowref.laws.batch_norm.normalizer import large_batch, normal_batch, output
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.model import EXACT, SAMPLE, Array, Batch, Residual, Unsupported, requires
 from flowref.model.abilities import BatchNormal
@@ -33,7 +33,7 @@ def taken(flow: BatchNormal) -> int:
     """How many rows a large batch has that train mode takes."""
     refused = ""
     for rows in ROWS:
-        x = normal_batch(flow, np.random.default_rng(0), rows)
+        x = large_batch(flow, np.random.default_rng(0), rows)
         _, refused = attempt(output, flow, x, Train())
         if not refused:
             return rows
@@ -52,7 +52,7 @@ def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode the rows of a large batch come out in their order: each entry of the output goes with
     the entry of the input at its place, whatever parts of the batch are normalized together.
     """
-    x = normal_batch(flow, np.random.default_rng(batch.seed), taken(flow))
+    x = large_batch(flow, np.random.default_rng(batch.seed), taken(flow))
     y = output(flow, x, Train())
     if np.shape(y) != np.shape(x):
         return flags(True, 1, f"{len(x)} rows come out in shape {np.shape(y)}")
@@ -81,7 +81,7 @@ def every_row_enters(flow: BatchNormal, batch: Batch) -> Residual:
     enters it too: where it is another, eval mode is another.
     """
     rng = np.random.default_rng(batch.seed)
-    x, z = normal_batch(flow, rng, taken(flow)), normal_batch(flow, rng, 5)
+    x, z = large_batch(flow, rng, taken(flow)), normal_batch(flow, rng, 5)
 
     def after(points: Array) -> Array:
         life = flow.play([Train(), Normalize(points), Eval(), Normalize(z)])

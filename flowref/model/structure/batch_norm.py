@@ -45,6 +45,7 @@ class Normalizer:
     factor of the old value) or "running_var" "biased"; "variance" "unbiased" (a batch is normalized
     with n - 1); "single" "accepted" (a batch of one value per channel is normalized). "offsets"
     "documented": its library says that its variance loses digits to an offset.
+    ``largest``: rows of the largest batch that it does not divide, of what divides larger ones into parts; else 0.
     ``tracks``: whether it keeps averages of its statistics.
     ``evidence``: what calls have shown, a sentence; empty where it is known without.
     """
@@ -57,5 +58,6 @@ class Normalizer:
     channel: tuple[int, ...] = (0,)
     groups: int = 1
     tracks: bool = True
+    largest: int = 0
     spread: str = DEVIATION
     evidence: str = ""
