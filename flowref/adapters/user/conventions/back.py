@@ -136,7 +136,7 @@ def _going_back(
             found = _back(obj, way, spoken, point, chosen)
             if found is None:
                 continue
-            value = found.function(obj, *point[1:])[0]
+            value = found.function(obj, latent.clone(), point[2])[0]
             if _share(value, x) >= (SOME if name in LIKELY else MOST):
                 back.append((way, found, value))
     return back[:1] if all(_same(value, back[0][2]) for _, _, value in back) else []
