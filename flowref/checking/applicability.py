@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from flowref import loading, registry
 from flowref.checking.plan import trainable
@@ -65,7 +66,10 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
     if not law.is_case:
         return loading.load(target, law.condition)
     base = registry.find_law(law.base)
-    usual = loading.load(target, base.condition)
+    try:
+        usual = loading.load(target, replace(base.condition, contextual=law.contextual))
+    except Unsupported as refusal:
+        return Silence(str(refusal), bool(refusal.waits), refusal.remedy)
     silence = not_applicable(base, usual, settings)
     missing = usual.lacks(frozenset(OPPOSITE)) if law.direction == "inverse" else []
     if silence is not None or missing:

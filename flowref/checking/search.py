@@ -401,6 +401,7 @@ class Search:
             mode=self.law.mode,
             direction=self.law.direction,
             grad=self.law.grad,
+            contextual=self.law.contextual,
         )
 
     def _subject(self, condition: Condition, example: Example) -> Subject | None:

@@ -37,6 +37,7 @@ from flowref.model import (
     Target,
     TargetError,
     UnknownShape,
+    Unsupported,
 )
 from flowref.model.inverted import inverted
 
@@ -98,8 +99,17 @@ class Recipe:
         """How many operations a round trip takes."""
         return self.probed.operations
 
+    @property
+    def contextual(self) -> Recipe:
+        """That of the same object, given a context that may be left out. Raises: `Unsupported` where none may."""
+        if not self.facts.optional_context:
+            raise Unsupported("it takes no context that may be left out", waits=False)
+        return recipe_of(self.source.target.with_options(context=self.facts.optional_context))
+
     def subject(self, condition: Condition) -> Subject:
         """The subject in a condition; in float32 where the target cannot run in float64."""
+        if condition.contextual:
+            return self.contextual.subject(replace(condition, contextual=False))
         if condition.dtype == "float64":
             condition = replace(condition, dtype=self.dtype)
         target = self.source.target

@@ -110,7 +110,9 @@ def settled(
 
         spoken = called(backend, settle, obj, *point).saying(*said)
         if not said and "context" not in options:
-            hint = contexts.unheard(obj, spoken.dialect, backend, instance.dtype, facts, chosen)
+            asked_of = obj, spoken.dialect, backend, instance.dtype, facts, chosen
+            option, hint = contexts.unheard(*asked_of)
+            facts = replace(facts, optional_context=option)
             spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))
         hint = unread(obj, spoken.dialect, options)
         spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))

@@ -134,6 +134,7 @@ class Facts:
     ``guessed``: the event shapes that calls fit as well, where nothing but calls tells the shape.
     ``unmoved``: what to do where it has arrays that may be parameters, which nothing tells, and none that
     is moved; empty of all others.
+    ``optional_context``: the option that gives a context which is None by default; empty where there is none.
     ``unended``: what to say of an object of which no call was waited for; empty of all others.
     ``built_here``: built by name in the precision that it is judged in, so that what it keeps in
     single precision all the same is its own doing.
@@ -145,6 +146,7 @@ class Facts:
     codomain: Support | None = None
     declared: bool = True
     context_shape: Shape | None = None
+    optional_context: str = ""
     ladj_event: Shape = ()
     knots: tuple[float, ...] = ()
     promises: Mapping[str, Any] = field(default_factory=dict)

@@ -131,7 +131,8 @@ class Law:
     ``points``: where they are drawn: "domain", "latents" (in the codomain where one is declared,
     else in the domain), "beyond" (outside the domain) or "data" (where the log-density lives).
     ``history``: how the subject has lived before the measurement, ``mode``: in which mode it is, ``direction``: "inverse"
-    where it is turned around, ``grad``: whether calls record gradients (see `Condition`). ``cases``: further
+    where it is turned around, ``grad``: whether calls record gradients, ``contextual``: whether
+    they are given a context that may be left out (see `Condition`). ``cases``: further
     circumstances in which it is measured, each by a law of its own.
     ``local``: a violation must persist beside the point (else it is a kink, or a jump of the
     log-det, where rounding decides on which side a call falls); False for laws of values, which
@@ -172,6 +173,7 @@ class Law:
     mode: Mode = "eval"
     direction: Direction = "forward"
     grad: bool = True
+    contextual: bool = False
     local: bool = True
     scales: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0)
     effort: int = 10
@@ -223,9 +225,8 @@ class Law:
     @property
     def condition(self) -> Condition:
         """The condition in which it is asked whether it speaks."""
-        return Condition(
-            history=self.history, mode=self.mode, direction=self.direction, grad=self.grad
-        )
+        fields = ("history", "mode", "direction", "grad", "contextual")
+        return Condition(**{name: getattr(self, name) for name in fields})
 
     @property
     def key(self) -> str:

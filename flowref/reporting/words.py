@@ -105,7 +105,8 @@ def circumstances(case: Counterexample, part: str = "", *, usual: bool = True) -
     data = "at data" if condition.data else ""
     where = f"in {clean(part)}" if part else ""
     manner = "" if condition.grad else "under no_grad"
-    return ", ".join(filter(None, [weights, mode, manner, dtype, history, data, where]))
+    given = "with contexts" if condition.contextual else ""
+    return ", ".join(filter(None, [weights, mode, manner, given, dtype, history, data, where]))
 
 
 def inputs(case: Counterexample, written: Callable[[Any], str] = shown) -> str:

@@ -80,26 +80,27 @@ def optional(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
 
 def unheard(
     obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
-) -> str:
-    """What to say of a context that is None by default, and so was not judged: where one shape
-    alone fits it, or labels do; empty otherwise.
+) -> tuple[str, str]:
+    """What to say of a context that is None by default, and so is given in cases alone, after the option that gives it: where
+    one shape alone fits it, or labels do; both empty otherwise.
     """
     name = optional(obj, dialect, chosen) if facts.context_shape is None else ""
     if not name:
-        return ""
+        return "", ""
     asked = dialect, backend, dtype, facts, chosen, name
     try:
         if _ignored(backend.duplicate(obj), *asked[:-1]):
-            return ""
+            return "", ""
         found = infer(backend.duplicate(obj), *asked)
         option = ",".join(map(str, found.context_shape or ()))
     except Ambiguous:
-        return ""
+        return "", ""
     except Exception:  # it takes no numbers, or any, and then does nothing with them
         if backend.name != "torch" or not classes(backend.duplicate(obj), *asked)[0]:
-            return ""
+            return "", ""
         option = GIVEN_LABELS
-    return f"judged without {name}, which is None by default: say ?context={option} to judge it"
+    said = f"judged without {name}, which is None by default, and with it in the cases [context]: "
+    return option, f"{said}say ?context={option} to judge it by all laws"
 
 
 def _ignored(

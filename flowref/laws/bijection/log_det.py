@@ -29,7 +29,7 @@ from flowref.laws.common.arithmetic import (
     rows_max,
     square,
 )
-from flowref.laws.common.cases import INVERSE_IN_TRAINING, TRAIN
+from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, TRAIN
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.requirements import (
     exact_log_det,
@@ -108,7 +108,7 @@ def lost(usable: Array, near: Array) -> str:
     source=FORMULA,
     pointwise=True,
     version=2,
-    cases=(TRAIN,),
+    cases=(TRAIN, CONTEXT),
 )
 def log_det(flow: Differentiable, batch: Batch) -> Residual:
     r"""The log-det returned by forward is $\log|\det \partial f / \partial x|$, as autograd and
@@ -138,7 +138,7 @@ def inverse_in_closed_form(flow: Flow) -> bool:
     source=FORMULA,
     pointwise=True,
     version=2,
-    cases=(TRAIN,),
+    cases=(TRAIN, CONTEXT),
 )
 def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The log-det returned by inverse is $\log|\det \partial f^{-1} / \partial z|$, as autograd
@@ -334,7 +334,7 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
     applies=true_gradients & forward_in_closed_form & weights_as_given & exact_log_det,
     pointwise=True,
     version=4,
-    cases=(INVERSE_IN_TRAINING, TRAIN),
+    cases=(INVERSE_IN_TRAINING, TRAIN, CONTEXT),
 )
 def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of the log-det with respect to the parameters is its derivative:

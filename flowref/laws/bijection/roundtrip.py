@@ -22,7 +22,7 @@ from flowref.laws.common.arithmetic import (
     reported,
     rows_max,
 )
-from flowref.laws.common.cases import TRAIN
+from flowref.laws.common.cases import CONTEXT, TRAIN
 from flowref.laws.common.outcomes import attempt
 from flowref.model import CONTRACT, EXACT, VALUES, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible, offers
@@ -65,7 +65,7 @@ def inverse_tolerance(flow: Flow, value: Array) -> Array:
     source=ROUND_TRIP,
     parted=True,
     pointwise=True,
-    cases=(TRAIN,),
+    cases=(TRAIN, CONTEXT),
 )
 def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for every $x$ in the domain."""

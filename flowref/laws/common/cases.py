@@ -186,6 +186,18 @@ NO_GRAD = Case(
     {"grad": False, "effort": 1, "scales": (0.3,)},
     records_on_request,
 )
+CONTEXT = Case(
+    "context",
+    "Given a context, which may be left out",
+    {"contextual": True, "effort": 2, "scales": (0.0, 0.3), "lines": False},
+)
+# What is kept for inference is kept by the context, too.
+CONTEXT_NO_GRAD = Case(
+    "context",
+    "Given a context, which may be left out, under no_grad",
+    {"contextual": True, "grad": False, "effort": 1, "scales": (0.3,)},
+    records_on_request,
+)
 MANY = Case(
     "many",
     "Of a thousand points at once",

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.cases import INVERSE, TRAIN, TRAINED
+from flowref.laws.common.cases import CONTEXT, INVERSE, TRAIN, TRAINED
 from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.probes import Probe, probe_of
 from flowref.laws.common.requirements import (
@@ -171,7 +171,7 @@ differentiable = smooth & calculated & not_estimator
     version=2,
     source="torch.autograd.gradcheck: a backward pass is the derivative of its forward pass",
     pointwise=True,
-    cases=(TRAIN, TRAINED),
+    cases=(TRAIN, TRAINED, CONTEXT),
 )
 def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     """Autograd's gradient of forward with respect to its input is finite, and is its derivative."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.common.cases import TRAIN
+from flowref.laws.common.cases import CONTEXT, TRAIN
 from flowref.laws.common.outcomes import attempt, finite, flags, log_det
 from flowref.laws.common.probes import probe_of
 from flowref.laws.common.requirements import (
@@ -47,7 +47,7 @@ def conditional(flow: Flow) -> bool:
     effort=2,
     scales=(0.0, 0.3),
     source="what makes the context, an encoder say, is trained through the gradients that arrive there",
-    cases=(TRAIN,),
+    cases=(TRAIN, CONTEXT),
 )
 def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
     """Where gradients reach the context, they are the derivatives of log_prob, or of value and log-det, in

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from flowref.laws.common.cases import MANY, NO_GRAD
+from flowref.laws.common.cases import CONTEXT, MANY, NO_GRAD
 from flowref.laws.common.outcomes import (
     attempt,
     changed,
@@ -256,7 +256,7 @@ OF_BATCH = (
     echo=echo_of(POINTWISE),
     applies=not_estimator,
     source="Ioffe and Szegedy 2015, section 3.1: at inference the output depends on the input alone",
-    cases=(MANY, NO_GRAD),
+    cases=(MANY, NO_GRAD, CONTEXT),
 )
 def rows_independent(flow: Flow, batch: Batch) -> Residual:
     """In eval mode, what a point maps to does not depend on the rest of its batch, nor on its place

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from flowref.laws.common.cases import INVERSE_IN_TRAINING, TRAIN
+from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, TRAIN
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.outcomes import attempt, finite
 from flowref.laws.common.probes import Probe, absent, data, probes
@@ -144,7 +144,7 @@ def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
     source="torch.autograd.gradcheck; a detached, rounded or .item() branch trains another function than it computes",
     pointwise=True,
     version=5,
-    cases=(INVERSE_IN_TRAINING, TRAIN),
+    cases=(INVERSE_IN_TRAINING, TRAIN, CONTEXT),
 )
 def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of what the normalizing call and log_prob return, with respect to the

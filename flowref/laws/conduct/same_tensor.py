@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.cases import NO_GRAD
+from flowref.laws.common.cases import CONTEXT_NO_GRAD, NO_GRAD
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import BATCHED, POINTWISE, Probe, probes, same
 from flowref.laws.common.requirements import repeatable
@@ -27,7 +27,7 @@ Steps = Sequence[Step[Any]]
     applies=repeatable,
     version=3,
     source="a tensor is a place, not a value: optimizers and data loaders write in place",
-    cases=(NO_GRAD,),
+    cases=(NO_GRAD, CONTEXT_NO_GRAD),
 )
 def same_tensor(flow: Living, batch: Batch) -> Residual:
     """A call that is made again with the same tensor, after other values were written to it, or

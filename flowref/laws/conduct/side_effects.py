@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flowref.laws.common.cases import NO_GRAD
+from flowref.laws.common.cases import CONTEXT_NO_GRAD, NO_GRAD
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import (
     EVERY,
@@ -96,7 +96,7 @@ def conduct(
     effort=3,
     source="a caller's tensor is the caller's; masks applied in place spoil the point that a density is asked about",
     pointwise=True,
-    cases=(NO_GRAD,),
+    cases=(NO_GRAD, CONTEXT_NO_GRAD),
 )
 def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
     """In either mode, no call writes to its input or to its context, nor makes it require a

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, reported
-from flowref.laws.common.cases import TRAIN
+from flowref.laws.common.cases import CONTEXT, TRAIN
 from flowref.laws.common.quadrature import MASS_FLOOR, mass_apart, total_mass
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.density.base import normalizing_call
@@ -67,7 +67,7 @@ def change(
     applies=exact_log_det & exact_density,
     effort=8,
     source=CHANGE,
-    cases=(TRAIN,),
+    cases=(TRAIN, CONTEXT),
 )
 def change_of_variables(flow: MappedDensity, batch: Batch) -> Residual:
     r"""The log-density is that of the base at the latent plus the log-det:
@@ -142,6 +142,7 @@ def promised_everywhere(flow: Flow) -> bool:
     & exact_density,
     version=3,
     source="a density integrates to one",
+    cases=(CONTEXT,),
 )
 def normalizes(flow: Density, batch: Batch) -> Residual:
     r"""The density integrates to one: $\int e^{\log p(x)}\,dx = 1$ (quadrature, one and two

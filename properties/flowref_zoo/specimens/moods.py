@@ -171,6 +171,85 @@ class Quiet(nn.Module):
         return (z - self.shift) * (-self.scale).exp(), -self.scale.sum().expand(len(z))
 
 
+class Optional(nn.Module):
+    r"""$z = e^{s + S c} x + T c$ with ladj $\sum_i (s + S c)_i$, where a context may be given, and its density."""
+
+    event_shape = (3,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.scale = nn.Parameter(torch.tensor([0.4, -0.3, 0.2]))
+        self.stretch, self.shift = nn.Linear(2, 3, bias=False), nn.Linear(2, 3, bias=False)
+        self.kept: dict[int, Any] = {}
+
+    def embedded(self, x: Any, context: Any) -> tuple[Any, Any]:
+        """Scale and shift."""
+        if context is None:
+            return self.scale.expand(x.shape), torch.zeros_like(x)
+        match self.defect:
+            case "first-row-for-all":
+                context = context[:1].expand(context.shape)
+            case "half-detached":
+                context = torch.cat([context[:, :1].detach(), context[:, 1:]], -1)
+            case "written-to" if not torch.is_grad_enabled():
+                context.mul_(0.5)
+        shift = self.shift(context)
+        if self.defect == "kept-by-its-place" and not torch.is_grad_enabled():
+            shift = self.kept.setdefault(context.data_ptr(), (context, shift))[1]
+        if self.defect == "shift-without-graph":
+            shift = nn.functional.linear(context, self.shift.weight.detach())
+        return self.scale + self.stretch(context), shift
+
+    def forward(self, x: Any, context: Any = None) -> tuple[Any, Any]:
+        """Data to latents."""
+        scale, shift = self.embedded(x, context)
+        if self.defect == "value-detached" and context is not None:
+            x = x.detach() + 0 * x
+        told = self.scale.expand(x.shape) if self.defect == "log-det-without-it" else scale
+        if self.defect == "log-det-detached" and context is not None:
+            told = told.detach()
+        return x * scale.exp() + shift, told.sum(-1)
+
+    def inverse(self, z: Any, context: Any = None) -> tuple[Any, Any]:
+        """Latents to data."""
+        scale, shift = self.embedded(z, context)
+        back = shift if self.defect != "unshifted-back" else shift / 2
+        told = self.scale.expand(z.shape) if self.defect == "way-back-without-it" else scale
+        return (z - back) * (-scale).exp(), -told.sum(-1)
+
+    @property
+    def base(self) -> Any:
+        """The density of latents."""
+        return torch.distributions.Independent(
+            torch.distributions.Normal(torch.zeros(3), torch.ones(3)), 1
+        )
+
+    def log_prob(self, x: Any, context: Any = None) -> Any:
+        """Log-densities of data."""
+        z, ladj = self(x, context)
+        if self.defect == "density-without-it" and context is not None:
+            ladj = ladj - (self.stretch(context)).sum(-1)
+        return self.base.log_prob(z) + ladj
+
+
+class OptionalDensity(nn.Module):
+    """A normal density of one number, whose logarithm of a scale a context may move."""
+
+    event_shape = (1,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.stretch = nn.Linear(2, 1)
+
+    def log_prob(self, x: Any, context: Any = None) -> Any:
+        """Log-densities."""
+        scale = 0 * x if context is None else self.stretch(context)
+        told = 0 if self.defect == "not-normalized" and context is not None else scale.sum(-1)
+        return torch.distributions.Normal(0.0, 1.0).log_prob(x * scale.exp()).sum(-1) + told
+
+
 class Started(nn.Module):
     r"""$z_b = x_b\, e^{s(x_a)}$, the identity until it is trained; its base is standard normal."""
 
@@ -216,6 +295,16 @@ def mild_given(defect: str = "") -> nn.Module:
 def quiet(defect: str = "") -> nn.Module:
     """An affine map that spares memory where it is evaluated alone."""
     return Quiet(defect)
+
+
+def optional(defect: str = "") -> nn.Module:
+    """An affine map that a context may move."""
+    return Optional(defect)
+
+
+def optional_density(defect: str = "") -> nn.Module:
+    """A density that a context may stretch."""
+    return OptionalDensity(defect)
 
 
 def started(defect: str = "") -> nn.Module:
@@ -273,6 +362,26 @@ SPECIMENS = (
             "gradients-left-off": ("conduct/no-global-settings[no-grad]",),
         },
     ),
+    Specimen(
+        "optional",
+        {
+            "log-det-without-it": ("bijection/log-det[context]",),
+            "way-back-without-it": ("bijection/inverse-log-det[context]",),
+            "unshifted-back": ("bijection/inverse-roundtrip[context]",),
+            "first-row-for-all": ("mode/rows-independent[context]",),
+            "half-detached": ("conduct/context-gradient[context]",),
+            "log-det-detached": (
+                "bijection/log-det-parameter-gradient[context]",
+                "conduct/context-gradient[context]",
+            ),
+            "value-detached": ("conduct/value-gradient[context]",),
+            "shift-without-graph": ("conduct/parameter-gradient[context]",),
+            "kept-by-its-place": ("conduct/same-tensor[context]",),
+            "written-to": ("conduct/input-not-mutated[context]",),
+            "density-without-it": ("density/change-of-variables[context]",),
+        },
+    ),
+    Specimen("optional_density", {"not-normalized": ("density/integrates-to-one[context]",)}),
     Specimen("mild_given", {"half-of-context-detached": ("conduct/context-gradient[train]",)}),
     Specimen(
         "started",
