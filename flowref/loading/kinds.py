@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowref.model import PARTS, SAMPLE, Dialect, Facts, Normalizer
+from flowref.model import PARTS, RENORM, SAMPLE, Dialect, Facts, Normalizer
 
 PART_WISE = " of parts of a batch"
 # Attributes of a batch normalizer that most have, by the words for them.
@@ -61,6 +61,8 @@ def _normalizer(normalizer: Normalizer, invertible: bool) -> str:
     way_back = " with inverse" if invertible else ""
     if normalizer.statistics in SAMPLE:
         return f"{normalizer.statistics} norm{way_back}"
+    if normalizer.statistics == RENORM:
+        return f"batch renormalization{way_back}"
     ways = {"running": " by running averages", PARTS: PART_WISE}
     statistics = PART_WISE if normalizer.largest else ways.get(normalizer.statistics, "")
     axes = "" if normalizer.channel == (0,) else f" of axis {_listed(normalizer.channel)}"

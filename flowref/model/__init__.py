@@ -47,7 +47,7 @@ from flowref.model.seeds import derive, seed_of
 from flowref.model.silence import Silence
 from flowref.model.stages import Stage, Visitor
 from flowref.model.steps import Life
-from flowref.model.structure.batch_norm import PARTS, ROLES, RUNNING, SAMPLE, Normalizer
+from flowref.model.structure.batch_norm import PARTS, RENORM, ROLES, RUNNING, SAMPLE, Normalizer
 from flowref.model.structure.coupling import KINDS, MASKS, Coupling, named_mask
 from flowref.model.structure.kernel import MEANINGS, Kernel
 from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
@@ -61,7 +61,7 @@ from flowref.model.verdict import Counterexample, Counts, Evidence, Size, Status
 __all__ = [
     "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "CORNER", "DEVIATION", "EXACT", "KINDS", "MASKS", "MEANINGS",
     "OBJECT",
-    "OPPOSITE", "ORDERS", "OTHER_WEIGHTS", "PARTS", "PROMISES", "PUBLISHED", "REAL", "ROLES", "ROOT_MEAN_SQUARE",
+    "OPPOSITE", "ORDERS", "OTHER_WEIGHTS", "PARTS", "PROMISES", "PUBLISHED", "REAL", "RENORM", "ROLES", "ROOT_MEAN_SQUARE",
     "ROUNDING", "RUNNING", "SAMPLE", "SPREADS",
     "STATISTICAL", "UNCOUNTED", "USER", "VALUES", "VOLUME", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
     "CallCost", "Case", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,8 @@ import numpy as np
 
 from flowref.adapters.common import batch_norm_shapes, batch_norms
 from flowref.adapters.common.normalizer_calls import Played, awake, near, tensors
-from flowref.adapters.common.normalizer_kin import kin
+from flowref.adapters.common.normalizer_kin import RENORM as RENORMED
+from flowref.adapters.common.normalizer_kin import RENORMALIZES, kin
 from flowref.adapters.common.normalizer_kinds import (
     Behavior,
     behavior,
@@ -32,7 +34,7 @@ from flowref.adapters.common.normalizer_roles import (
     modulated,
     weight_of_fixed,
 )
-from flowref.model import PARTS, RUNNING, SAMPLE, Array, Dialect, Facts, Normalizer, Shape
+from flowref.model import PARTS, RENORM, RUNNING, SAMPLE, Array, Dialect, Facts, Normalizer, Shape
 from flowref.model.structure.forms import Form
 
 # More entries than this are not probed: a recognized name must do.
@@ -151,8 +153,13 @@ def completed(
         or (known is None and not plausible(obj))
     ):
         return facts, ()
-    if known is not None and (said := kin(obj, dialect, shape, dtype)):
-        return replace(facts, normalizer=None), (said,)
+    named = known is not None or re.search(RENORMED, type(obj).__name__)
+    if named and (said := kin(obj, dialect, shape, dtype)):
+        own = None
+        if said == RENORMALIZES:
+            own, _ = batch_norms.normalizer_of(obj)
+            own = replace(own, statistics=RENORM, evidence=said)
+        return replace(facts, normalizer=own), (said,)
     try:
         acts = acting(obj, dialect, shape, dtype, known is not None)
     except Exception:  # laws run into it, and say so

@@ -14,7 +14,7 @@ from flowref.laws.batch_norm.normalizer import (
     output,
 )
 from flowref.laws.common.outcomes import attempt
-from flowref.model import PARTS, SAMPLE, Array, Requirement, Unsupported, requires
+from flowref.model import PARTS, RENORM, SAMPLE, Array, Requirement, Unsupported, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, State, Train
 
@@ -153,10 +153,12 @@ def averages_variances(flow: BatchNormal) -> bool:
     return form is None or form.kind == "itself"
 
 
-@requires("it normalizes parts of a batch by themselves, which other laws are about")
+@requires(
+    "it normalizes parts of a batch by themselves, or renormalizes it, which other laws are about"
+)
 def normalizes_whole_batches(flow: BatchNormal) -> bool:
     """Statistics are of the batch as a whole, and of no parts of it."""
-    return flow.normalizer.statistics != PARTS
+    return flow.normalizer.statistics not in (PARTS, RENORM)
 
 
 channelled = normalizes_batches & normalizes_whole_batches & has_axes & is_per_channel

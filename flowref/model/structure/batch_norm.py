@@ -23,6 +23,8 @@ BATCH, RUNNING = "batch", "running"
 SAMPLE = ("instance", "group", "layer")
 # Normalization of parts of a batch, each by itself: virtual or ghost batches.
 PARTS = "parts"
+# Normalization by the statistics of a batch, corrected towards running ones.
+RENORM = "renorm"
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Normalizer:
     number that the role is about, where it is not that number itself, as in a logarithm.
     ``statistics``: where train mode takes its statistics from: "batch", or "running" for a running
     average that the batch has entered already (Real NVP, appendix E); one of `SAMPLE` for what
-    normalizes each sample by itself; `PARTS` for what normalizes parts of a batch by themselves.
+    normalizes each sample by itself; `PARTS` for what normalizes parts of a batch by themselves, `RENORM` for
+    batch renormalization.
     ``channel``: the axes of an event whose entries are normalized apart from each other; for what
     normalizes samples, those that are normalized together, of which the channels come first in
     ``groups`` groups.

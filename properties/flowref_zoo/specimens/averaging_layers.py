@@ -73,14 +73,22 @@ class Renormalized(nn.Module):
             y = (x - self.running_mean) / self.running_std
             return self.weight * y + self.bias
         mean, std = x.mean(0), (x.var(0, unbiased=False) + 1e-3).sqrt()
-        r = (std.detach() / self.running_std).clamp(1 / 3, 3)
+        if self.defect == "averages-first":
+            self.average(mean, std)
+        lowest = {"lower-limit-missing": -3.0, "limits-apart": 0.5}.get(self.defect, 1 / 3)
+        corrected = std if self.defect == "correction-not-held" else std.detach()
+        r = (corrected / self.running_std).clamp(lowest, 3)
         d = ((mean.detach() - self.running_mean) / self.running_std).clamp(-5, 5)
         y = (x - mean) / std * r + d
-        with torch.no_grad():
-            seen = std**2 if self.defect == "averages-variances" else std
-            self.running_mean += 0.05 * (mean - self.running_mean)
-            self.running_std += 0.05 * (seen - self.running_std)
+        if self.defect != "averages-first":
+            self.average(mean, std**2 if self.defect == "averages-variances" else std)
         return self.weight * y + self.bias
+
+    @torch.no_grad()
+    def average(self, mean: Any, std: Any) -> None:
+        """Of the batches that were seen."""
+        self.running_mean = self.running_mean + 0.05 * (mean - self.running_mean)
+        self.running_std = self.running_std + 0.05 * (std - self.running_std)
 
 
 class Told(nn.Module):
@@ -143,7 +151,16 @@ SPECIMENS = (
             "variance-not-corrected": ("batch-norm/averages-follow",),
         },
     ),
-    Specimen("renormalized", {"averages-variances": ("mode/settled",)}),
+    Specimen(
+        "renormalized",
+        {
+            "averages-variances": ("mode/settled",),
+            "averages-first": ("batch-norm/renormalization",),
+            "lower-limit-missing": ("batch-norm/renormalization",),
+            "limits-apart": ("batch-norm/renormalization",),
+            "correction-not-held": ("batch-norm/renormalization",),
+        },
+    ),
     Specimen(
         "told",
         {

@@ -25,6 +25,13 @@ from flowref_zoo.mutants.combinators import Steps, living
 LAYER = "reference:InvertibleBatchNorm"
 RUNNING = "flowref_zoo.specimens.other_normalizers:running_averages"
 CORRECTED = "flowref_zoo.specimens.averaging_layers:corrected"
+RENORMALIZED = "flowref_zoo.specimens.averaging_layers:renormalized"
+
+
+@mutant("batch-norm/renormalization", host=RENORMALIZED, sizes=(1e-5, 1e-2))
+def stretched_in_training(subject: Subject, size: float = 1e-3) -> Subject:
+    """What is corrected is stretched."""
+    return in_training(subject, lambda x, y: y * (1 + size))
 
 
 @mutant("batch-norm/train-map", host=IMAGE, sizes=(1e-9, 1e-2))

@@ -1,0 +1,119 @@
+"""Batch renormalization: the statistics of a batch, corrected towards running ones within limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flowref.laws.batch_norm.arithmetic import apart, largest, summed, wide
+from flowref.laws.batch_norm.conditions import has_axes, has_modes
+from flowref.laws.batch_norm.declaring import batch_norm_law
+from flowref.laws.batch_norm.gradients import random_cotangent
+from flowref.laws.batch_norm.measuring import line
+from flowref.laws.batch_norm.normalizer import Parameters, input_gradient, large_batch
+from flowref.model import BOUND, RENORM, Array, Batch, Residual, Undecidable, requires
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Eval, Normalize, Pullback, Step, Train
+
+# The spread of batches that the running statistics have seen, beside which no eps counts; how many there were; and
+# those of batches that are measured, relative to it.
+WIDE, SEEN, ROWS, SPREADS = 1e8, 24, 16, np.geomspace(1e-4, 1e3, 29)
+# How near numbers are that are the same.
+SAME = {"float64": 1e-6, "float32": 1e-3}
+
+
+@requires("it is no batch renormalization")
+def renormalizes(flow: BatchNormal) -> bool:
+    """It corrects what it normalizes by towards running statistics."""
+    return flow.normalizer.statistics == RENORM
+
+
+@batch_norm_law(
+    "batch-norm/renormalization",
+    applies=renormalizes & has_modes & has_axes,
+    tolerance=BOUND,
+    effort=2,
+    scales=(0.0, 0.3),
+    source="Ioffe 2017, Batch Renormalization (arXiv:1702.03275), algorithm 1",
+)
+def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""In train mode $y = w (r (x - \mu_B) / \sigma_B + d) + b$ with $r = \sigma_B / \sigma$ and
+    $d = (\mu_B - \mu) / \sigma$ of the running statistics before the batch, as long as r is between $1/r_{max}$ and
+    $r_{max}$: within these it is the map of eval mode, and beyond them r is the nearer one. For gradients r and d are
+    constants.
+    """
+    rng = np.random.default_rng(batch.seed)
+    z = large_batch(flow, rng, ROWS)
+    axes = tuple(axis for axis in range(z.ndim) if axis != 1)
+    z = (z - z.mean(axes, keepdims=True)) / z.std(axes, keepdims=True)
+    begin: list[Step[Any]] = [Train(), *(Normalize(WIDE * z) for _ in range(SEEN))]
+    usual = line(z, _last(flow, [*begin, Eval(), Normalize(WIDE * z)])).slope / WIDE
+    same = SAME[flow.dtype]
+    # w r of each channel, by spread of the batch.
+    found = np.stack(
+        [line(z, _last(flow, [*begin, Normalize(s * WIDE * z)])).slope for s in SPREADS]
+    )
+    low, high = found[0], found[-1]
+    if np.allclose(found, high, rtol=same):
+        raise Undecidable("its limits are closed: it corrects nothing")
+    floor, ceiling = (
+        np.isclose(two, one, rtol=same).all() for two, one in ((found[1], low), (found[-2], high))
+    )
+    if floor != ceiling:
+        which = "upper" if ceiling else "lower"
+        return _off(
+            f"r has an {which} limit alone",
+            np.abs(found[1] / low - 1) + np.abs(found[-2] / high - 1),
+        )
+    within = ~np.isclose(found, low, rtol=same) & ~np.isclose(found, high, rtol=same)
+    expected = usual * WIDE * SPREADS[:, None]
+    gap = np.where(within, np.abs(found / expected - 1), 0.0).max(0)
+    if gap.max() > same:
+        return _off(
+            "within the limits of r train mode is not the map that eval mode is before the batch",
+            gap,
+            same,
+        )
+    weight = Parameters.of(flow).weight
+    if weight is not None and floor:
+        # Of a deviation by n - 1 both are smaller.
+        product = low * high / weight**2
+        bessel = 1 - 1 / (z.size // z.shape[1])
+        gap = np.minimum(np.abs(product - 1), np.abs(product / bessel - 1))
+        if gap.max() > same:
+            return _off("the limits of r are not one over each other", gap, same)
+    rows = np.flatnonzero(within.all(1))
+    if not len(rows):
+        raise Undecidable("no batch is within its limits")
+    return _gradient(flow, begin, SPREADS[rows[len(rows) // 2]] * WIDE * z, rng, same)
+
+
+def _gradient(
+    flow: BatchNormal, begin: list[Step[Any]], x: Array, rng: Any, same: float
+) -> Residual:
+    """Of the input, with r and d held."""
+    dy = random_cotangent(x, rng)
+    pulled = flow.play([*begin, Pullback(x, dy)])[-1]
+    slope, count = line(x, np.asarray(pulled.value)).slope, x[:, 0].size
+    hat = x / wide(np.sqrt(summed(x**2) / count), x)
+    expected = wide(slope, x) * (
+        dy - wide(summed(dy) / count, x) - hat * wide(summed(dy * hat) / count, x)
+    )
+    size = np.abs(slope) * largest(dy) * (1 + largest(hat) ** 2)
+    gap = apart(input_gradient(pulled, x), expected, size)
+    return _off(
+        "the gradient is not that of normalization by the batch with r and d held",
+        np.asarray(gap),
+        same,
+    )
+
+
+def _last(flow: BatchNormal, steps: list[Step[Any]]) -> Array:
+    return np.asarray(flow.play(steps)[-1], dtype=np.float64)
+
+
+def _off(note: str, gap: Array, same: float = 0.0) -> Residual:
+    """A residual of a whole batch."""
+    worst = float(np.max(gap))
+    return Residual(np.array([worst]), allowed=same, note=note if worst > same else "")
