@@ -4,6 +4,8 @@ the moments of the batch, with parameters that act alike in both modes.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import (
@@ -34,6 +36,7 @@ from flowref.laws.batch_norm.normalizer import (
     output,
     random_batch,
 )
+from flowref.laws.common.outcomes import attempt
 from flowref.model import Batch, Residual
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Nudge, Pullback, Train
@@ -43,17 +46,26 @@ IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), algorit
 SPREADS, MOVE = (-4.0, 2.0), 0.3
 
 
-@batch_norm_law("batch-norm/train-map", applies=normalizes, source=IOFFE)
+@batch_norm_law("batch-norm/train-map", applies=normalizes, source=IOFFE, version=2)
 def train_map(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode every channel of the output is a line in the input, the same at all samples and
-    positions, and has a mean that is the same for every batch.
+    positions, and has a mean that is the same for every batch, also of one sample with several positions.
     """
     rng = np.random.default_rng(batch.seed)
     x, other = random_batch(flow, rng), random_batch(flow, rng)
     y, y_other = (output(flow, points, Train()) for points in (x, other))
-    off = nan_as_inf(np.stack([off_line(x, y), off_line(other, y_other)]))
-    gap = np.abs(moments(y)[0] - moments(y_other)[0])
-    mean = ratio(gap, largest(y) + largest(y_other))
+    batches = [(x, y), (other, y_other)]
+    if math.prod(flow.event_shape[1:]) > 1:
+        one = random_batch(flow, rng, 1)
+        alone, _ = attempt(output, flow, one, Train())  # which may be refused
+        batches += [] if alone is None else [(one, alone)]
+    off = nan_as_inf(np.stack([off_line(*one) for one in batches]))
+    mean = np.stack(
+        [
+            ratio(np.abs(moments(y)[0] - moments(out)[0]), largest(y) + largest(out))
+            for _, out in batches[1:]
+        ]
+    )
     if off.max() > mean.max():
         note = "in train mode a channel of the output is no line in the input"
     else:
