@@ -95,8 +95,14 @@ def inside(
         row = rows[len(rows) - 1 - index]
         hit = rng.random(row.shape) < 0.5
         hit[rng.integers(0, row.size)] = True
-        row[hit] = edge
+        # The origin, and a point of equal entries, are none that chance meets.
+        row[hit | whole(edge)] = edge
     return rows.reshape(shape)
+
+
+def whole(edge: float) -> bool:
+    """Whether all entries of a point are the same edge point."""
+    return edge == 1.0 or (edge == 0.0 and math.copysign(1.0, edge) > 0)
 
 
 def _toward_ends(rows: Array, low: float, high: float, rng: np.random.Generator) -> None:

@@ -20,7 +20,7 @@ from flowref.laws.common.requirements import (
 from flowref.laws.conduct.pictures import jacobian_gap, log_det_gradient_gap, score_gap
 from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
 from flowref.model import VOLUME, Array, Batch, Residual, Support, Undecidable, Unsupported, law
-from flowref.model.abilities import Bijection, Density, Pulling
+from flowref.model.abilities import Bijection, Density, Flow, Pulling, offers
 from flowref.model.cost import LENGTHY
 
 # Finite gradients are compared with difference quotients at points up to `FAR`, or at any levels of
@@ -116,6 +116,31 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     good &= ~plain | judged
     note = f"autograd's derivative of the {of} of {which} differs from its difference quotient"
     return difference.residual(along, allowed, good, note)
+
+
+def without_gradient(flow: Flow) -> str:
+    """Which output has a derivative, as differences measure it, where all entries are zero or one, and none that
+    autograd gives; empty where there is none.
+    """
+    if differentiable.unmet(flow) is not None or not offers(flow, Pulling):
+        return ""
+    for value, where in ((0.0, "the origin"), (1.0, "ones")):
+        for which, of in (("forward", "value"), ("forward", "log-det"), ("log_prob", "value")):
+            shape = flow.density_shape if which == "log_prob" else flow.event_shape
+            support = flow.density_support if which == "log_prob" else flow.domain
+            point = np.full((1, *shape), value)
+            if which not in flow.calls or not support.holds(point).all():
+                continue
+            context = None if flow.context_shape is None else np.zeros((1, *flow.context_shape))
+            found, _ = attempt(gradient_residual, flow, Batch(point, context, 3), which, of)
+            if found is None or not np.asarray(found.decidable).all():
+                continue
+            if (
+                np.isfinite(found.observed["difference"]).all()
+                > np.isfinite(found.observed["autograd"]).all()
+            ):
+                return f"the {of} of {which} at {where}"
+    return ""
 
 
 def sized(points: Array, support: Support) -> Array:

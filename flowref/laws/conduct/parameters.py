@@ -11,6 +11,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt, flags, met_a_graph
 from flowref.laws.common.probes import absent, data
 from flowref.laws.common.requirements import as_built, has_parameters
+from flowref.laws.conduct.autograd import without_gradient
 from flowref.laws.conduct.state import not_fixed
 from flowref.model import (
     ADVICE,
@@ -37,14 +38,14 @@ SEEDS, STEPS = 4, 3
     tolerance=EXACT,
     effort=4,
     scales=(0.0, 0.1, 0.3),
-    version=3,
+    version=4,
     applies=has_parameters,
     source="a nan in the branch that torch.where does not choose is still a nan in the gradient (flowjax issue 239)",
     pointwise=True,
 )
 def gradients_finite(flow: Living, batch: Batch) -> Residual:
     """At ordinary points, where the loss is finite and its square is, its gradient is finite for every
-    parameter.
+    parameter; and that of the input is where all entries are zero or one, and differences have a limit.
     """
     # Points without special values: where a map has a kink, a gradient may not exist.
     points = draw(flow.domain, batch.x.shape, np.random.default_rng(batch.seed))
@@ -66,6 +67,12 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
         for name, gradient in outcome.gradients.items()
         if finite and gradient is not None and not np.isfinite(gradient).all()
     ]
+    if not broken and (where := without_gradient(flow)):
+        return absent(
+            [where],
+            len(batch.x),
+            "autograd's derivative of {} is not finite, and differences have one",
+        )
     note = f"the loss is {outcome.loss:.4g}, and the gradient of {{}} is not finite"
     return absent(broken, len(batch.x), note, decidable=np.full(len(batch.x), finite))
 

@@ -202,6 +202,19 @@ print("loss:", value.item(), " gradients that are not finite:", broken)
 wrong = value.isfinite().item() and bool(broken)
 """
 
+GRADIENTS_AT_ENDS = """
+for value in (0.0, 1.0):
+    x = torch.full_like(x[:1], value).requires_grad_()
+    z, ladj = forward(x)
+    total = z.sum() + (0 if ladj is None else ladj.sum())
+    (gradient,) = torch.autograd.grad(total, x)
+    # The law: where a map is smooth, its gradient is finite.
+    print(f"gradient where all entries are {value}:", gradient.tolist())
+    wrong = not gradient.isfinite().all()
+    if wrong:
+        break
+"""
+
 GLOBALS = """
 $setup
 def settings():
@@ -272,7 +285,11 @@ TEMPLATES = {
         Template(SAME_TENSOR, whole=True, within=ANY, when="other values"),
         Template(SAME_TENSOR_STEP, whole=True, within=ANY, when="optimizer"),
     ),
-    "conduct/gradients-finite": (Template(GRADIENTS), Template(GRADIENTS, whole=True)),
+    "conduct/gradients-finite": (
+        Template(GRADIENTS),
+        Template(GRADIENTS, whole=True),
+        Template(GRADIENTS_AT_ENDS),
+    ),
     "conduct/no-global-settings": (
         Template(GLOBALS.replace(*SAMPLING).replace("$which", "sample"), when="by sample"),
         Template(GLOBALS),

@@ -22,6 +22,8 @@ class Radial(nn.Module):
         self.log_alpha = nn.Parameter(torch.tensor(0.3))
         self.beta = nn.Parameter(torch.tensor(0.8))
         self.defect, self.d = defect, d
+        if defect == "root-of-squares":
+            nn.init.zeros_(self.x0)
 
     def forward(self, x: Any) -> Any:
         alpha = self.log_alpha.exp()
@@ -32,6 +34,8 @@ class Radial(nn.Module):
             if self.defect == "squared-norm"
             else diff.norm(dim=1, keepdim=True)
         )
+        if self.defect == "root-of-squares":
+            r = (diff * diff).sum(1, keepdim=True).sqrt()
         h = 1 / ((self.log_alpha.abs() if self.defect == "alpha" else alpha) + r)
         hp = -h * h
         if self.defect == "alpha":
@@ -57,6 +61,7 @@ SPECIMENS = (
             "hprime": ("bijection/log-det",),
             "squared-norm": ("conduct/nan-containment",),
             "alpha": ("bijection/log-det",),
+            "root-of-squares": ("conduct/gradients-finite",),
         },
     ),
 )
