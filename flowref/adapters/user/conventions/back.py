@@ -267,13 +267,14 @@ def _back(
 
 
 def _of_its_input(obj: Any, told: Told, way: Way, latent: Any, context: Any) -> Spoken:
-    """A way back whose log-det a method of its own input tells; or that of the map, from what comes out of it,
-    where the numbers are those.
+    """A way back whose log-det a method of its own input tells. One that tells its negative may mean the map, or
+    have the wrong sign: nobody knows, and it is not judged.
     """
     name, own = way.method or method_name(obj), told.onward(way.ask, answers.whole)
     turned = partial(asking.negated, call=own)
     if agrees(obj, turned, latent, context) and not agrees(obj, own, latent, context):
-        return Spoken(turned, (f"log-det of {name}: -{told.name}(z), with the sign that agrees",))
+        words = f"not judged: {told.name}(z) is minus the log-det of {name}: told of the map, or with the wrong sign"
+        return Spoken(way.speak(answers.whole, answers.none), (words,))
     return Spoken(own, (f"log-det of {name}: {told.name}(z)",))
 
 
