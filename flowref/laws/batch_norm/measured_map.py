@@ -49,16 +49,19 @@ SPREADS, MOVE = (-4.0, 2.0), 0.3
 @batch_norm_law("batch-norm/train-map", applies=normalizes, source=IOFFE, version=2)
 def train_map(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode every channel of the output is a line in the input, the same at all samples and
-    positions, and has a mean that is the same for every batch, also of one sample with several positions.
+    positions, and has a mean that is the same for every batch, also of one sample with several positions, and of
+    sequences with as many positions as channels.
     """
     rng = np.random.default_rng(batch.seed)
     x, other = random_batch(flow, rng), random_batch(flow, rng)
     y, y_other = (output(flow, points, Train()) for points in (x, other))
     batches = [(x, y), (other, y_other)]
-    if math.prod(flow.event_shape[1:]) > 1:
-        one = random_batch(flow, rng, 1)
-        alone, _ = attempt(output, flow, one, Train())  # which may be refused
-        batches += [] if alone is None else [(one, alone)]
+    others = [(1, flow.event_shape)] if math.prod(flow.event_shape[1:]) > 1 else []
+    others += [(0, (channels(flow),) * 2)] if len(flow.event_shape) == 2 else []
+    for rows, shape in others:
+        points = random_batch(flow, rng, rows, shape)
+        out, _ = attempt(output, flow, points, Train())  # which may be refused
+        batches += [] if out is None or np.shape(out) != points.shape else [(points, out)]
     off = nan_as_inf(np.stack([off_line(*one) for one in batches]))
     mean = np.stack(
         [

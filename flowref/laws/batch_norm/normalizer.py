@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import largest, per_channel, single, wide
-from flowref.model import Array, Unsupported
+from flowref.model import Array, Shape, Unsupported
 from flowref.model.abilities import BatchNormal, Flow
 from flowref.model.call import How
 from flowref.model.steps import Eval, ModeChange, Normalize, Pulled, Roles, Run, Step, Train
@@ -29,11 +29,11 @@ def channels(flow: Flow) -> int:
     return int(flow.event_shape[0])
 
 
-def random_batch(flow: Flow, rng: np.random.Generator, rows: int = 0) -> Array:
+def random_batch(flow: Flow, rng: np.random.Generator, rows: int = 0, event: Shape = ()) -> Array:
     """A batch whose channels differ in spread, offset (a few times the spread) and shape of
-    distribution.
+    distribution. ``event``: the shape of its events, where it is another one.
     """
-    shape = (undivided(flow, rows or int(rng.integers(5, 12))), *flow.event_shape)
+    shape = (undivided(flow, rows or int(rng.integers(5, 12))), *(event or flow.event_shape))
     spread = 10.0 ** rng.uniform(-2.5, 1.5, channels(flow))
     offset = spread * rng.choice((0.0, 1.0, -3.0, 10.0), channels(flow))
     z = np.where(rng.random(shape) < 0.5, rng.standard_normal(shape), rng.exponential(1.0, shape))

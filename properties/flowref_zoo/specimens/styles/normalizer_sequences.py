@@ -29,6 +29,11 @@ class ChannelStandardize(nn.Module):
             self.mean, self.var = torch.zeros(c, 1), torch.ones(c, 1)
 
     def forward(self, x: Any) -> Any:
+        if self.defect == "channels-by-length" and x.shape[2] == len(self.g):
+            return self.normalized(x.transpose(1, 2)).transpose(1, 2)
+        return self.normalized(x)
+
+    def normalized(self, x: Any) -> Any:
         if self.training:
             m = x.mean((0, 2), keepdim=False)[:, None]
             v = ((x - m) ** 2).mean((0, 2))[:, None]
@@ -61,6 +66,7 @@ SPECIMENS = (
         "normalizer_sequences",
         {
             "per-row": ("batch-norm/positions-are-samples",),
+            "channels-by-length": ("batch-norm/train-map",),
             "not-buffer": ("state/reload-equals",),
             "center-only-eval": ("batch-norm/statistics-follow",),
         },
