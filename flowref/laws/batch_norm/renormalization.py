@@ -18,7 +18,9 @@ from flowref.model.steps import Eval, Normalize, Pullback, Step, Train
 
 # The spread of batches that the running statistics have seen, beside which no eps counts; how many there were; and
 # those of batches that are measured, relative to it.
-WIDE, SEEN, ROWS, SPREADS = 1e8, 24, 16, np.geomspace(1e-4, 1e3, 29)
+WIDE, SEEN, ROWS, SPREADS = 1e8, 24, 16, np.geomspace(1e-6, 1e3, 37)
+# How far apart the corrections are of limits that are one over each other, and larger than any that is chosen.
+SPAN = 1e4
 # How near numbers are that are the same.
 SAME = {"float64": 1e-6, "float32": 1e-3}
 
@@ -61,10 +63,11 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
         np.isclose(two, one, rtol=same).all() for two, one in ((found[1], low), (found[-2], high))
     )
     if floor != ceiling:
-        which = "upper" if ceiling else "lower"
+        if np.abs(high / low).min() < SPAN:
+            raise Undecidable("its other limit is not reached")
+        which = "lower" if ceiling else "upper"
         return _off(
-            f"r has an {which} limit alone",
-            np.abs(found[1] / low - 1) + np.abs(found[-2] / high - 1),
+            f"r has no {which} limit", np.abs(found[1] / low - 1) + np.abs(found[-2] / high - 1)
         )
     within = ~np.isclose(found, low, rtol=same) & ~np.isclose(found, high, rtol=same)
     expected = usual * WIDE * SPREADS[:, None]
