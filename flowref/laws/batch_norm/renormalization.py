@@ -18,7 +18,7 @@ from flowref.model.steps import Eval, Normalize, Pullback, Step, Train
 
 # The spread of batches that the running statistics have seen, beside which no eps counts; how many there were; and
 # those of batches that are measured, relative to it.
-WIDE, SEEN, ROWS, SPREADS = 1e8, 24, 16, np.geomspace(1e-6, 1e3, 37)
+WIDE, SEEN, ROWS, SPREADS = 1e10, 24, 16, np.geomspace(1e-6, 1e3, 37)
 # How far apart the corrections are of limits that are one over each other, and larger than any that is chosen.
 SPAN = 1e4
 # How near numbers are that are the same.
