@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flowref.model import PUBLISHED, ReportError, Verdict
+from flowref.model import PUBLISHED, ReportError, Verdict, base_of
 from flowref.reporting import Report
 from flowref.reporting.digest import library
 
@@ -35,8 +35,11 @@ class Finding:
     off_by: tuple[float, ...] = ()
 
     def explains(self, verdict: Verdict) -> bool:
-        """Whether a violation is one of this cause's."""
-        return _matches(verdict.target, self.targets) and _matches(verdict.law, self.laws)
+        """Whether a violation is one of this cause's: of a law, or of a case of it."""
+        laws = (verdict.law, base_of(verdict.law))
+        return _matches(verdict.target, self.targets) and any(
+            _matches(law, self.laws) for law in laws
+        )
 
 
 @dataclass(frozen=True)
