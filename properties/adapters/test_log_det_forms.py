@@ -39,7 +39,7 @@ def test_one_number_that_counts_the_rows_is_asked_about() -> None:
     ("name", "law"),
     [
         ("Channels?ladj_form=stretched", LOG_DET),
-        ("Channels?ladj_form=once&times=16", LOG_DET),
+        ("Channels?ladj_form=once&times=24", LOG_DET),
         ("Summed?ladj_form=batch", LOG_DET),
         ("Summed?ladj_form=batch&mean=true", LOG_DET),
         ("Averaged?ladj_form=mean", LOG_DET),

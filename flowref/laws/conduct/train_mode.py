@@ -207,7 +207,7 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
     same = np.zeros(len(batch.x), dtype=bool)
     if trained.value.shape == evaluated.value.shape and len(trained.value) == len(same):
         same = (trained.value == evaluated.value).reshape(len(same), -1).all(1)
-    if not same.any():
+    if 2 * same.sum() <= len(same):  # at some points another map may go to the same
         raise Unsupported("its first call in train mode is another map")
     first, second = (reported(flow, out, len(batch.x)) for out in (trained, evaluated))
     if not np.array_equal(first, second) and drawn_anew(flow, batch):

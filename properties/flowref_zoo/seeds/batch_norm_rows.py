@@ -70,6 +70,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
                 "conduct/cache-coherent",
                 "state/restore-equals",
                 "conduct/nan-containment",
+                "conduct/gradients-finite",
                 "conduct/value-gradient",
                 "mode/eval-is-pure",
                 "mode/first-call-in-eval",
