@@ -77,10 +77,11 @@ def _drawing(
 def _of_same_size(instance: Instance, spoken: Settled) -> Dialect | None:
     """How a layer is called of which forward and inverse are called as those of a map."""
     dialect = spoken.dialect
-    if dialect.forward is None or dialect.inverse is None or dialect.log_prob is not None:
+    if dialect.forward is None or dialect.inverse is None:
         return None
     settles = repair if callable(getattr(instance.obj, "repair", None)) else None
-    return Dialect(push=dialect.forward, pull=dialect.inverse, repair=settles)
+    density = {name: getattr(dialect, name) for name in ("log_prob", "sample", "rsample")}
+    return Dialect(push=dialect.forward, pull=dialect.inverse, repair=settles, **density)
 
 
 def _of_other_size(instance: Instance, x: Array, context: Array | None) -> Dialect | None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from flowref.adapters.common import batch_norm_shapes, batch_norms
+from flowref.adapters.common.documentation import BESIDE_THE_ROOT, CLIPPED, documents
 from flowref.adapters.common.normalizer_calls import Played, awake, near, tensors
 from flowref.adapters.common.normalizer_kin import RENORM as RENORMED
 from flowref.adapters.common.normalizer_kin import RENORMALIZES, kin
@@ -63,6 +64,7 @@ BEHIND = (
     "train mode normalizes by averages of earlier batches: a layer with state, and no batch norm"
 )
 MORE = "train mode normalizes each batch as built, and {} makes it more than that: no batch norm by itself"
+BESIDE = "train mode divides by a deviation plus eps, as its documentation says: no batch norm"
 CENTERS = "train mode takes away the mean of a batch and leaves its spread: no batch norm"
 
 
@@ -188,6 +190,8 @@ def completed(
         largest = undivided(played, seen.channel)
         said = f"{seen.said} in parts, {parts} of 61 rows"
         seen = seen._replace(statistics=PARTS if not largest else "batch", said=said)
+    if documents(obj, BESIDE_THE_ROOT) and seen.statistics not in SAMPLE:
+        return replace(facts, normalizer=None), (BESIDE,)
     normalizer = replace(
         known or Normalizer(),
         call=name,
@@ -215,6 +219,8 @@ def completed(
     promises = {key: value for key, value in facts.promises.items() if key not in coupled}
     if seen.statistics == "batch" and not seen.fixed and not batch_norms.has_statistics(obj):
         promises |= coupled
+    if documents(obj, CLIPPED):
+        normalizer = replace(normalizer, declared={**normalizer.declared, "clipped": True})
     return replace(facts, normalizer=normalizer, promises=promises), (seen.said,)
 
 

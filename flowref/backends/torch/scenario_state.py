@@ -124,11 +124,18 @@ def graphs(stage: Stage, step: steps.Graphs) -> dict[str, bool]:
 
 
 def dtypes(stage: Stage, step: steps.Dtypes) -> dict[str, str]:
-    """The dtype of every floating parameter and buffer."""
+    """The dtype of every floating parameter and buffer, but for those of modules that say themselves what is cast."""
+    own = {
+        f"{name}.{kept}".lstrip(".")
+        for whole in modules(stage.obj)
+        for name, module in whole.named_modules()
+        if type(module)._apply is not torch.nn.Module._apply
+        for kept in (*module._parameters, *module._buffers)
+    }
     return {
         name: str(tensor.dtype).removeprefix("torch.")
         for name, tensor in named_state(stage.obj).items()
-        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and name not in own
     }
 
 

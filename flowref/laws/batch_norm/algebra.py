@@ -169,6 +169,11 @@ def nan_containment(flow: BatchNormal, batch: Batch) -> Residual:
     )
 
 
+def ends(y: Array) -> Array:
+    """Where outputs are the largest or the smallest, as those are that are cut off."""
+    return np.asarray((y == np.max(y)) | (y == np.min(y)))
+
+
 @batch_norm_law(
     "batch-norm/eval-affine-map",
     applies=usual & keeps_some_statistics,
@@ -188,9 +193,11 @@ def eval_affine_map(flow: BatchNormal, batch: Batch) -> Residual:
     slope, level = per_channel(ones - origin)[:, 0], per_channel(origin)[:, 0]
     line = wide(slope.astype(np.float64), x) * x + wide(level.astype(np.float64), x)
     size_line = size + np.abs(slope.astype(np.float64)) * largest(x) + largest(ones)
-    value = np.stack(
-        [apart(between, part * one + (1 - part) * two, size), apart(one, line, size_line)]
-    )
+    mixed = part * one + (1 - part) * two
+    if flow.normalizer.declared.get("clipped"):
+        mixed = np.where(ends(one) | ends(two) | ends(between), between, mixed)
+        line = np.where(ends(one), one, line)
+    value = np.stack([apart(between, mixed, size), apart(one, line, size_line)])
     return batch_residual(
         value,
         "in eval mode it is no fixed affine map per channel",

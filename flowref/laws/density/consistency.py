@@ -10,6 +10,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
+from flowref.laws.density.draws import repeats
 from flowref.laws.density.lattice import Ends, draw_masses, log_masses
 from flowref.laws.density.pictures import samples_beside
 from flowref.laws.density.surfaces import refuse_surfaces
@@ -97,6 +98,10 @@ def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
     """
     worst, size = 0.0, 0.0
     numbers: dict[str, float] = {}
+    if not flow.density_support.bounded and repeats(flow, batch):
+        raise Undecidable(
+            "the log-density repeats, as that of angles does: which period samples are of is not known"
+        )
     given = one_context(flow, batch)
     for stage, count in enumerate(STAGES):
         try:

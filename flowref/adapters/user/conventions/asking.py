@@ -249,7 +249,7 @@ def told_beside_back(
 def negated(obj: Any, x: Any, context: Any, call: Any) -> Any:
     """A call with the other sign of its log-det."""
     value, ladj = call(obj, x, context)
-    return value, -ladj
+    return value, ladj if ladj is None else -ladj
 
 
 def log_det_of(obj: Any, name: str, inputs: Any) -> Any:
@@ -373,6 +373,12 @@ def sample_of(
     out = draw(count) if context is None else draw(count, context)
     out = out if at is None else out[at]
     return out if squeezed is None else out.squeeze(squeezed)
+
+
+def sample_naming(obj: Any, n: int, context: Any, method: str, count: str, given: str = "") -> Any:
+    """Draw ``n`` points, of a method that takes how many, and a context, by keyword."""
+    named = {count: n} if context is None else {count: n, given: context}
+    return getattr(obj, method)(**named)
 
 
 def sampled_beside_each(obj: Any, n: int, context: Any = None, *, method: str) -> Any:

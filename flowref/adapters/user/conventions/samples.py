@@ -9,9 +9,26 @@ from typing import Any
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.directions import Chosen
-from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, DRAWING
+from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, DRAWING, plain
 from flowref.model import Dialect, SpecError
 
+# Parameters of a sampler that say how many points it draws.
+COUNTS = frozenset(
+    {
+        "n",
+        "num",
+        "numsamples",
+        "nsamples",
+        "samples",
+        "count",
+        "size",
+        "number",
+        "batchsize",
+        "nums",
+        "nsample",
+        "numsample",
+    }
+)
 # What ?sample= may say of what comes back.
 LAST, SQUEEZE = "last", "squeeze:"
 
@@ -39,6 +56,12 @@ def settle_sample(
             one = partial(asking.sample_of, method=method, shape=shaped, squeezed=1)
             if _shape(obj, partial(one, squeezed=None)) == (2, 1, *x.shape[1:]):
                 return replace(dialect, sample=one), ("samples (n, 1, ...), squeezed",)
+    if named := _named(obj, method):
+        call: Any = partial(
+            asking.sample_naming, method=method, count=named, given=_first(obj, method)
+        )
+        if _draws(obj, call, context) and not _draws(obj, dialect.sample, context):
+            return replace(dialect, sample=call), (f"sample: {method}({named}=)",)
     by_shape: Any = calls.sample_shape
     if method != "sample":
         by_shape = partial(calls.sample_shape, method=method)
@@ -178,6 +201,16 @@ def _ahead(obj: Any, draw: Any, x: Any, context: Any) -> bool:
         return tuple(draw(obj, 2, context[:3]).shape) == (2, 3, *x.shape[1:])
     except Exception:  # it may want as many points as contexts
         return False
+
+
+def _named(obj: Any, method: str) -> str:
+    """The parameter that says how many points are drawn, where it is not the first."""
+    later = [one.name for one in signatures.parameters(obj, method)[1:]]
+    return next((name for name in later if plain(name) in COUNTS), "")
+
+
+def _first(obj: Any, method: str) -> str:
+    return signatures.parameters(obj, method)[0].name
 
 
 def _shape(obj: Any, draw: Any) -> Any:

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from flowref.adapters.common.documentation import NEGATED, documents
 from flowref.adapters.common.onto_simplex import onto_simplex
+from flowref.adapters.user.conventions import asking
 from flowref.adapters.user.conventions.ahead import way_ahead
 from flowref.adapters.user.conventions.arrays import computes_in_arrays
 from flowref.adapters.user.conventions.back import way_back
@@ -20,6 +23,7 @@ from flowref.adapters.user.conventions.readings import Form, form_of, is_tensor
 from flowref.adapters.user.conventions.signs import refuse_added
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM, shortened
 from flowref.adapters.user.conventions.spoken import BACK_ALONE
+from flowref.adapters.user.conventions.volumes import agrees
 from flowref.model import Dialect, Shape, TargetError
 
 IN_ARRAYS = "calls on arrays of numpy"
@@ -96,6 +100,9 @@ def settle_map(
         words = [word for word in words if word != BACK_ALONE]
         return replace(settled, conventions=(*dict.fromkeys(words), NO_LADJ), hints=tuple(hints))
     dialect, said = reformed(once, dialect, (x, latent, context), chosen)
+    if negated := _documented(once.obj, dialect, x, context):
+        dialect = negated
+        words.append("log-det with the other sign, as its documentation says")
     settled = replace(settled, dialect=dialect)
     form = _form(once, settled, x, context)
     words += [one for one in (said, form.words) if one]
@@ -106,6 +113,17 @@ def settle_map(
         conventions=tuple(dict.fromkeys(words)),
         hints=tuple(hints),
     )
+
+
+def _documented(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect | None:
+    """The dialect with the other sign of log-dets, where the documentation says that they have it, and they do."""
+    if not documents(obj, NEGATED, "forward", "inverse") or dialect.forward is None:
+        return None
+    turned = partial(asking.negated, call=dialect.forward)
+    if agrees(obj, dialect.forward, x, context) or not agrees(obj, turned, x, context):
+        return None
+    back = None if dialect.inverse is None else partial(asking.negated, call=dialect.inverse)
+    return replace(dialect, forward=turned, inverse=back)
 
 
 def _form(once: Once, settled: Settled, x: Any, context: Any) -> Form:

@@ -1,0 +1,25 @@
+"""What the documentation of a class says on purpose, where it is not what everybody does."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# Division by a deviation plus eps, and not by the root of a variance plus eps.
+BESIDE_THE_ROOT = (
+    r"(std|sd|sigma|\u03c3|deviation|sqrt\(?\s*\w+\s*\)?)\s*\+\s*(self\.)?(eps|\u03b5|epsilon)"
+)
+# A log-det with the other sign.
+NEGATED = r"(minus|negative|negated)\W+(of\W+)?(the\W+)?(sum\W+of\W+)?(log|absolute)|[-\u2212]\s*log\s*\|?\s*(abs\s*)?det"
+# Outputs that are cut off.
+CLIPPED = r"\bclip|\bclamp|\btruncat"
+
+
+def documents(obj: Any, pattern: str, *methods: str) -> bool:
+    """Whether the documentation of a class, or of a method of it, says something."""
+    kind = type(obj)
+    texts = [
+        kind.__doc__,
+        *(getattr(getattr(kind, name, None), "__doc__", None) for name in methods),
+    ]
+    return any(re.search(pattern, text, re.IGNORECASE) for text in texts if text)
