@@ -91,18 +91,15 @@ def inside(
         rows *= factor
     elif reach != "near":
         _toward_ends(rows, support.low, support.high, rng)
+    origin = edge_points.index(0.0) if 0.0 in edge_points and len(rows) > FEW else -1
     for index, edge in enumerate(edge_points[: len(rows) // 2]):
         row = rows[len(rows) - 1 - index]
         hit = rng.random(row.shape) < 0.5
         hit[rng.integers(0, row.size)] = True
-        # The origin, and a point of equal entries, are none that chance meets.
-        row[hit | whole(edge)] = edge
+        if index == origin:  # which chance does not meet
+            hit[:] = True
+        row[hit] = edge
     return rows.reshape(shape)
-
-
-def whole(edge: float) -> bool:
-    """Whether all entries of a point are the same edge point."""
-    return edge == 1.0 or (edge == 0.0 and math.copysign(1.0, edge) > 0)
 
 
 def _toward_ends(rows: Array, low: float, high: float, rng: np.random.Generator) -> None:

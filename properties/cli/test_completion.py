@@ -41,7 +41,7 @@ COMPLETED: dict[str, list[Any]] = {
     "audit --ignore sque": ["squeeze/*", ...],
     "audit --color ": ["auto", "always", "never"],
     "audit --output-format conc": ["concise"],
-    "explain density/integ": ["density/integrates-to-one"],
+    "explain density/integ": ["density/integrates-to-one", "density/integrates-to-one[context]"],
     "completion ": ["bash", "zsh", "fish"],
     "base": ["baseline"],
 }  # fmt: skip

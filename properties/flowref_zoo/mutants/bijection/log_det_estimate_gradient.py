@@ -12,7 +12,7 @@ TRACED = "flowref_zoo.specimens.estimators:traced"
 ROULETTE = "flowref_zoo.specimens.estimators:roulette"
 
 
-@mutant("bijection/log-det-estimate-gradient", host=TRACED, sizes=(0.5, 1.0))
+@mutant("bijection/log-det-estimate-gradient", host=TRACED, sizes=(0.7, 1.0))
 def estimate_detached(subject: Subject, size: float = 1.0) -> Subject:
     """The estimate, or a part of it, has no graph."""
     return wrapped(subject, "slope", _times, 1 - size)
