@@ -85,6 +85,27 @@ class Ellipsoid(Sphere):
         return x * x.new_tensor([1.0, 1.0, 2.0])
 
 
+class Angle(nn.Module):
+    """A density of an angle, $(1 + a cos x) / 2 pi$ at any number, and samples of one turn."""
+
+    event_shape = (1,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tilt = nn.Parameter(torch.tensor(0.4))
+
+    def log_prob(self, x: Any) -> Any:
+        """Per angle."""
+        return torch.log1p(self.tilt * torch.cos(x[:, 0])) - math.log(2 * math.pi)
+
+    @torch.no_grad()
+    def sample(self, count: int) -> Any:
+        """By rejection."""
+        x = 2 * math.pi * torch.rand(8 * count, 1, dtype=self.tilt.dtype)
+        kept = torch.rand(8 * count, dtype=x.dtype) * (1 + self.tilt)
+        return x[kept < 1 + self.tilt * torch.cos(x[:, 0])][:count]
+
+
 class Shared(nn.Module):
     """Three normal numbers; samples take one for all, or bend one into the others."""
 
@@ -122,6 +143,11 @@ def test_areas_are_not_judged_as_volumes(law: str) -> None:
     verdict = check(Ellipsoid(), law, QUICK)
     assert verdict.status is Status.INCONCLUSIVE
     assert verdict.reason
+
+
+def test_samples_of_one_turn_are_those_of_an_angle() -> None:
+    """Which turn they are of is not known."""
+    assert check(Angle(), LAWS[0], QUICK).status is Status.INCONCLUSIVE
 
 
 @pytest.mark.parametrize("bent", [False, True])
