@@ -32,6 +32,8 @@ BA, WU, ZHANG, SINGH = (
 MANY, ROWS = 24, 6
 # A spread beside which no eps counts that training may come to.
 HUGE = 1e20
+# By how much a value is moved.
+MOVED = 3.0
 
 
 @law(
@@ -66,6 +68,17 @@ def holds_weights_alone(flow: BatchNormal) -> bool:
     )
 
 
+@requires("which of its values are normalized together is not known", waits=True)
+def whole_groups(flow: BatchNormal) -> bool:
+    """One value moves the outputs of all that are said to be normalized together with it."""
+    x = normal_batch(flow, np.random.default_rng(9), 2)
+    moved = x.copy()
+    moved[(0,) * x.ndim] += MOVED
+    together = spread_over(flow, moved - x)[1][0] > 0
+    y, other = (output(flow, points, Train())[0] for points in (x, moved))
+    return bool((other != y)[together].all())
+
+
 def others(flow: BatchNormal) -> list[int]:
     """The sizes of the parameters that are not known for weight or bias."""
     step, known = Weights(), flow.normalizer.roles.values()
@@ -76,7 +89,7 @@ def others(flow: BatchNormal) -> list[int]:
 @law(
     "sample-norm/formula",
     version=3,
-    applies=normalizes_samples & holds_weights_alone,
+    applies=normalizes_samples & holds_weights_alone & whole_groups,
     size=1,
     local=False,
     effort=6,
