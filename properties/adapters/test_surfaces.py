@@ -100,6 +100,30 @@ class Centred(nn.Module):
         return self.log_scale.exp() * (x - x.mean(1, keepdim=True))
 
 
+class Shares(nn.Module):
+    """Dirichlet's density of three shares, per volume of the first two."""
+
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.tensor([2.0, 3.0, 4.0]))
+
+    def log_prob(self, x: Any) -> Any:
+        """Per volume; nothing where a share is none."""
+        inside = (x > 0).all(-1)
+        shares = torch.where(inside[:, None], x, torch.full_like(x, 1 / 3))
+        constant = torch.lgamma(self.weights.sum()) - torch.lgamma(self.weights).sum()
+        told = ((self.weights - 1) * shares.log()).sum(-1) + constant
+        return torch.where(inside, told, torch.full_like(told, -math.inf))
+
+    @torch.no_grad()
+    def sample(self, n: int) -> Any:
+        """Of gamma variables."""
+        x = torch.distributions.Gamma(self.weights, 1.0).sample((n,))
+        return x / x.sum(-1, keepdim=True)
+
+
 def stretched_off() -> nn.Module:
     """One length is forgotten."""
     return Stretched(1.0)
@@ -123,6 +147,7 @@ ROWS: dict[str, tuple[str, set[str]]] = {
     "Girdle": (SPHERE, set()),
     "girdle_of_the_sphere": (SPHERE, {"density/integrates-to-one"}),
     "Centred": (SUBSPACE, set()),
+    "Shares": ("on a subspace of 2 dimensions", set()),
     "centred_of_all": ("", {"density/samples-consistent"}),
 }
 LAWS = (

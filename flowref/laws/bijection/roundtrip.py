@@ -218,6 +218,9 @@ def goes_round(flow: Bijection, x: Array, back: Array, context: Array | None) ->
     contexts = None if context is None else context[away]
     # Beside the point, which may lie where a turn ends.
     start, turn = x[away] + BESIDE, way[away]
+    # What an inverse of a steep map leaves of it is no part of the turn.
+    whole = 2 * np.pi * np.rint(turn / (2 * np.pi))
+    turn = np.where(np.abs(turn - whole) <= FAR, whole, turn)
     here, _ = attempt(flow.forward, start, contexts)
 
     def off(share: float) -> Array:

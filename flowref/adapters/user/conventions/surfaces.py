@@ -1,4 +1,4 @@
-"""Maps and densities of points of a surface, of a sphere or of a linear subspace, in coordinates of it: in these
+"""Maps and densities of points of a surface, of a sphere or of a subspace, in coordinates of it: in these
 a Jacobian is square, and what is with respect to an area is with respect to a volume.
 """
 
@@ -62,31 +62,33 @@ def stereographic_area(u: Any) -> Any:
     return u.shape[-1] * (math.log(2) - (u * u).sum(-1).log1p())
 
 
-def of_subspace(basis: Any, shape: Shape) -> Chart:
-    """A linear subspace of events of a shape, by an orthonormal basis $(n, k)$."""
+def of_subspace(basis: Any, center: Any, shape: Shape, area: float) -> Chart:
+    """A subspace of events of a shape, by an orthonormal basis $(n, k)$ and a point of it. ``area``: the logarithm
+    of what a density on it counts of a unit of the coordinates.
+    """
     size = int(basis.shape[1])
     return Chart(
         size,
         f"on a subspace of {size} dimensions, in coordinates of it",
-        partial(subspace_point, basis=basis, shape=shape),
-        partial(subspace_coordinates, basis=basis),
-        no_area,
+        partial(subspace_point, basis=basis, center=center, shape=shape),
+        partial(subspace_coordinates, basis=basis, center=center),
+        partial(constant_area, area=area),
     )
 
 
-def subspace_point(u: Any, *, basis: Any, shape: Shape) -> Any:
+def subspace_point(u: Any, *, basis: Any, center: Any, shape: Shape) -> Any:
     """The point of some coordinates."""
-    return (u @ basis.to(u).T).reshape(len(u), *shape)
+    return (u @ basis.to(u).T + center.to(u)).reshape(len(u), *shape)
 
 
-def subspace_coordinates(x: Any, *, basis: Any) -> Any:
+def subspace_coordinates(x: Any, *, basis: Any, center: Any) -> Any:
     """The coordinates of a point."""
-    return x.flatten(1) @ basis.to(x)
+    return (x.flatten(1) - center.to(x)) @ basis.to(x)
 
 
-def no_area(u: Any) -> Any:
-    """Of orthonormal coordinates, zero."""
-    return u.sum(-1) * 0
+def constant_area(u: Any, *, area: float) -> Any:
+    """The same everywhere."""
+    return u.sum(-1) * 0 + area
 
 
 def surface_of(obj: Any, dialect: Dialect, x: Any) -> Chart | None:
@@ -187,15 +189,22 @@ def _of_density(
     flat = points.flatten(1)
     if not 1 < flat.shape[1] <= FEW:
         return None
-    _, values, ways = torch.linalg.svd(flat, full_matrices=False)
+    center = flat.mean(0)
+    _, values, ways = torch.linalg.svd(flat - center, full_matrices=False)
     size = int((values > NONE * values[0]).sum())
     if not 0 < size < flat.shape[1]:
         return None
-    chart = of_subspace(ways[:size].T.contiguous(), tuple(x.shape[1:]))
-    within = in_coordinates(Dialect(log_prob=log_prob), chart).log_prob
-    assert within is not None
-    mass = _mass(partial(within, once.obj), chart.coordinates(points))
-    return chart if abs(mass - 1) <= MASS else None
+    basis = ways[:size].T.contiguous()
+    if (center - basis @ (basis.T @ center)).abs().max() <= NONE * values[0]:
+        center = torch.zeros_like(center)  # it goes through the origin
+    # Per volume of the subspace, or of its first coordinates.
+    for area in (0.0, float(torch.linalg.slogdet(basis[:size])[1])):
+        chart = of_subspace(basis, center, tuple(x.shape[1:]), area)
+        within = in_coordinates(Dialect(log_prob=log_prob), chart).log_prob
+        assert within is not None
+        if abs(_mass(partial(within, once.obj), chart.coordinates(points)) - 1) <= MASS:
+            return chart
+    return None
 
 
 def _mass(log_density: Callable[..., Any], samples: Any) -> float:
