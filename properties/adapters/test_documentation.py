@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from flowref import check
+from flowref.adapters.common.documentation import BESIDE_THE_ROOT, NEGATED
 from flowref.checking import Settings
 from flowref.model import Status
 
@@ -88,6 +90,36 @@ def test_what_is_documented_is_meant(kind: type[nn.Module], law: str) -> None:
     """It is accused only where nothing says it."""
     assert check(kind(), law, QUICK).status is not Status.VIOLATED
     assert check(undocumented(kind), law, QUICK).status is Status.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "said"),
+    [
+        (BESIDE_THE_ROOT, "(x - mean) / (std + eps)", True),
+        (BESIDE_THE_ROOT, "(x - m) / (sqrt(v) + eps)", True),
+        (BESIDE_THE_ROOT, "(x - mean) / sqrt(var + eps)", False),
+        (BESIDE_THE_ROOT, "divided by the root of running_var + eps", False),
+        (NEGATED, "x -> (u, -log|det du/dx|)", True),
+        (NEGATED, "``nlj`` is MINUS the log absolute determinant", True),
+        (NEGATED, "log p(x) = log p(z) - log|det dz/dx|", False),
+        (NEGATED, "the base density minus the log-det", False),
+    ],
+)
+def test_what_everybody_writes_says_nothing(pattern: str, text: str, said: bool) -> None:
+    """A formula of a density takes a log-det away, and the root of a variance plus eps is the usual one."""
+    assert bool(re.search(pattern, text, re.IGNORECASE)) is said
+
+
+class Usual(nn.BatchNorm1d):
+    """Not (x - mean) / (std + eps), but by the root."""
+
+    def __init__(self) -> None:
+        super().__init__(3)
+
+
+def test_words_alone_excuse_nothing() -> None:
+    """A layer that divides by the root is a batch norm, whatever formula stands in its text."""
+    assert check(Usual(), "batch-norm/deviation", QUICK).status is Status.HOLDS
 
 
 class Tempered(nn.Module):

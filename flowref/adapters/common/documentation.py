@@ -7,10 +7,13 @@ from typing import Any
 
 # Division by a deviation plus eps, and not by the root of a variance plus eps.
 BESIDE_THE_ROOT = (
-    r"(std|sd|sigma|\u03c3|deviation|sqrt\(?\s*\w+\s*\)?)\s*\+\s*(self\.)?(eps|\u03b5|epsilon)"
+    r"\b(\w*std|sd|sigma|\u03c3|deviation|sqrt\(\s*\w+\s*\))\s*\+\s*(self\.)?(eps|\u03b5|epsilon)"
 )
-# A log-det with the other sign.
-NEGATED = r"(minus|negative|negated)\W+(of\W+)?(the\W+)?(sum\W+of\W+)?(log|absolute)|[-\u2212]\s*log\s*\|?\s*(abs\s*)?det"
+# A log-det that is returned with the other sign, and none that is taken from a log-density.
+NEGATED = (
+    r"(\b(is|are|returns?|gives?)|[(,])\W*(the\W+)?(minus|negative|negated)\W+(of\W+)?(the\W+)?(sum\W+of\W+)?(log|absolute)"
+    r"|(\breturns?|[(,:>])\s*[-\u2212]\s*log\s*\|?\s*(abs\s*)?det"
+)
 # Outputs that are cut off.
 CLIPPED = r"\bclip|\bclamp|\btruncat"
 

@@ -58,6 +58,8 @@ FIXED = (
     "infer",
     "test",
 )
+# Spreads of batches: one beside which no eps counts, and two of the size of one.
+SPREADS = (1e6, 1e-3, 1e-4)
 # How layers are called that normalize by what came before, and what is said of them.
 LAGGING = ("moving", "running", "lag")
 BEHIND = (
@@ -66,6 +68,19 @@ BEHIND = (
 MORE = "train mode normalizes each batch as built, and {} makes it more than that: no batch norm by itself"
 BESIDE = "train mode divides by a deviation plus eps, as its documentation says: no batch norm"
 CENTERS = "train mode takes away the mean of a batch and leaves its spread: no batch norm"
+
+
+def beside_the_root(played: Played) -> bool:
+    """Whether a narrow batch is divided by its deviation plus a constant, and by no root of its variance plus one."""
+    z = played.draw(23, 24)
+    z = (z - z.mean(0)) / z.std(0)
+    wide, *narrow = (np.ptp(played.train(s * z), 0) / (s * np.ptp(z, 0)) for s in SPREADS)
+    # What is divided by is the weight over the slope, and the weight that of a batch beside which no constant counts.
+    divisors = [wide * SPREADS[0] / one for one in narrow]
+    beside = [one - s for one, s in zip(divisors, SPREADS[1:], strict=True)]
+    within = [one**2 - s**2 for one, s in zip(divisors, SPREADS[1:], strict=True)]
+    apart = [np.abs(two / one - 1).max() for one, two in (beside, within)]
+    return bool(apart[0] < apart[1])
 
 
 def excluded(obj: Any, kind: str | None) -> bool:
@@ -190,7 +205,11 @@ def completed(
         largest = undivided(played, seen.channel)
         said = f"{seen.said} in parts, {parts} of 61 rows"
         seen = seen._replace(statistics=PARTS if not largest else "batch", said=said)
-    if documents(obj, BESIDE_THE_ROOT) and seen.statistics not in SAMPLE:
+    if (
+        seen.statistics not in SAMPLE
+        and documents(obj, BESIDE_THE_ROOT)
+        and beside_the_root(played)
+    ):
         return replace(facts, normalizer=None), (BESIDE,)
     normalizer = replace(
         known or Normalizer(),
