@@ -137,7 +137,7 @@ def _screen(verbose: bool, *, silent: bool) -> Listener:
             accepted = {one.law for one in known if one.standing is Standing.KNOWN}
             new = [verdict for verdict in verdicts if verdict.law not in accepted]
             kind = f": {clean(recognized.kind)}" if recognized else ""
-            how = taken(recognized) if recognized else []
+            how = [*taken(recognized), *map(clean, recognized.hints)] if recognized else []
             below = (
                 *how,
                 *checks.lines(verdicts, accepted),

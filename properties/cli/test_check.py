@@ -114,6 +114,19 @@ def test_a_check_exits_by_what_came_of_it(
     assert done.output.count(said) == 1
 
 
+@pytest.mark.parametrize("defect", ["", "first-row-for-all", "log-det-without-it"])
+def test_a_context_that_may_be_left_out_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defect: str
+) -> None:
+    """And it is said that all else is without it."""
+    flow = f"from flowref_zoo.specimens.moods import Optional\n\nclass Mine(Optional):\n    def __init__(self):\n        super().__init__({defect!r})\n"
+    (tmp_path / "mine.py").write_text(flow)
+    monkeypatch.chdir(tmp_path)
+    done = flowref("check", "mine.py:Mine")
+    assert done.exit_code == bool(defect), done.output
+    assert "judged without context" in done.output
+
+
 def test_every_check_is_a_law_that_counts() -> None:
     """None is advice, or measured in the thorough profile alone."""
     found = [registry.find_law(law) for law in checks.LAWS]
