@@ -119,7 +119,8 @@ def test_a_context_that_may_be_left_out_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defect: str
 ) -> None:
     """And it is said that all else is without it."""
-    flow = f"from flowref_zoo.specimens.moods import Optional\n\nclass Mine(Optional):\n    def __init__(self):\n        super().__init__({defect!r})\n"
+    flow = "from flowref_zoo.specimens.moods import Optional\n\n\nclass Mine(Optional):\n    def __init__(self):\n"
+    flow += f"        super().__init__({defect!r})\n"
     (tmp_path / "mine.py").write_text(flow)
     monkeypatch.chdir(tmp_path)
     done = flowref("check", "mine.py:Mine")
