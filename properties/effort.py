@@ -1,4 +1,6 @@
-"""How much work a call does, counted: the same on every machine, however busy."""
+"""How much work a call does, counted: the same on every machine, however busy; and how long a program may
+take that does not end.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,9 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
+
+# Seconds: only a program that hangs takes as long, on any machine.
+PATIENCE = 1800
 
 
 def calls(run: Callable[[], object]) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from effort import PATIENCE
 from floors import FLOORS, FOREIGN, LIBRARIES, PACKAGE, circles, faults
 from flowref import registry
 
@@ -140,7 +141,7 @@ def test_naming_things_loads_nothing_heavy(program: str, heavy: tuple[str, ...])
         [sys.executable, "-c", prelude + program + check],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

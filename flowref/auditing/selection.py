@@ -132,7 +132,7 @@ def select_laws(
 
 
 def _split(globs: Iterable[str]) -> tuple[str, ...]:
-    return tuple(part.strip() for glob in globs for part in glob.split(",") if part.strip())
+    return tuple(glob for text in globs for glob in registry.globs_of(text))
 
 
 def frameworks(targets: Sequence[Target]) -> tuple[str, ...]:

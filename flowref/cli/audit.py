@@ -209,7 +209,9 @@ def audit(
         strict=choices["strict"],
         failures=1 if choices["exitfirst"] else choices["max_failures"] or 0,
     )
-    for hint in registry.renamings(glob for text in (*laws, *ignore) for glob in text.split(",")):
+    for hint in registry.renamings(
+        glob for text in (*laws, *ignore) for glob in registry.globs_of(text)
+    ):
         click.echo(f"flowref: {hint}", err=True)
     if own and not choices["quiet"]:
         count = f"{len(own.targets)} target{'' if len(own.targets) == 1 else 's'}"

@@ -66,9 +66,11 @@ def diff(old_path: str, new_path: str, **choices: Any) -> None:
     from flowref.reporting.report import Report
 
     markdown_path, verbose = choices["markdown_path"], choices["verbose"]
-    former = {law.former: law.id for law in registry.laws() if law.former}
     old, new = aligned(
-        Report.load(Path(old_path)), Report.load(Path(new_path)), choices["rename"], former
+        Report.load(Path(old_path)),
+        Report.load(Path(new_path)),
+        choices["rename"],
+        registry.former(),
     )
     comparison = compare(old, new, factor=choices["factor"], all_margins=choices["all_margins"])
     if markdown_path != "-":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -15,6 +16,7 @@ SAME = {"float64": 1e-8, "float32": 1e-5}
 # Means over so many numbers are told by their factor.
 MEANS = 16
 LOG_2_PI = math.log(2 * math.pi)
+LOGARITHMS = {"2": 2, "pi": math.pi, "256": 256, "255": 255}
 # What is said of a factor for which there is no better word.
 HALF = "half of the right one"
 
@@ -33,53 +35,50 @@ def sizes(subject: Subject) -> dict[str, int]:
 def factors(subject: Subject) -> Iterator[tuple[str, float]]:
     """Factors by which what was got may differ from what is right, with what they suggest."""
     yield "twice the right one (counted twice, or log|det| of J^T J?)", 2.0
-    for name, size in sizes(subject).items():
+    named_sizes = sizes(subject)
+    for name, size in named_sizes.items():
         why = "a mean instead of a sum?" if name == "D" else f"{name} left out?"
         below = f"({name})" if "*" in name else name
         yield f"1/{below} of the right one, {name} = {size} ({why})", 1 / size
         yield f"{name} times the right one, {name} = {size}", float(size)
-    named_sizes = set(sizes(subject).values())
     for count in range(2, min(math.prod(subject.event_shape), MEANS) + 1):
-        if count in named_sizes:
-            continue
-        mean = f"a mean over {count} numbers instead of their sum?"
-        yield f"1/{count} of the right one ({mean})", 1 / count
-    yield HALF, 0.5
-    yield "log 2 times the right one (nats where bits are meant?)", math.log(2)
-    yield "the right one over log 2 (bits instead of nats)", 1 / math.log(2)
-    yield "the right one over log 10 (a logarithm to base 10)", 1 / math.log(10)
-    yield "half of the right one, with the sign turned", -0.5
-    yield "twice the right one, with the sign turned", -2.0
+        if count not in named_sizes.values():
+            mean = f"a mean over {count} numbers instead of their sum?"
+            yield f"1/{count} of the right one ({mean})", 1 / count
+    yield from (
+        (HALF, 0.5),
+        ("log 2 times the right one (nats where bits are meant?)", math.log(2)),
+        ("the right one over log 2 (bits instead of nats)", 1 / math.log(2)),
+        ("the right one over log 10 (a logarithm to base 10)", 1 / math.log(10)),
+        ("half of the right one, with the sign turned", -0.5),
+        ("twice the right one, with the sign turned", -2.0),
+    )
 
 
 def offsets(subject: Subject) -> Iterator[tuple[str, float]]:
     """Constants that are added where they should not be, or missing: their closed forms."""
-    entries = math.prod(subject.event_shape)
+    entries, once = (
+        math.prod(subject.event_shape),
+        "counted once instead of D times, or the other way round",
+    )
     if entries > 1:
-        yield "(D/2) log 2 pi", entries / 2 * LOG_2_PI
-        yield (
-            "((D-1)/2) log 2 pi (counted once instead of D times, or the other way round)",
-            ((entries - 1) / 2 * LOG_2_PI),
+        yield from (
+            ("(D/2) log 2 pi", entries / 2 * LOG_2_PI),
+            (f"((D-1)/2) log 2 pi ({once})", (entries - 1) / 2 * LOG_2_PI),
+            ("D log 2 pi", entries * LOG_2_PI),
+            ("D log 2", entries * math.log(2)),
+            (f"(D-1) log 2 ({once})", (entries - 1) * math.log(2)),
+            ("D log 256", entries * math.log(256)),
+            ("D log 255", entries * math.log(255)),
+            ("log D", math.log(entries)),
+            ("log D!", math.lgamma(entries + 1)),
+            ("D", float(entries)),
+            ("D/2", entries / 2),
         )
-        yield "D log 2 pi", entries * LOG_2_PI
-        yield "D log 2", entries * math.log(2)
-        yield (
-            "(D-1) log 2 (counted once instead of D times, or the other way round)",
-            ((entries - 1) * math.log(2)),
-        )
-        yield "D log 256", entries * math.log(256)
-        yield "D log 255", entries * math.log(255)
-        yield "log D", math.log(entries)
-        yield "log D!", math.lgamma(entries + 1)
-        yield "D", float(entries)
-        yield "D/2", entries / 2
     yield "(1/2) log 2 pi", 0.5 * LOG_2_PI
     yield "log 2 pi", LOG_2_PI
     yield "(1/2) log 2", 0.5 * math.log(2)
-    yield "log 2", math.log(2)
-    yield "log pi", math.log(math.pi)
-    yield "log 256", math.log(256)
-    yield "log 255", math.log(255)
+    yield from ((f"log {name}", math.log(x)) for name, x in LOGARITHMS.items())
 
 
 def named(value: float, forms: Iterator[tuple[str, float]], dtype: str) -> list[str]:
@@ -111,16 +110,11 @@ def _wrong(seen: Sequence[Comparison]) -> tuple[Array, Array, Array]:
     """The numbers of the wrong points, flat."""
     if not seen[0].wrong[: seen[0].cases].any():
         return np.zeros(0), np.zeros(0), np.zeros(0)
-    rows = [
-        (
-            one.got[one.wrong],
-            one.want[one.wrong],
-            np.broadcast_to(one.scale, one.got.shape)[one.wrong],
-        )
-        for one in seen
-    ]
-    got, want, scale = (np.concatenate([row[at].reshape(-1) for row in rows]) for at in range(3))
-    return got, want, scale
+    got, want, scale = (
+        np.concatenate([np.broadcast_to(part(one), one.got.shape)[one.wrong] for one in seen])
+        for part in (attrgetter("got"), attrgetter("want"), attrgetter("scale"))
+    )
+    return got.reshape(-1), want.reshape(-1), scale.reshape(-1)
 
 
 def _left(seen: Sequence[Comparison], gap: Array, error: Array, scale: Array) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,11 @@ from flowref.diagnosing.slips import (
     SIGN,
     ZERO,
     Slip,
-    any_constant,
-    first,
+    found,
     logarithms,
     named_factors,
     named_offsets,
-    narrowed,
-    term,
+    other_terms,
     whole_batch,
 )
 from flowref.laws.common.arithmetic import finite_rows, reported
@@ -45,22 +44,24 @@ def density_of(scene: Scene) -> Comparison:
     usable = finite_rows(base, ladj)
     # No single point accuses where samples or an integral do: then every one counts as the case.
     comparison = compared(scene.subject, density, base + ladj, usable, len(x))
-
-    def at_x() -> Array:
-        return _base(flow, x + 0.0, context)
-
     terms = {
-        "base": lambda: base,
-        "log-det": lambda: ladj,
-        "base minus log-det": lambda: base - ladj,
-        "log-det twice": lambda: base + 2 * ladj,
-        "half the log-det": lambda: base + ladj / 2,
-        "log-det minus base": lambda: ladj - base,
-        "mean of the base": lambda: base / comparison.entries + ladj,
-        "mean of the log-det": lambda: base + ladj / comparison.entries,
-        "base at x": lambda: at_x() + ladj,
-        "batch sum of the log-det": lambda: base + ladj.sum(),
-        "batch mean of the log-det": lambda: base + ladj.mean(),
+        "that of the base alone: the log-det is left out": lambda: base,
+        "that of the base minus the log-det: its sign is turned": lambda: base - ladj,
+        "the log-det alone: the base is left out": lambda: ladj,
+        "that with the log-det counted twice": lambda: base + 2 * ladj,
+        "that with half the log-det": lambda: base + ladj / 2,
+        "that with the base subtracted": lambda: ladj - base,
+        "that with the mean of the base's entries instead of their sum": lambda: (
+            base / comparison.entries + ladj
+        ),
+        "that with the mean of the log-det's parts instead of their sum": lambda: (
+            base + ladj / comparison.entries
+        ),
+        "that with the base evaluated at x instead of the latent": lambda: (
+            _base(flow, x + 0.0, context) + ladj
+        ),
+        "that with the log-dets summed over the batch": lambda: base + ladj.sum(),
+        "that with the log-dets averaged over the batch": lambda: base + ladj.mean(),
     }
     return replace(comparison, terms=terms)
 
@@ -87,31 +88,13 @@ def mass(law: Law, scenes: Sequence[Scene]) -> str:
 def diagnosed(scenes: Sequence[Scene]) -> str:
     """Which slip made a log-density; empty where none explains it."""
     seen = [density_of(scene) for scene in scenes]
-    found = first(seen, slips(seen)) or narrowed(seen) or any_constant(seen)
-    return f"the log-density is {found}" if found else ""
+    what = found(seen, slips(seen))
+    return f"the log-density is {what}" if what else ""
 
 
 def slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
     """What a log-density may be taken for."""
-    yield ZERO
-    yield term("that of the base alone: the log-det is left out", "base")
-    yield term("that of the base minus the log-det: its sign is turned", "base minus log-det")
-    yield term("the log-det alone: the base is left out", "log-det")
-    yield term("that with the log-det counted twice", "log-det twice")
-    yield term("that with half the log-det", "half the log-det")
-    yield term("that with the base subtracted", "log-det minus base")
-    yield replace(SIGN, words="the negative of the right one")
-    if seen[0].entries > 1:
-        yield term(
-            "that with the mean of the base's entries instead of their sum", "mean of the base"
-        )
-        yield term(
-            "that with the mean of the log-det's parts instead of their sum", "mean of the log-det"
-        )
-    yield term("that with the base evaluated at x instead of the latent", "base at x")
-    yield term("that with the log-dets summed over the batch", "batch sum of the log-det")
-    yield term("that with the log-dets averaged over the batch", "batch mean of the log-det")
-    yield from named_factors(seen)
-    yield from named_offsets(seen)
-    yield from whole_batch()
-    yield from logarithms()
+    yield from chain(
+        [ZERO], other_terms(seen), [replace(SIGN, words="the negative of the right one")]
+    )
+    yield from chain(named_factors(seen), named_offsets(seen), whole_batch(), logarithms())

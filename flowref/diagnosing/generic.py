@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -13,11 +14,9 @@ from flowref.diagnosing.slips import (
     SIGN,
     ZERO,
     Slip,
-    any_constant,
-    first,
+    found,
     named_factors,
     named_offsets,
-    narrowed,
     whole_batch,
 )
 from flowref.model import Law
@@ -36,8 +35,8 @@ def of_pair(law: Law, scenes: Sequence[Scene]) -> str:
     """Which slip made the one of the other; empty where none explains it."""
     got, want = PAIRS[law.base]
     seen = [_compared(law, scene, got, want) for scene in scenes]
-    found = first(seen, _slips(seen)) or narrowed(seen) or any_constant(seen)
-    return f"{got} is {found}" if found else ""
+    what = found(seen, _slips(seen))
+    return f"{got} is {what}" if what else ""
 
 
 def _compared(law: Law, scene: Scene, got: str, want: str) -> Comparison:
@@ -48,8 +47,5 @@ def _compared(law: Law, scene: Scene, got: str, want: str) -> Comparison:
 
 
 def _slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
-    yield ZERO
-    yield SIGN
-    yield from named_factors(seen)
-    yield from named_offsets(seen)
-    yield from whole_batch()
+    yield from (ZERO, SIGN)
+    yield from chain(named_factors(seen), named_offsets(seen), whole_batch())

@@ -4,7 +4,7 @@ here a whole batch, or a value of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,20 +13,15 @@ import numpy as np
 
 from flowref.diagnosing.comparison import Comparison, compared
 from flowref.diagnosing.scenes import Scene
-from flowref.diagnosing.slips import Slip, first, narrowed, term
+from flowref.diagnosing.slips import first, narrowed, other_terms
 from flowref.laws.batch_norm.arithmetic import moments, per_channel, wide
-from flowref.laws.batch_norm.averaging import History, constant, random_history
+from flowref.laws.batch_norm.averages import History, constant_share, random_history
 from flowref.laws.batch_norm.channels_first import channels_first
-from flowref.laws.batch_norm.normalizer import (
-    Parameters,
-    epsilon,
-    freedom,
-    random_batch,
-)
+from flowref.laws.batch_norm.formula import Parameters
+from flowref.laws.batch_norm.normalizer import output, random_batch
 from flowref.model import Array, Law
-from flowref.model.steps import Eval, Normalize, Roles, Train
+from flowref.model.steps import Eval, Step, Train
 
-Formulas = Mapping[str, Callable[[], Array]]
 BATCHES = 3
 UNBIASED = "that with the variance divided by n - 1 instead of n"
 BIASED = "that with the variance divided by n instead of n - 1"
@@ -40,98 +35,97 @@ def diagnosed(law: Law, scenes: Sequence[Scene]) -> str:
         except Exception:  # a role is missing, or the batch is refused
             continue
         seen, subject = [one for one, _ in looked], looked[0][1]
-        if found := first(seen, _slips(seen[0])) or narrowed(seen):
+        if found := first(seen, other_terms(seen)) or narrowed(seen):
             return f"{subject} is {found}"
     return ""
 
 
-def _slips(one: Comparison) -> Iterator[Slip]:
-    for name in one.terms:
-        yield term(name, name)
-
-
 def trained_output(scene: Scene) -> tuple[Comparison, str]:
     """The output in train mode."""
-    flow: Any = channels_first(scene.subject)
-    got, want, terms = [], [], []
-    for seed in range(BATCHES):
-        x = random_batch(flow, np.random.default_rng(500 + seed))
-        roles, _, y = flow.play([Roles(), Train(), Normalize(x)])
-        known = Parameters.of(flow, roles)
-        eps, less = epsilon(flow, known), freedom(flow, known)
-        got.append(y)
-        want.append(known.affine(_hat(x, *moments(x, less), eps)))
-        terms.append(standardizations(x, known, eps, less))
-    return _rows(scene, got, want, terms), "the output in train mode"
+    comparison = _output(
+        scene, 500, Train(), lambda known, x: moments(x, known.freedom), standardizations
+    )
+    return comparison, "the output in train mode"
 
 
 def evaluated_output(scene: Scene) -> tuple[Comparison, str]:
     """The output in eval mode."""
+    comparison = _output(scene, 600, Eval(), lambda known, x: known.running, with_batch_statistics)
+    return comparison, "the output in eval mode"
+
+
+Terms = dict[str, Callable[[], Array]]
+
+
+def _output(
+    scene: Scene,
+    seed: int,
+    mode: Step[Any],
+    right: Callable[[Parameters, Array], tuple[Array, Array]],
+    others: Callable[[Parameters, Array, Array, Array], Terms],
+) -> Comparison:
+    """Outputs in a mode against the formula with the right mean and variance, and what they may be
+    instead.
+    """
     flow: Any = channels_first(scene.subject)
     got, want, terms = [], [], []
-    for seed in range(BATCHES):
-        x = random_batch(flow, np.random.default_rng(600 + seed))
-        roles, _, y = flow.play([Roles(), Eval(), Normalize(x)])
-        known = Parameters.of(flow, roles)
-        eps, (mean, var) = epsilon(flow, known), known.running
-        got.append(y)
-        want.append(known.affine(_hat(x, mean, var, eps)))
-        terms.append(
-            {
-                "that of train mode: the batch's own statistics": _of(known, x, *moments(x), eps),
-                **outputs(known, x, mean, var, eps),
-                "that with the running mean of the batch's: only the variance is running": _of(
-                    known, x, moments(x)[0], var, eps
-                ),
-                "that with the variance of the batch: only the mean is running": _of(
-                    known, x, mean, moments(x)[1], eps
-                ),
-            }
-        )
-    return _rows(scene, got, want, terms), "the output in eval mode"
+    for one in range(BATCHES):
+        x, known = random_batch(flow, np.random.default_rng(seed + one)), Parameters.of(flow)
+        mean, var = right(known, x)
+        got.append(output(flow, x, mode))
+        want.append(_of(known, x, mean, var)())
+        terms.append(others(known, x, mean, var))
+    return _rows(scene, got, want, terms)
 
 
-def standardizations(
-    x: Array, known: Parameters, eps: float, less: int
-) -> dict[str, Callable[[], Array]]:
+def with_batch_statistics(known: Parameters, x: Array, mean: Array, var: Array) -> Terms:
+    """What eval mode may return instead."""
+    own = moments(x)
+    return {
+        "that of train mode: the batch's own statistics": _of(known, x, *own),
+        **outputs(known, x, mean, var),
+        "that with the running mean of the batch's: only the variance is running": _of(
+            known, x, own[0], var
+        ),
+        "that with the variance of the batch: only the mean is running": _of(
+            known, x, mean, own[1]
+        ),
+    }
+
+
+def standardizations(known: Parameters, x: Array, mean: Array, var: Array) -> Terms:
     """What train mode may return instead."""
-    mean, var = moments(x, less)
-    rows = len(x)
+    less = known.freedom
 
-    def along(axes: tuple[int, ...]) -> Array:
+    def along(*axes: int) -> Array:
         m = x.mean(axes, keepdims=True)
-        return known.affine((x - m) / np.sqrt(x.var(axes, keepdims=True) + eps))
+        return known.affine((x - m) / np.sqrt(x.var(axes, keepdims=True) + known.epsilon))
 
     others = {
-        UNBIASED if not less else BIASED: _of(known, x, mean, moments(x, 1 - less)[1], eps),
-        **outputs(known, x, mean, var, eps),
+        UNBIASED if not less else BIASED: _of(known, x, mean, moments(x, 1 - less)[1]),
+        **outputs(known, x, mean, var),
     }
-    if x.ndim > 2 and rows > 1:
+    if x.ndim > 2 and len(x) > 1:
         others |= {
             "that with statistics over the batch alone, another for each position": lambda: along(
-                (0,)
+                0
             ),
-            "that with statistics of each row by itself": lambda: along(tuple(range(2, x.ndim))),
+            "that with statistics of each row by itself": lambda: along(*range(2, x.ndim)),
         }
-    if known.running_mean is not None and known.running_var is not None:
-        others["that with the running statistics, as in eval mode"] = _of(
-            known, x, known.running_mean, known.running_var, eps
-        )
+    if len(known.statistics) == 2:
+        others["that with the running statistics, as in eval mode"] = _of(known, x, *known.running)
     return others
 
 
-def outputs(
-    known: Parameters, x: Array, mean: Array, var: Array, eps: float
-) -> dict[str, Callable[[], Array]]:
+def outputs(known: Parameters, x: Array, mean: Array, var: Array) -> Terms:
     """What a normalizer may return for a mean and a variance."""
-    m, v = wide(mean, x), wide(var, x)
+    m, v, eps = wide(mean, x), wide(var, x), known.epsilon
 
     def of(hat: Callable[[], Array]) -> Callable[[], Array]:
         return lambda: known.affine(hat())
 
     def weighted(weight: Array, bias: Array) -> Callable[[], Array]:
-        hat = _hat(x, mean, var, eps)
-        return lambda: wide(weight, x) * hat + wide(bias, x)
+        return lambda: wide(weight, x) * known.hat(x, mean, var) + wide(bias, x)
 
     return {
         "that with eps outside the square root": of(lambda: (x - m) / (np.sqrt(v) + eps)),
@@ -143,8 +137,8 @@ def outputs(
         "that not divided by the deviation": of(lambda: x - m),
         "that multiplied by the deviation": of(lambda: (x - m) * np.sqrt(v + eps)),
         "the input, unchanged": lambda: x,
-        "that without its weight": weighted(np.ones(known.channels), known.shift),
-        "that without its bias": weighted(known.scale, np.zeros(known.channels)),
+        "that without its weight": weighted(np.ones_like(known.scale), known.shift),
+        "that without its bias": weighted(known.scale, np.zeros_like(known.shift)),
         "that with one plus the weight": weighted(1 + known.scale, known.shift),
         "that with the bias subtracted": weighted(known.scale, -known.shift),
         "that with the bias multiplied by the weight": weighted(
@@ -159,18 +153,17 @@ def running_mean(scene: Scene) -> tuple[Comparison, str]:
     """How batches enter the running mean."""
     history, fraction = _history(scene)
     got, want, terms = [], [], []
-    for old, new, x in _updates(history):
+    for x, (before, _), (after, _) in history.updates():
         mean = moments(x)[0]
-        before = old.running.mean
-        got.append(new.running.mean[None])
-        want.append(_average(before, mean, fraction)[None])
+        got.append(after)
+        want.append(_average(before, mean, fraction)())
         terms.append(
             _entering(before, mean, fraction)
             | {
-                "moved by the sum of the batch instead of its mean": _late(
+                "moved by the sum of the batch instead of its mean": _average(
                     before, per_channel(x).sum(1), fraction
                 ),
-                "moved by the first row of the batch alone": _late(
+                "moved by the first row of the batch alone": _average(
                     before, per_channel(x[:1]).mean(1), fraction
                 ),
             }
@@ -181,34 +174,30 @@ def running_mean(scene: Scene) -> tuple[Comparison, str]:
 def running_var(scene: Scene) -> tuple[Comparison, str]:
     """How batches enter the running variance."""
     history, fraction = _history(scene)
+    eps = history.parameters[0].eps or 0.0
     got, want, terms = [], [], []
-    for old, new, x in _updates(history):
-        mean, biased = moments(x)
-        unbiased = moments(x, 1)[1]
-        before, rows = old.running.var, len(x)
-        known = new if new.eps is not None else old
-        about = ((per_channel(x) - old.running.mean[:, None]) ** 2).mean(1)
+    for x, (center, before), (_, after) in history.updates():
+        (mean, biased), unbiased, values = moments(x), moments(x, 1)[1], per_channel(x)
+        count = values.shape[1]
         instead = {
             "the deviation, not the variance": np.sqrt(unbiased),
             "the biased deviation, not the variance": np.sqrt(biased),
             "the variance times N/(N-1) of the rows alone, not of all values of a channel": biased
-            * rows
-            / max(rows - 1, 1),
-            "the mean square: the mean is not subtracted": (per_channel(x) ** 2).mean(1),
-            "the variance about the running mean": about,
-            "the variance times (n-1)/n, the correction upside down": biased
-            * (per_channel(x).shape[1] - 1)
-            / per_channel(x).shape[1],
-            "the variance and eps": unbiased + (known.eps or 0.0),
-            "the biased variance and eps": biased + (known.eps or 0.0),
+            * len(x)
+            / max(len(x) - 1, 1),
+            "the mean square: the mean is not subtracted": (values**2).mean(1),
+            "the variance about the running mean": ((values - center[:, None]) ** 2).mean(1),
+            "the variance times (n-1)/n, the correction upside down": biased * (count - 1) / count,
+            "the variance and eps": unbiased + eps,
+            "the biased variance and eps": biased + eps,
             "the variance about the mean squared": np.abs(unbiased - mean**2),
         }
-        got.append(new.running.var[None])
-        want.append(_average(before, unbiased, fraction)[None])
+        got.append(after)
+        want.append(_average(before, unbiased, fraction)())
         terms.append(
             _entering(before, unbiased, fraction)
             | {
-                f"moved by {name}": _late(before, value, fraction)
+                f"moved by {name}": _average(before, value, fraction)
                 for name, value in instead.items()
             }
             | {
@@ -219,30 +208,26 @@ def running_var(scene: Scene) -> tuple[Comparison, str]:
     return _rows(scene, got, want, terms), "the running variance"
 
 
-def _entering(before: Array, statistic: Array, fraction: float) -> dict[str, Callable[[], Array]]:
+def _entering(before: Array, statistic: Array, fraction: float) -> Terms:
     """Ways in which a statistic may enter an average."""
     return {
-        "moved with the momentum turned round: the old value counts m, the new one 1 - m": _late(
+        "moved with the momentum turned round: the old value counts m, the new one 1 - m": _average(
             before, statistic, 1 - fraction
         ),
-        "not moved": lambda: before[None],
-        "the last batch's, with no average": lambda: np.asarray(statistic)[None],
-        "moved twice by each batch": _late(
-            _average(before, statistic, fraction), statistic, fraction
+        "not moved": lambda: before,
+        "the last batch's, with no average": lambda: statistic,
+        "moved twice by each batch": _average(
+            _average(before, statistic, fraction)(), statistic, fraction
         ),
         "the old value and m times the new one: nothing is taken away": lambda: (
-            before + fraction * np.asarray(statistic)
-        )[None],
-        "moved with the momentum squared": _late(before, statistic, fraction**2),
+            before + fraction * statistic
+        ),
+        "moved with the momentum squared": _average(before, statistic, fraction**2),
     }
 
 
-def _late(before: Array, statistic: Array, fraction: float) -> Callable[[], Array]:
-    return lambda: _average(before, np.asarray(statistic, dtype=np.float64), fraction)[None]
-
-
-def _average(before: Array, statistic: Array, fraction: float) -> Array:
-    return np.asarray((1 - fraction) * before + fraction * statistic)
+def _average(before: Array, statistic: Array, fraction: float) -> Callable[[], Array]:
+    return lambda: np.asarray((1 - fraction) * before + fraction * statistic, dtype=np.float64)
 
 
 def _history(scene: Scene) -> tuple[History, float]:
@@ -250,7 +235,7 @@ def _history(scene: Scene) -> tuple[History, float]:
     flow: Any = channels_first(scene.subject)
     history = random_history(flow, np.random.default_rng(700))
     told = history.parameters[0].momentum
-    seen = constant(history)
+    seen = constant_share(history)
     fraction = seen if told is None else told
     if told is not None and seen is not None and abs(seen - (1 - told)) < 1e-6:
         fraction = 1 - told  # the other convention, which is none of the slips
@@ -259,20 +244,15 @@ def _history(scene: Scene) -> tuple[History, float]:
     return history, fraction
 
 
-def _updates(history: History) -> Iterator[tuple[Parameters, Parameters, Array]]:
-    yield from zip(history.parameters[:-1], history.parameters[1:], history.batches, strict=True)
-
-
-def _hat(x: Array, mean: Array, var: Array, eps: float) -> Array:
-    return np.asarray((x - wide(mean, x)) / np.sqrt(wide(var, x) + eps))
-
-
-def _of(known: Parameters, x: Array, mean: Array, var: Array, eps: float) -> Callable[[], Array]:
-    return lambda: known.affine(_hat(x, mean, var, eps))
+def _of(known: Parameters, x: Array, mean: Array, var: Array) -> Callable[[], Array]:
+    return lambda: known.affine(known.hat(x, mean, var))
 
 
 def _rows(
-    scene: Scene, got: Sequence[Array], want: Sequence[Array], terms: Sequence[Formulas]
+    scene: Scene,
+    got: Sequence[Array],
+    want: Sequence[Array],
+    terms: Sequence[Mapping[str, Callable[[], Array]]],
 ) -> Comparison:
     """Batches as rows of one number each, so that those of several sizes stand together."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from flowref.diagnosing.slips import (
     multiplied,
     named_offsets,
     narrowed,
-    term,
+    other_terms,
     whole_batch,
 )
 from flowref.laws.common.arithmetic import finite_rows, latents
@@ -44,18 +46,16 @@ def round_trip_of(scene: Scene, law: str) -> Comparison:
     again = np.asarray(subject.calls[back](image + 0.0, context).value)
     usable = finite_rows(image) & finite_rows(again)
     comparison = compared(scene.subject, again, x, usable, scene.cases)
-
-    def once_more() -> Array:
-        return np.asarray(subject.calls[there](image + 0.0, context).value)
-
-    def transposed() -> Array:
-        return _transposed(subject, there, x, image, context)
-
     terms = {
-        "image": lambda: image,
-        "there again": once_more,
-        "transposed": transposed,
+        f"what it was given: {back} changes nothing": lambda: image,
+        f"{there} applied twice: {back} goes the same way": lambda: (
+            subject.calls[there](image + 0.0, context).value
+        ),
     }
+    if 1 < comparison.entries <= LARGEST:
+        terms[f"the transpose of {there}'s matrix applied, not its inverse"] = partial(
+            _transposed, subject, there, x, image, context
+        )
     return replace(comparison, terms=terms)
 
 
@@ -65,7 +65,7 @@ def diagnosed(scenes: Sequence[Scene], law: str) -> str:
     there, back = CALLS[law]
     point = "x" if there == "forward" else "z"
     found = (
-        first(seen, slips(seen, there, back))
+        first(seen, slips(seen))
         or permuted(seen)
         or narrowed(seen)
         or some_coordinates(seen)
@@ -75,18 +75,12 @@ def diagnosed(scenes: Sequence[Scene], law: str) -> str:
     return f"what {back} gives back for {there}({point}) is {found}" if found else ""
 
 
-def slips(seen: Sequence[Comparison], there: str, back: str) -> Iterator[Slip]:
+def slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
     """What an inverse may return instead."""
-    yield ZERO
-    yield term(f"what it was given: {back} changes nothing", "image")
-    yield term(f"{there} applied twice: {back} goes the same way", "there again")
-    yield replace(SIGN, words="the point with the sign turned")
-    yield Slip("twice the point", multiplied(2.0))
-    yield Slip("half the point", multiplied(0.5))
-    if 1 < seen[0].entries <= LARGEST:
-        yield term(f"the transpose of {there}'s matrix applied, not its inverse", "transposed")
-    yield from named_offsets(seen)
-    yield from whole_batch()
+    turned = replace(SIGN, words="the point with the sign turned")
+    twice, half = Slip("twice the point", multiplied(2.0)), Slip("half the point", multiplied(0.5))
+    yield from chain([ZERO], other_terms(seen), [turned, twice, half])
+    yield from chain(named_offsets(seen), whole_batch())
 
 
 def permuted(seen: Sequence[Comparison]) -> str:

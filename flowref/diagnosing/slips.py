@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 
 import numpy as np
 
@@ -78,25 +79,36 @@ def named_offsets(seen: Sequence[Comparison]) -> Iterator[Slip]:
         yield Slip(f"the right one minus {words}", added(-value))
 
 
+def other_terms(seen: Sequence[Comparison]) -> Iterator[Slip]:
+    """The further numbers of a comparison, where the words for them are their names."""
+    yield from (term(words, words) for words in seen[0].terms)
+
+
 def whole_batch() -> Iterator[Slip]:
     """Rows that were mixed up."""
-    yield Slip(
-        "the mean over the batch, in every row",
-        lambda one: np.broadcast_to(one.want.mean(0), one.got.shape),
+    yield from starmap(
+        Slip,
+        (
+            ("the mean over the batch, in every row", lambda one: one.want.mean(0)),
+            ("the sum over the batch, in every row", lambda one: one.want.sum(0)),
+            ("that of the row before", lambda one: np.roll(one.want, 1, axis=0)),
+            ("that of the row after", lambda one: np.roll(one.want, -1, axis=0)),
+            ("that of the first row, in every row", lambda one: one.want[:1]),
+        ),
     )
-    yield Slip(
-        "the sum over the batch, in every row",
-        lambda one: np.broadcast_to(one.want.sum(0), one.got.shape),
-    )
-    yield Slip("that of the row before", lambda one: np.roll(one.want, 1, axis=0))
-    yield Slip("that of the row after", lambda one: np.roll(one.want, -1, axis=0))
-    yield Slip("that of the first row, in every row", lambda one: one.want[:1] + 0 * one.want)
 
 
 def logarithms(meant: str = "") -> Iterator[Slip]:
     """A logarithm too many or too few. ``meant``: what to say where none was to be taken."""
     yield Slip(f"its exponential: the logarithm was not taken{meant}", lambda one: np.exp(one.want))
     yield Slip("its absolute value", lambda one: np.abs(one.want))
+
+
+def found(seen: Sequence[Comparison], slips: Iterator[Slip]) -> str:
+    """The words of the first slip that explains everything, or those for what all numbers show:
+    single precision, or a constant; empty where nothing explains it.
+    """
+    return first(seen, slips) or narrowed(seen) or any_constant(seen)
 
 
 def narrowed(seen: Sequence[Comparison]) -> str:

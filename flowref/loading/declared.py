@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from flowref import registry
-from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.adapters.user.conventions.chosen import choices
 from flowref.adapters.user.conventions.labels import GIVEN_LABELS
 from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
@@ -234,7 +234,7 @@ def conflicts(
     ]
     found += [
         (f"{name}={options[name]}", _who(factory, name, who), said)
-        for name, said in chosen_of(obj, factory, {}).items()
+        for name, said in choices(obj, factory, {}).items()
         if options.get(name, said) != said
     ]
     found += [

@@ -9,7 +9,7 @@ from typing import Any
 
 from flowref import registry
 from flowref.adapters.user.adapter import dialect_of
-from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.adapters.user.conventions.chosen import choices, chosen_of
 from flowref.adapters.user.conventions.names import DENSE, DRAWING, FORWARDS, LIKELY, METHODS
 from flowref.adapters.user.conventions.signatures import own, required
 from flowref.loading.factory import attributes, conflicts, overlaid, said_by
@@ -79,12 +79,11 @@ def adapter_of(
         if one.settles is not None and not one.package and one.backend == backend
     ]
     options = {} if isinstance(target, str) else dict(target.options)
-    chosen = chosen_of(obj, factory, options)
     for adapter in own:
-        heard = adapter.recognized
-        if (dialect := heard(obj, chosen) if heard else adapter.recognizes(obj)) is not None:
+        heard, said = adapter.recognized, choices(obj, factory, options)
+        if (dialect := heard(obj, said) if heard else adapter.recognizes(obj)) is not None:
             return adapter, dialect
-    spoken = None if own else dialect_of(obj, chosen)
+    spoken = None if own else dialect_of(obj, chosen_of(obj, factory, options))
     if spoken is not None:
         return user, spoken
     raise TargetError(

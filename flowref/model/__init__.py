@@ -36,8 +36,13 @@ from flowref.model.law import (
     Mutant,
     Residual,
     base_of,
+    cases_of,
+    id_of,
     law,
     mutant,
+    named_by,
+    spelled,
+    statement_of,
 )
 from flowref.model.problem import Problem
 from flowref.model.promises import PROMISES, Promise
@@ -69,7 +74,7 @@ __all__ = [
     "Life", "Line", "Manner", "Mapped", "Method", "MultiScale", "Mutant", "Normalizer", "Observation",
     "Preprocessing", "Problem", "Promise", "Recognized", "ReportError", "Requirement", "Residual",
     "Shape", "Silence", "Size", "SpecError", "Squeezing", "Stage", "Standing", "Status", "Subject", "Support",
-    "Target", "TargetError", "Undecidable", "UnknownShape", "Unsupported", "Verdict", "Visitor", "base_of", "derive",
-    "draw", "identity", "law", "mutant", "named_mask", "nearest", "one_line", "per_point",
-    "place_of", "requires", "seed_of",
+    "Target", "TargetError", "Undecidable", "UnknownShape", "Unsupported", "Verdict", "Visitor", "base_of", "cases_of",
+    "derive", "draw", "id_of", "identity", "law", "mutant", "named_by", "named_mask", "nearest", "one_line", "per_point",
+    "place_of", "requires", "seed_of", "spelled", "statement_of",
 ]  # fmt: skip

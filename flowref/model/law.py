@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -97,13 +98,73 @@ Measure = Callable[[Any, Batch], Residual]
 Echo = Callable[[Any, Batch], Callable[[], Array]]
 
 
-def base_of(law_id: str) -> str:
-    """The law that a case is one of.
+# Names of circumstances in which any law can be measured, the last in the brackets of an id; the way
+# back is one of them where it is not the first.
+CIRCUMSTANCES = ("train", "trained", "no-grad", "context", "many", "inverse")
 
-    >>> base_of("bijection/log-det[train]"), base_of("bijection/log-det")
+
+def statement_of(law_id: str) -> str:
+    """The statement that a law is a case of.
+
+    >>> statement_of("bijection/log-det[train]"), statement_of("bijection/log-det")
     ('bijection/log-det', 'bijection/log-det')
     """
     return law_id.partition("[")[0]
+
+
+def cases_of(law_id: str) -> tuple[str, ...]:
+    """The names in the brackets of an id.
+
+    >>> cases_of("bijection/log-det[inverse, train]"), cases_of("bijection/log-det")
+    (('inverse', 'train'), ())
+    """
+    inside = law_id.partition("[")[2].rstrip("]")
+    return tuple(name.strip() for name in inside.split(",")) if inside.strip() else ()
+
+
+def id_of(statement: str, cases: Iterable[str]) -> str:
+    """The id of a statement in some cases.
+
+    >>> id_of("bijection/log-det", ["inverse", "train"]), id_of("bijection/log-det", [])
+    ('bijection/log-det[inverse, train]', 'bijection/log-det')
+    """
+    inside = ", ".join(cases)
+    return f"{statement}[{inside}]" if inside else statement
+
+
+def base_of(law_id: str) -> str:
+    """The law that is measured, without the circumstance in which it is.
+
+    >>> base_of("bijection/log-det[estimate, train]"), base_of("bijection/log-det[estimate]")
+    ('bijection/log-det[estimate]', 'bijection/log-det[estimate]')
+    """
+    cases = cases_of(law_id)
+    if cases and cases[-1] in CIRCUMSTANCES:
+        return id_of(statement_of(law_id), cases[:-1])
+    return law_id
+
+
+def spelled(name: str) -> str:
+    """An id or a glob with its cases as ids have them.
+
+    >>> spelled("bijection/log-det[inverse,train]"), spelled("bijection/*")
+    ('bijection/log-det[inverse, train]', 'bijection/*')
+    """
+    return id_of(statement_of(name), cases_of(name))
+
+
+def named_by(glob: str, law_id: str) -> bool:
+    """Whether a glob names a law. A statement names all of its cases, with ``[]`` behind it none;
+    other brackets stand for themselves.
+
+    >>> [named_by(glob, "a/b[c]") for glob in ("a/b", "a/*", "a/b[*]", "a/b[]", "a/b[d]")]
+    [True, True, True, False, False]
+    """
+    pattern = spelled(glob).replace("[", "[[]")
+    if glob.endswith("[]"):
+        return not cases_of(law_id) and fnmatchcase(law_id, pattern)
+    names = {law_id} if "[" in glob else {law_id, statement_of(law_id)}
+    return any(fnmatchcase(name, pattern) for name in names)
 
 
 @dataclass(frozen=True)
@@ -133,7 +194,8 @@ class Law:
     ``history``: how the subject has lived before the measurement, ``mode``: in which mode it is, ``direction``: "inverse"
     where it is turned around, ``grad``: whether calls record gradients, ``contextual``: whether
     they are given a context that may be left out (see `Condition`). ``cases``: further
-    circumstances in which it is measured, each by a law of its own.
+    circumstances in which it is measured, each by a law of its own; ``case_of``: the id of the law
+    that such a one is a case of.
     ``local``: a violation must persist beside the point (else it is a kink, or a jump of the
     log-det, where rounding decides on which side a call falls); False for laws of values, which
     hold at every single point.
@@ -149,7 +211,8 @@ class Law:
     built larger, where it promises (by this name) which option sets its number of features;
     ``features``: that number, 0 for several hundred. A target that refuses to be built so is not
     judged. ``lines``: measured on a line scan as well (see `checking.lines`), for laws of single
-    points that are cheap on a thousand of them. ``former``: the id it had in the last release, which is still accepted.
+    points that are cheap on a thousand of them. ``key``: the name that seeds are derived from, the first id that it had;
+    ``former``: other ids that it had, the newest first. All are still understood.
     ``picture(subject, point)``: a figure of a violation, measured once when it is recorded.
     ``echo``: of a law that compares a call with itself, made in another manner: how the call alone
     answers to noise is how the residual does, and costs a fraction.
@@ -189,15 +252,18 @@ class Law:
     lines: bool = False
     source: str = ""
     version: int = 1
-    former: str = ""
+    key: str = ""
+    former: tuple[str, ...] = ()
     picture: Callable[[Any, Batch], Figure] | None = None
     echo: Echo | None = None
     by_steps: bool = True
     pointwise: bool = False
     fewest: int = 1
     cases: tuple[Case, ...] = ()
+    case_of: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "key", self.key or self.id)
         for name, allowed in CHOICES.items():
             value = getattr(self, name)
             if value not in allowed:
@@ -214,13 +280,13 @@ class Law:
 
     @property
     def base(self) -> str:
-        """The id without the case."""
-        return base_of(self.id)
+        """The id of the law that it is a case of, else its own: laws of one base measure the same."""
+        return self.case_of or self.id
 
     @property
     def is_case(self) -> bool:
         """Whether it is a law in another circumstance, `in_case`."""
-        return self.id != self.base
+        return bool(self.case_of)
 
     @property
     def condition(self) -> Condition:
@@ -229,23 +295,29 @@ class Law:
         return Condition(**{name: getattr(self, name) for name in fields})
 
     @property
-    def key(self) -> str:
-        """The name that seeds are derived from: a renamed law draws what it drew before."""
-        return self.former or self.id
+    def older(self) -> tuple[str, ...]:
+        """The ids that it had before, the newest first."""
+        return tuple(dict.fromkeys(one for one in (*self.former, self.key) if one != self.id))
 
     def in_case(self, case: Case) -> Law:
         """The law in another circumstance, ``law[case]``: its statement and its measure, other points,
         weights or modes, and numbers of its own.
         """
+        ids = [
+            id_of(statement_of(one), (*cases_of(one), case.name))
+            for one in (self.id, *(self.former or (self.key,)))
+        ]
         both = [one for one in (self.applies, case.applies) if one is not None]
         around = case.changes.get("direction") == "inverse"
         changes = {"applies": both[0] & both[1] if len(both) > 1 else both[0] if both else None}
         return replace(
             self,
-            id=f"{self.id}[{case.name}]",
+            id=ids[0],
             statement=f"{case.words}: {turned(self.statement) if around else self.statement}",
-            former="",
+            key=ids[1],
+            former=(),
             cases=(),
+            case_of=self.id,
             **{**changes, **case.changes},
         )
 

@@ -6,6 +6,8 @@ from flowref.registry.catalogue import (
     find_component,
     find_law,
     find_mutant,
+    former,
+    globs_of,
     importable,
     in_checkout,
     installed,
@@ -19,6 +21,8 @@ from flowref.registry.catalogue import (
     renamings,
     select_laws,
     specimens,
+    statement,
+    statements,
 )
 from flowref.registry.definitions import vet
 from flowref.registry.listing import Listing, is_whole, listed, listing, needing
@@ -33,8 +37,8 @@ from flowref.registry.specs import (
 
 __all__ = [
     "OURS", "RESERVED", "WEIGHTS", "Listing", "adapters", "builder_options", "components", "expand", "find_component",
-    "find_law", "find_mutant", "importable", "in_checkout", "installed",
+    "find_law", "find_mutant", "former", "globs_of", "importable", "in_checkout", "installed",
     "is_whole", "laws", "library_version", "listed", "listing", "literal",
     "mutants", "needing", "parse_target", "problems", "promises", "published", "remedy", "renamings", "run_of", "select_laws",
-    "specimens", "vet",
+    "specimens", "statement", "statements", "vet",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ import importlib.metadata
 import importlib.util
 import itertools
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -29,7 +30,10 @@ from flowref.model import (
     SpecError,
     Target,
     TargetError,
+    named_by,
     nearest,
+    spelled,
+    statement_of,
 )
 from flowref.model.extras import installation
 from flowref.model.promises import FLAG, canonical
@@ -74,14 +78,41 @@ def laws() -> tuple[Law, ...]:
     return tuple(_laws().entries.values())
 
 
-def find_law(law_id: str) -> Law:
-    """The law of an id, or of the id that it had before; `SpecError` names the nearest ones."""
+@functools.cache
+def statements() -> Mapping[str, str]:
+    """The statements whose laws are cases of one sentence, each with the sentence: the tables
+    ``STATEMENTS`` of modules of laws.
+    """
+    tables = (
+        vars(module).get("STATEMENTS", {}) for module in (*_walk(LAWS), *offered(LAWS).modules)
+    )
+    return {name: text for table in tables for name, text in table.items()}
+
+
+def statement(name: str) -> str:
+    """What all cases of a statement say: its own sentence, or that of its law without a case."""
+    law = _laws().entries.get(name)
+    return statements().get(name) or (law.statement if law is not None else "")
+
+
+@functools.cache
+def former() -> Mapping[str, str]:
+    """Each older id of a law that no law has today, and the id that it has."""
     entries: Mapping[str, Law] = _laws().entries
-    if law_id in entries:
-        return entries[law_id]
-    for law in entries.values():
-        if law_id == law.former:
-            return law
+    return {old: law.id for law in entries.values() for old in law.older if old not in entries}
+
+
+def find_law(law_id: str) -> Law:
+    """The law of an id, or of one that it had before; `SpecError` names the nearest ones."""
+    entries: Mapping[str, Law] = _laws().entries
+    name = spelled(law_id)
+    name = former().get(name, name)
+    if name in entries:
+        return entries[name]
+    if cases := [one for one in entries if statement_of(one) == name]:
+        raise SpecError(
+            f"{name} is a statement in several cases, of which one is to be named: {', '.join(cases)}"
+        )
     raise SpecError(
         f"there is no law {law_id!r}{nearest(law_id, entries)}; `flowref laws` lists them"
     )
@@ -91,8 +122,9 @@ copyreg.pickle(Law, lambda law: (find_law, (law.id,)))
 
 
 def select_laws(globs: tuple[str, ...] = ()) -> tuple[Law, ...]:
-    """The laws that match any glob; all of them for no glob. Ids of the last release are understood
-    (see `renamings`). A glob that matches nothing is a `SpecError`.
+    """The laws that match any glob; all of them for no glob. An id means its law alone, the name of a
+    statement that no law has means all of its cases. Ids of earlier releases are understood (see
+    `renamings`). A glob that matches nothing is a `SpecError`.
     """
     chosen: dict[str, Law] = {}
     for glob in globs:
@@ -112,13 +144,22 @@ def literal_brackets(glob: str) -> str:
 
 
 def _matching(glob: str) -> list[Law]:
-    pattern = literal_brackets(glob)
-    return [law for law in laws() if fnmatch.fnmatchcase(law.id, pattern)]
+    law = _laws().entries.get(spelled(glob))
+    return [law] if law else [law for law in laws() if named_by(glob, law.id)]
 
 
 def _formerly_matching(glob: str) -> list[Law]:
-    pattern = literal_brackets(glob)
-    return [law for law in laws() if fnmatch.fnmatchcase(law.former, pattern)]
+    return [law for law in laws() if _formerly(law, glob)]
+
+
+def _formerly(law: Law, glob: str) -> list[str]:
+    """The older ids of a law that a glob matches: what an id meant alone, it means alone."""
+    return fnmatch.filter(law.older, literal_brackets(glob))
+
+
+def globs_of(text: str) -> list[str]:
+    """The globs of a text with commas between them; commas between cases part none."""
+    return [one for part in re.split(r",(?![^\[]*\])", text) if (one := part.strip())]
 
 
 def renamings(globs: Iterable[str]) -> list[str]:
@@ -127,7 +168,7 @@ def renamings(globs: Iterable[str]) -> list[str]:
     for glob in globs:
         if not _matching(glob) and (renamed := _formerly_matching(glob)):
             more = f" (and {len(renamed) - 1} more)" if len(renamed) > 1 else ""
-            hint = f"{renamed[0].former} is {renamed[0].id} now{more}"
+            hint = f"{_formerly(renamed[0], glob)[0]} is {renamed[0].id} now{more}"
             hints.append(f"{hint}; {glob!r} is understood until the next release")
     return hints
 
@@ -147,10 +188,9 @@ def find_mutant(mutant_id: str) -> Mutant:
     """The mutant of an id ``law#name``."""
     entries: Mapping[str, Mutant] = _mutants().entries
     law, _, name = mutant_id.partition("#")
-    renamed = next((f"{other.id}#{name}" for other in laws() if law == other.former), "")
-    for candidate in (mutant_id, renamed):
-        if candidate in entries:
-            return entries[candidate]
+    known = f"{former().get(spelled(law), spelled(law))}#{name}"
+    if known in entries:
+        return entries[known]
     raise SpecError(f"there is no mutant {mutant_id!r}{nearest(mutant_id, entries)}")
 
 

@@ -68,7 +68,7 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
         ("source", law.source),
         ("version", str(law.version)),
         ("also", "; ".join(f"{law.in_case(one).id}: {one.words}" for one in law.cases)),
-        ("formerly", law.former),
+        ("formerly", ", ".join(law.older)),
     ]
     lines = [law.id, "", *_hung("  ", plain(law.statement)), ""]
     for name, text in facts:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
-from flowref.model import Status, Verdict, base_of
+from flowref.model import Status, Verdict, base_of, named_by
 from flowref.reporting.severity import KINDS, kind
 
 FAMILIES = (
@@ -47,7 +46,7 @@ class Cause:
     def explains(self, law: str) -> bool:
         """Whether the violation of another law may be a symptom."""
         law = base_of(law)
-        return law != self.law and any(fnmatchcase(law, glob) for glob in self.symptoms)
+        return law != self.law and any(named_by(glob, law) for glob in self.symptoms)
 
 
 # The deepest first: what is random, then what couples rows or writes to the process, then values,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 
-from flowref.model import Method, Recognized, Verdict, base_of
+from flowref.model import Method, Recognized, Verdict, base_of, named_by
 from flowref.reporting.text import clean
 
 # Globs of laws, the call that they are about, and whether what it runs last is at fault, as where a
@@ -19,10 +18,15 @@ CALLS = (
     ("sampling/*", "sample", False),
     ("*inverse*", "inverse", False),
     ("*roundtrip", "inverse", False),
-    ("[!cs]*", "forward", False),
     ("composition/*", "forward", False),
     ("coupling/*", "forward", False),
     ("squeeze/*", "forward", False),
+    ("conduct/*", "", False),
+    ("continuous/*", "", False),
+    ("contribution/*", "", False),
+    ("sample-norm/*", "", False),
+    ("state/*", "", False),
+    ("*", "forward", False),
 )
 PART = re.compile(r"^part \d+ of \d+ \((.+)\)$")
 
@@ -31,7 +35,7 @@ def method_at_fault(verdict: Verdict, recognized: Recognized) -> Method | None:
     """The function that a violation is about, as far as it is known."""
     law = base_of(verdict.law)
     call, last = next(
-        ((call, last) for glob, call, last in CALLS if fnmatchcase(law, glob)), ("", False)
+        ((call, last) for glob, call, last in CALLS if named_by(glob, law)), ("", False)
     )
     case = verdict.counterexample
     around = case is not None and case.condition.direction == "inverse"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
-from flowref.model import Size, Verdict, base_of
+from flowref.model import Size, Verdict, base_of, named_by
 
 LIKELIHOOD, SAMPLES, VALUES = "wrong likelihood", "wrong samples", "wrong values"
 GRADIENTS, STATE, PRECISION = "wrong gradients", "state", "precision"
@@ -49,7 +47,7 @@ def kind(law: str) -> str:
     ('wrong likelihood', 'state', 'wrong values')
     """
     for name, globs in TABLE:
-        if any(fnmatchcase(base_of(law), glob) for glob in globs.split()):
+        if any(named_by(glob, base_of(law)) for glob in globs.split()):
             return name
     return VALUES
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
-from flowref.model import OBJECT, Counterexample, Evidence, Status, Verdict, base_of
+from flowref.model import OBJECT, Counterexample, Evidence, Status, Verdict, named_by
 from flowref.reporting.causes import Cause
 from flowref.reporting.numbers import bits, contrast, rounded, shown, summed_up
 from flowref.reporting.severity import magnitude, severity
@@ -188,7 +187,7 @@ def failure(
     else:
         lines, told = [f"{verdict.status}  {verdict.law}   {clean(verdict.reason)}".rstrip()], ""
     case = verdict.counterexample
-    if case is not None and not any(fnmatchcase(base_of(verdict.law), glob) for glob in OWN_POINTS):
+    if case is not None and not any(named_by(glob, verdict.law) for glob in OWN_POINTS):
         told = f"{told}   at {inputs(case, shown if verbose else summed_up)}".strip()
     under = "" if case is None else circumstances(case, verdict.part, usual=verbose)
     lines += [f"  {line}" for line in (told, ", ".join(filter(None, (where, under)))) if line]

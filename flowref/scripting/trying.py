@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flowref.model import Status, Verdict
 
-SECONDS = 120
+SECONDS = 600
 # Run as ``python -c ALONE program.py``.
 ALONE = """
 import runpy, sys

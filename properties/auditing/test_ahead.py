@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from effort import PATIENCE
 from flowref import registry
 from flowref.auditing.options import Listener, Options
 from flowref.auditing.pool import Limits
@@ -23,7 +24,7 @@ def audit(monkeypatch: pytest.MonkeyPatch, name: str) -> Report:
     """Of a target that takes seconds to load, by two workers."""
     monkeypatch.syspath_prepend(str(HERE))
     monkeypatch.chdir(HERE)
-    options = Options(jobs=2, limits=Limits(20.0), entry="hostile.slow_to_load:check")
+    options = Options(jobs=2, limits=Limits(PATIENCE), entry="hostile.slow_to_load:check")
     return conduct([f"hostile/slow_to_load.py:{name}"], LAWS, options, Listener())
 
 

@@ -16,6 +16,7 @@ import yaml
 
 import flowref
 from automation.workflows import PATH, ROOT, filled, inputs, read, run, wanted
+from effort import PATIENCE
 from rows import DEEP
 
 FLOWS = '''
@@ -200,7 +201,7 @@ def test_the_hook_judges_its_targets(
         env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": PATH},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == code, done.stdout + done.stderr

@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from effort import PATIENCE
+
 # The python and the flowref of these properties come first.
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 ROOT = Path(__file__).parent.parent.parent
@@ -76,7 +78,7 @@ def run(
             },
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE,
             check=False,
         )
         said.append(done.stdout + done.stderr)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from effort import PATIENCE
 from flowref import backends
 from flowref.model import Status, TargetError
 from flowref.reporting.report import Report
@@ -86,7 +87,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": path},

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from effort import PATIENCE
 from flowref.checking.settings import PROFILES
 from flowref.cli import main
 from flowref.reporting.report import Report
@@ -111,7 +112,11 @@ def test_help_imports_nothing_heavy(command: str) -> None:
         "assert not heavy, heavy\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert (command or "audit") in done.stdout
@@ -155,7 +160,9 @@ def test_a_mended_flow_is_fixed(folder: Path) -> None:
     audit = ("audit", "flows.py:WrongSign", "--in-process", "--profile", "quick", "--laws", LAW)
     for arguments in (("replay", "--all"), audit, ("replay", verdict.id)):
         command = [sys.executable, "-m", "flowref", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
         assert done.stdout.startswith("FIXED" if "replay" in arguments else "flows.py:WrongSign")
         assert done.returncode == 0, done.stdout + done.stderr
 

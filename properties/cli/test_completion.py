@@ -13,6 +13,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from effort import PATIENCE
 from flowref import registry
 from flowref.cli import main, names
 from flowref.cli.completion import PROGRAM, SHELLS, VARIABLE
@@ -116,7 +117,11 @@ def test_nothing_heavy_is_imported(folder: Path) -> None:
         "assert not heavy, heavy\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

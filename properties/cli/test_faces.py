@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
+from effort import PATIENCE
 from flowref.cli import main
 from flowref.reporting.judged import concerns
 from flowref.reporting.report import Report
@@ -173,7 +174,7 @@ def test_a_reader_of_events_that_is_gone_ends_no_audit(folder: Path, tmp_path: P
         pass_fds=[writing],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     os.close(writing)

@@ -9,7 +9,7 @@ import pytest
 
 from flowref import checking
 from flowref.checking import Settings
-from flowref.laws.contribution.leaning import covered, leaning
+from flowref.laws.contribution.sets import covered, leaning
 from flowref.model import Status
 
 LAYERS = """import math

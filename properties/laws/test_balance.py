@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from flowref.laws.density.balance import detailed_balance
+from flowref.laws.density.form import log_prob_shape
+from flowref.laws.density.independence import rows_differ
 from flowref.laws.density.overlap import overlap
-from flowref.laws.density.reach import FEW_RAYS, log_prob_shape, rows_differ, support, tails
+from flowref.laws.density.support import support
+from flowref.laws.density.tails import FEW_RAYS, tails
 from flowref.model import (
     REAL,
     UNCOUNTED,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowref.laws.density.bent import bent
 from flowref.laws.density.draws import placing
+from flowref.laws.density.fit import bent
 from flowref.laws.density.overlap import overlap
 from flowref.model import Array, Batch
 from laws.test_balance import LOG_2_PI, density

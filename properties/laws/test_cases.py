@@ -51,7 +51,7 @@ def test_a_case_sees_what_is_wrong_there(law: str, spec: str, twin: str) -> None
 
 
 def test_brackets_select_cases() -> None:
-    """A law by itself is not its cases; a star is both; a case that is not there is refused with the nearest."""
+    """A law by itself is not its cases; a case that is not there is refused with the nearest."""
     (law,) = registry.select_laws(("bijection/log-det",))
     assert not law.is_case
     assert {one.base for one in registry.select_laws(("*[train]",))} >= {law.id}

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flowref.laws.common.statistics import Finding, Look
 from flowref.laws.contribution import two_ways as law
-from flowref.laws.contribution.filling import filled
-from flowref.laws.contribution.integral import ERRORS, STAGES
+from flowref.laws.contribution.integral import STAGES
 from flowref.laws.contribution.near_pairs import Bump, drawn
+from flowref.laws.contribution.weights import filled
 from flowref.loading import load
 from flowref.model import Batch
 from flowref.registry import parse_target
@@ -27,11 +28,11 @@ def test_only_a_second_stage_accuses(
     """A difference of more than half of what accuses is measured again, with fresh draws and more of them."""
     seen: list[tuple[int, int]] = []
 
-    def gap(_: Any, __: Any, count: int, seed: int) -> tuple[float, float, bool]:
-        seen.append((count, seed))
-        return excesses[len(seen) - 1] * ERRORS, 1.0, False
+    def difference(_: Any, __: Any, look: Look) -> Finding:
+        seen.append((look.count, look.seed))
+        return Finding(excesses[len(seen) - 1])
 
-    monkeypatch.setattr(law, "gap", gap)
+    monkeypatch.setattr(law, "difference", difference)
     subject = load(parse_target("reference:Slice"))
     residual = law.two_ways.measure(subject, Batch(np.zeros((1, 3)), None, 0))
     assert float(residual.value[0]) == pytest.approx(judged)

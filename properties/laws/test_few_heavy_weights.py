@@ -9,7 +9,7 @@ import pytest
 
 from flowref import checking
 from flowref.checking import Settings
-from flowref.laws.contribution.calls import at_least
+from flowref.laws.common.statistics import at_least
 from flowref.model import Status
 from rows import first_of
 

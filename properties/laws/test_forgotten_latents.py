@@ -11,7 +11,7 @@ import pytest
 
 from flowref import checking, loading, registry
 from flowref.checking import Settings
-from flowref.laws.density.forgotten import forgotten
+from flowref.laws.density.tails import forgotten
 from flowref.model import Batch, CallCost, Cost, Line, Status
 from flowref.model.means import SECOND, Means, within
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from flowref import check
 from flowref.checking import Settings
-from flowref.laws.contribution.tails import infinite_variance, shape_of
+from flowref.laws.common.statistics import infinite_variance, shape_of
 from flowref.model import Status
 from rows import crossed
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from flowref.laws.density.balance import detailed_balance
-from flowref.laws.density.overlap import APART, GLANCE, overlap
+from flowref.laws.density.fit import APART
+from flowref.laws.density.overlap import GLANCE, overlap
 from flowref.model import Array, Batch, Undecidable
 from laws.test_balance import LOG_2_PI, density
 

@@ -9,9 +9,10 @@ import pytest
 
 from flowref import check
 from flowref.checking import Settings
-from flowref.laws.contribution.bounded import ERRORS, SHARE, Means, bounded_means
+from flowref.laws.common.statistics import ERRORS
 from flowref.laws.contribution.calls import Given
-from flowref.laws.contribution.filling import filled
+from flowref.laws.contribution.two_ways import SHARE_IN_COMMON, Means, bounded_means
+from flowref.laws.contribution.weights import filled
 from flowref.loading import load
 from flowref.model import Batch, Status
 from flowref.registry import parse_target
@@ -63,7 +64,9 @@ def test_unknown_contributions_decide_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("apart", "accused"), [(0.9 * SHARE, False), (1.1 * SHARE, True)], ids=["within", "beyond"]
+    ("apart", "accused"),
+    [(0.9 * SHARE_IN_COMMON, False), (1.1 * SHARE_IN_COMMON, True)],
+    ids=["within", "beyond"],
 )
 def test_a_share_of_what_is_common_is_allowed(apart: float, accused: bool) -> None:
     """However small standard errors are."""

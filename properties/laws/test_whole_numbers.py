@@ -13,7 +13,7 @@ from torch import nn
 
 from flowref import check, loading, registry
 from flowref.checking import Settings
-from flowref.laws.density.lattice import draw_masses, log_masses
+from flowref.laws.density.consistency import draw_masses, log_masses
 from flowref.model import Status
 
 QUICK = Settings("quick")

@@ -13,7 +13,8 @@ from torch.distributions import Normal
 
 from flowref import check, loading, registry
 from flowref.checking import Settings
-from flowref.laws.density.wider_noise import Guard, bounds, mean_of
+from flowref.laws.common.statistics import Guard
+from flowref.laws.density.lower_bound import bounds, mean_of
 from flowref.model import Array, Status
 
 QUICK = Settings("quick")

@@ -90,13 +90,16 @@ class Messages(nn.Module):
         return x + torch.zeros_like(x).index_add(0, edge_index[0], x), x.new_zeros(len(x))
 """
 SAYING = {
-    "Transport": r"say ?forward=push_forward&inverse=pull_back; and if log_likelihood(x) is its log-density",
-    "Analysis": "say ?forward=analyse&inverse=synthesise",
     "Unheard": "methods straighten(), bend() take one argument",
-    "Frozen": "say ?log_prob=logpdf&sample=rvs",
     "Shifted": "say ?event=2&context=2 or ?event=2&context=3 or",
     "Messages": "a subclass whose forward and inverse take points alone and pass it on",
     "Hungry": "asks for recipe besides points, and no context of up to 128 numbers was taken",
+}
+# Whose methods have names that leave one role alone -> the calls that are taken.
+NAMED = {
+    "Transport": {"forward", "inverse"},
+    "Analysis": {"forward", "inverse"},
+    "Frozen": {"log_prob", "sample"},
 }
 TAKEN = {
     "Transport": "forward=push_forward&inverse=pull_back&log_prob=log_likelihood",
@@ -121,6 +124,14 @@ def test_a_refusal_says_what_to_type(name: str, file: Path) -> None:
     with pytest.raises(TargetError) as refusal:
         recipe_of(parse_target(f"{file}:{name}"))
     assert SAYING[name] in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_names_that_leave_one_role_alone_are_taken(name: str, file: Path) -> None:
+    """A pair that goes there and back, and a log-density with its samples, need no option."""
+    dialect = recipe_of(parse_target(f"{file}:{name}")).dialect
+    calls = ("forward", "inverse", "log_prob", "sample")
+    assert {call for call in calls if getattr(dialect, call) is not None} == NAMED[name]
 
 
 @pytest.mark.parametrize(

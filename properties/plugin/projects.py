@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import flowref
+from effort import PATIENCE
 
 ROOT = Path(flowref.__file__).parents[1]
 # Where flowref is installed, pytest finds the plugin by itself.
@@ -80,7 +81,7 @@ def run(folder: Path, *arguments: str) -> Ran:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
     return Ran(done.returncode, (done.stdout + done.stderr).strip())

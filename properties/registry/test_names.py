@@ -7,18 +7,34 @@ import pytest
 from flowref import registry
 from flowref.model import Law, SpecError
 
-RENAMED = [law for law in registry.laws() if law.former]
+# Each older id that no law has today, with the law.
+RENAMED = [(old, registry.find_law(new)) for old, new in registry.former().items()]
 
 
-@pytest.mark.parametrize("law", RENAMED, ids=lambda law: law.former)
-def test_an_old_id_means_the_law_and_says_so(law: Law) -> None:
-    """The id of the last release selects the law, alone or in a glob, with a sentence that names
-    the new one.
-    """
-    assert registry.find_law(law.former) is law
-    assert registry.select_laws((law.former,)) == (law,)
-    (hint,) = registry.renamings([law.former])
-    assert f"{law.former} is {law.id} now" in hint
+@pytest.mark.parametrize(("old", "law"), RENAMED)
+def test_an_old_id_means_the_law_and_says_so(old: str, law: Law) -> None:
+    """An id of an earlier release selects the law alone, with a sentence that names the new one."""
+    assert registry.find_law(old) is law
+    assert registry.select_laws((old,)) == (law,)
+    (hint,) = registry.renamings([old])
+    assert f"{old} is {law.id} now" in hint
+
+
+def test_no_two_laws_draw_the_same() -> None:
+    """Seeds derive from keys, of which every law has one of its own."""
+    keys = [law.key for law in registry.laws()]
+    assert len(set(keys)) == len(keys)
+
+
+def test_an_id_selects_its_law_and_brackets_its_cases() -> None:
+    """The law of an id alone, and by brackets with globs its cases; commas between cases part no globs."""
+    assert [law.id for law in registry.select_laws(("bijection/log-det",))] == ["bijection/log-det"]
+    cases = {
+        law.id
+        for law in registry.select_laws(("bijection/log-det[ train ]", "bijection/log-det[con*]"))
+    }
+    assert cases == {"bijection/log-det[train]", "bijection/log-det[context]"}
+    assert registry.globs_of("a/b[c, d], e/*,f/g[h,i]") == ["a/b[c, d]", "e/*", "f/g[h,i]"]
 
 
 def test_a_present_id_needs_no_hint() -> None:

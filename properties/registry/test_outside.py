@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from effort import PATIENCE
+
 ROOT = Path(__file__).parent.parent.parent
 
 LIBRARY = '''
@@ -178,7 +180,7 @@ def python(folder: Path, program: str, *arguments: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

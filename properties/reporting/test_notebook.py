@@ -12,6 +12,7 @@ import nbformat
 import pytest
 
 import flowref
+from effort import PATIENCE
 from flowref.model import Evidence, Problem, SpecError, Status, Verdict
 from flowref.reporting import notebook
 from flowref.reporting.contents import Environment
@@ -117,9 +118,9 @@ def test_in_a_notebook(tmp_path: Path) -> None:
     """
     cells = [CELL | {"id": str(number), "source": source} for number, source in enumerate(CELLS)]
     text = json.dumps(BOOK | {"cells": cells})
-    book = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]  # it has no types
+    book = nbformat.reads(text, as_version=4)
     client = nbclient.NotebookClient(
-        book, timeout=120, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}
+        book, timeout=PATIENCE, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}
     )
     client.execute()
     _, audited, checked = book.cells

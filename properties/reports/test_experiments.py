@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 
+from effort import PATIENCE
 from flowref.reference import ActNorm, AffineCoupling, Flow, InvertibleBatchNorm
 from flowref.reference.batch_norm import BatchNorm
 from flowref.training import baselines, data, models, runs
@@ -44,7 +45,7 @@ def command(*words: str) -> subprocess.CompletedProcess[str]:
         line,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
 

@@ -89,8 +89,7 @@ def audit() -> Report:
 
 def published(name: str) -> Report:
     """A published report, its laws under the ids of today."""
-    former = {law.former: law.id for law in registry.laws() if law.former}
-    return renamed(Report.load(REPORTS / name), former)
+    return renamed(Report.load(REPORTS / name), registry.former())
 
 
 @cache

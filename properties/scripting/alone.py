@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from effort import PATIENCE
 from flowref.scripting.trying import Outcome
 
-# Seconds that a program may take.
-PATIENCE = 120
 SERVER = """
 import importlib, json, os, runpy, signal, sys, tempfile, traceback, warnings
 

@@ -20,6 +20,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from effort import PATIENCE
 from flowref.cli import main
 from flowref.model import DataError, SpecError
 from flowref.reference import (
@@ -455,7 +456,7 @@ def test_a_killed_training_loses_nothing(tmp_path: Path) -> None:
     runs.replace_file(folder / runs.CONFIG, POINTS.to_json().encode())
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{KILLED}", str(folder)],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == -9, done.stderr
     assert runs.read_tensors(folder / runs.STATE)[1]["progress"]["step"] == 4
@@ -694,7 +695,11 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
         "set(sys.modules)\nassert not found, found\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

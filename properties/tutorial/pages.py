@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from effort import PATIENCE
 from plugin.projects import PLUGIN, ROOT
 
 FENCE = re.compile(
@@ -163,7 +164,7 @@ def _done(folder: Path, words: list[str], code: int, told: str, columns: int = 1
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == code, f"{told}\nexits {done.returncode}:\n{done.stdout}"

@@ -18,6 +18,7 @@ from flowref.adapters.user import calls, contributions
 from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
 from flowref.adapters.user.conventions.labels import with_labels
+from flowref.adapters.user.conventions.names import USUAL
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.facts import describe
 from flowref.model import Adapter, Dialect, SpecError, nearest
@@ -30,10 +31,6 @@ OPTIONAL: dict[str, Any] = {
     "loss": calls.loss,
     "dequantize": calls.dequantize,
 }
-
-
-# What log-densities are called.
-DENSITIES = ("log_prob", "log_probs")
 
 
 def recognizes(obj: Any) -> Dialect | None:
@@ -60,7 +57,7 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         return Dialect(log_prob=calls.forward_log_prob)
     backs = inverse_ways(obj, forward, chosen)
     invertible = bool(backs)
-    dense = _named(obj, "log_prob", chosen, DENSITIES)
+    dense = _named(obj, "log_prob", chosen, USUAL)
     single = hasattr(obj, "log_abs_det_jacobian")
     meant = invertible or not dense or single or "forward" in chosen
     mapping = forward is not None and meant

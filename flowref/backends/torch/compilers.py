@@ -34,7 +34,7 @@ def uncompiled() -> Iterator[None]:
         yield
         return
     standin = Unimported()
-    torch._dynamo = standin  # type: ignore[assignment]  # for a while
+    torch._dynamo = standin  # for a while
     try:
         yield
     finally:

@@ -4,35 +4,130 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.batch_norm.affine import apparent, close, settable, unexplained
-from flowref.laws.batch_norm.normalizer import (
-    NARROW_SPREAD,
+from flowref.laws.batch_norm.formula import (
+    NEAR,
+    ROWS,
     STATISTICS,
+    WIDE,
+    Affine,
     Parameters,
-    channels,
-    normal_batch,
-    output,
+    apparent,
+    is_flow,
+    line,
 )
+from flowref.laws.batch_norm.normalizer import channels, normal_batch, output, settable
 from flowref.laws.common.outcomes import attempt
-from flowref.model import PARTS, RENORM, SAMPLE, Array, Requirement, Unsupported, requires
+from flowref.model import PARTS, RENORM, RUNNING, SAMPLE, Array, Requirement, Unsupported, requires
 from flowref.model.abilities import BatchNormal
-from flowref.model.steps import Assign, Eval, Normalize, Roles, State, Train
+from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, State, Train
 
 # A spread beside which no eps counts, and how little the output may then move with eps.
 HUGE_SPREAD, UNMOVED = 1e8, 1e-6
+EPS_VALUES, MOMENTUM_VALUES = (1e-3, 1e-2), (0.25, 0.5)
+
+# Its shape, and what its statistics are of.
+has_axes = Requirement(lambda flow: bool(flow.event_shape), "its events have no axes")
+has_channels = Requirement(lambda flow: channels(flow) > 1, "it has one channel")
+has_positions = Requirement(
+    lambda flow: int(np.prod(flow.event_shape[1:])) > 1, "its events have one position"
+)
+normalizes_by_the_batch = Requirement(
+    lambda flow: flow.normalizer.statistics == "batch",
+    "in train mode it normalizes by running averages, which other laws are about",
+)
+normalizes_by_averages = Requirement(
+    lambda flow: flow.normalizer.statistics == RUNNING,
+    "in train mode it normalizes by the statistics of the batch alone",
+)
+normalizes_batches = Requirement(
+    lambda flow: flow.normalizer.statistics not in SAMPLE,
+    "it normalizes each sample by itself, which other laws are about",
+)
+normalizes_whole_batches = Requirement(
+    lambda flow: flow.normalizer.statistics not in (PARTS, RENORM),
+    "it normalizes parts of a batch by themselves, or renormalizes it, which other laws are about",
+)
+
+# The roles that something plays, and what is trained.
+keeps_statistics = Requirement(
+    lambda flow: set(STATISTICS) <= set(flow.normalizer.roles),
+    "it keeps no running statistics under a known name",
+    waits=True,
+)
+keeps_some_statistics = Requirement(
+    lambda flow: not flow.promises.get("batch-statistics"),
+    "it normalizes by the batch in both modes, and keeps no statistics",
+)
+has_no_statistics = Requirement(
+    lambda flow: not set(STATISTICS) & set(flow.normalizer.roles), "it keeps running statistics"
+)
+has_no_other_statistics = Requirement(
+    lambda flow: bool(flow.promises.get("batch-statistics")) and not unexplained(flow),
+    "what it normalizes by in eval mode is not known",
+)
+has_size = Requirement(
+    lambda flow: bool({*STATISTICS, "weight", "bias"} & set(flow.normalizer.roles)),
+    "it holds nothing per channel, and takes any number of channels",
+)
+has_no_affine = Requirement(
+    lambda flow: not {"weight", "bias"} & set(flow.normalizer.roles), "it has a weight or a bias"
+)
+has_no_other_parameters = Requirement(
+    lambda flow: not (flow.trainable or unexplained(flow)), "it has parameters that are not known"
+)
+has_parameters = Requirement(lambda flow: flow.trainable, "it has no parameters")
+bare = Requirement(lambda flow: not flow.trainable, "its weight and its bias are not known")
+has_momentum = Requirement(
+    lambda flow: "momentum" in flow.normalizer.roles, "its momentum is not known", waits=True
+)
+tells_eps = Requirement(  # of a fixed map it cannot be measured
+    lambda flow: "eps" in flow.normalizer.roles, "its eps is not known", waits=True
+)
+counts = Requirement(
+    lambda flow: "num_batches" in flow.normalizer.roles, "it does not count batches"
+)
+averages_plainly = Requirement(
+    lambda flow: "num_batches" in flow.normalizer.roles and "momentum" not in flow.normalizer.roles,
+    "it has a momentum, or does not count batches",
+)
+averages_variances = Requirement(
+    lambda flow: (
+        "running_var" not in (forms := flow.normalizer.forms)
+        or forms["running_var"].kind == "itself"
+    ),
+    "it averages another function of the variance, which another law is about",
+)
+stands_offsets = Requirement(
+    lambda flow: flow.normalizer.declared.get("offsets") != "documented",
+    "its documentation says that its variance is the less accurate one of one pass",
+)
+
+# Layers of flows.
+has_inverse = Requirement(lambda flow: "inverse" in flow.calls, "it is no layer of a flow")
+is_no_flow = Requirement(
+    lambda flow: not is_flow(flow),
+    "it is a layer of a flow, which nn.BatchNorm cannot stand in for",
+)
 
 
-@requires("its events have no axes")
-def has_axes(flow: BatchNormal) -> bool:
-    """Channels lie on axis 1 of a batch."""
-    return bool(flow.event_shape)
+@requires("it offers no log-det")
+def offers_log_det(flow: BatchNormal) -> bool:
+    """The normalizing call returns a log-det."""
+    run = Run(flow.normalizer.call, normal_batch(flow, np.random.default_rng(0), 3))
+    return flow.play([Eval(), run]).of(run).ladj is not None
+
+
+@requires("in train mode it returns a constant, whatever the batch")
+def is_not_constant(flow: BatchNormal) -> bool:
+    """Some channel has a weight."""
+    x = WIDE * normal_batch(flow, np.random.default_rng(1), ROWS)
+    return bool((np.abs(line(x, output(flow, x, Train())).slope) > 0).any()) and channels(flow) > 0
 
 
 @requires("its parameters are not one number for each channel of axis 1", waits=True)
 def is_per_channel(flow: BatchNormal) -> bool:
     """Parameters and statistics are one number for each entry of the first axis of an event."""
-    step = Roles()
-    values = flow.play([step]).of(step)
+    values = flow.play([Roles()])[0]
     for role in ("weight", "bias", *STATISTICS):
         if values.get(role) is not None and np.size(values[role]) != channels(flow):
             raise Unsupported(f"its {role} is not one number for each channel of axis 1")
@@ -57,16 +152,23 @@ def has_modes(flow: BatchNormal) -> bool:
     return not (fixed and same)
 
 
-@requires("in train mode it normalizes by running averages, which other laws are about")
-def normalizes_by_the_batch(flow: BatchNormal) -> bool:
-    """Train mode takes its statistics from the batch alone."""
-    return flow.normalizer.statistics == "batch"
+def fixed(flow: BatchNormal) -> bool:
+    """Whether train mode is the fixed map of eval mode."""
+    return has_modes.unmet(flow) is not None
 
 
-@requires("it keeps no running statistics under a known name", waits=True)
-def keeps_statistics(flow: BatchNormal) -> bool:
-    """Running mean and running variance play their roles."""
-    return set(STATISTICS) <= set(flow.normalizer.roles)
+is_fixed = Requirement(fixed, "train mode is another map than eval mode")
+
+
+def unexplained(flow: BatchNormal) -> list[str]:
+    """Names of floating parameters and buffers that no role names."""
+    roles = set(flow.normalizer.roles.values())
+    return [
+        name
+        for name, value in flow.play([State()])[0].items()
+        if np.issubdtype(value.dtype, np.floating)
+        and not any(name == role or name.endswith(f".{role}") for role in roles)
+    ]
 
 
 @requires("its weight or its bias is not known", waits=True)
@@ -88,14 +190,26 @@ def uses_its_parameters(flow: BatchNormal) -> bool:
     first, second = apparent(flow, -0.7, -0.3), apparent(flow, 1.1, -0.3)
     if first is None or second is None:
         return True  # the law itself runs into the error
-    if any(close(one, first.assigned) for one in first.measured) or not all(
-        close(one, first.measured[0]) for one in first.measured
-    ):
+    assigned, *measured = first
+    if any(one.like(assigned) for one in measured):
+        return True
+    if not all(one.like(measured[0]) for one in measured):
         return True
     # Parameters may be kept in another form, each in its own; a bias that the weight moves is no
     # form of the bias.
-    bias, moved = first.measured[0].bias, second.measured[0].bias
-    return not close((bias, bias), (moved, moved))
+    bias, moved = measured[0].bias, second[1].bias
+    return not Affine(bias, bias).like(Affine(moved, moved))
+
+
+@requires("its weight and its bias cannot be set", waits=True)
+def takes_parameters(flow: BatchNormal) -> bool:
+    """Weight and bias can be set."""
+    for role, values in (("weight", np.ones(channels(flow))), ("bias", np.zeros(channels(flow)))):
+        if role not in flow.normalizer.roles:
+            raise Unsupported(f"it has no {role}")
+        if not settable(flow, Assign(role, values)):
+            raise Unsupported(f"its {role} is computed from something else")
+    return True
 
 
 def effective(role: str, values: tuple[float, float]) -> Requirement:
@@ -115,18 +229,14 @@ def effective(role: str, values: tuple[float, float]) -> Requirement:
 
 def _response(flow: BatchNormal, role: str, value: float) -> tuple[Array, Array | None]:
     """The output of a narrow batch, and the running mean after it, with a constant set."""
-    x = NARROW_SPREAD**0.5 * normal_batch(flow, np.random.default_rng(2), 8)
+    x = NEAR**0.5 * normal_batch(flow, np.random.default_rng(2), 8)
     assign = Assign(role, value)
     if not settable(flow, assign):
         raise Unsupported(f"its {role} cannot be set")
     played, error = attempt(flow.play, [assign, Train(), Normalize(x), Roles()])
     if error:
         raise Unsupported(f"its {role} cannot be set to {value}")
-    _, _, y, roles = played
-    return y, Parameters.of(flow, roles).running_mean
-
-
-EPS_VALUES, MOMENTUM_VALUES = (1e-3, 1e-2), (0.25, 0.5)
+    return played[2], Parameters.of(flow, played[3]).running_mean
 
 
 @requires("its eps enters more than the variance", waits=True)
@@ -138,27 +248,6 @@ def adds_eps_to_the_variance_alone(flow: BatchNormal) -> bool:
     one, two = (output(flow, x, Assign("eps", value), Train()) for value in EPS_VALUES)
     with np.errstate(all="ignore"):
         return bool(np.abs(one - two).max() <= UNMOVED * np.abs(one).max())
-
-
-@requires("it normalizes each sample by itself, which other laws are about")
-def normalizes_batches(flow: BatchNormal) -> bool:
-    """Statistics are of batches."""
-    return flow.normalizer.statistics not in SAMPLE
-
-
-@requires("it averages another function of the variance, which another law is about")
-def averages_variances(flow: BatchNormal) -> bool:
-    """What is kept is a variance, and no deviation or precision."""
-    form = flow.normalizer.forms.get("running_var")
-    return form is None or form.kind == "itself"
-
-
-@requires(
-    "it normalizes parts of a batch by themselves, or renormalizes it, which other laws are about"
-)
-def normalizes_whole_batches(flow: BatchNormal) -> bool:
-    """Statistics are of the batch as a whole, and of no parts of it."""
-    return flow.normalizer.statistics not in (PARTS, RENORM)
 
 
 channelled = normalizes_batches & normalizes_whole_batches & has_axes & is_per_channel
@@ -174,3 +263,6 @@ understood = normalizes & affine
 understood_and_tracks = tracks & affine
 takes_eps = effective("eps", EPS_VALUES) & adds_eps_to_the_variance_alone
 takes_momentum = effective("momentum", MOMENTUM_VALUES)
+# Layers of flows, which may normalize by running averages.
+layer = has_inverse & channelled & affine
+tracked_layer = keeps_statistics & layer

@@ -1,5 +1,5 @@
-"""Advice on what is no claim of the paper: where a batch normalizer departs from torch's
-conventions and does not say so.
+"""Advice on what is no claim of the paper: where a batch normalizer departs from torch's conventions
+and does not say so, and which batches it accepts.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import apart, largest, wide
-from flowref.laws.batch_norm.averaging import (
+from flowref.laws.batch_norm.arithmetic import single
+from flowref.laws.batch_norm.averages import (
     EXPLAINS,
     KEEP,
     Convention,
@@ -18,28 +18,29 @@ from flowref.laws.batch_norm.averaging import (
 )
 from flowref.laws.batch_norm.conditions import (
     averages,
+    channelled,
+    has_momentum,
+    has_size,
+    is_no_flow,
     normalizes,
-    understood_and_tracks,
+    tracks,
     usual,
 )
-from flowref.laws.batch_norm.declaring import batch_norm_advice, batch_norm_law, batch_residual
-from flowref.laws.batch_norm.measuring import scale_of
-from flowref.laws.batch_norm.normalizer import (
-    Parameters,
-    channels,
-    epsilon,
-    is_flow,
-    measured_freedom,
-    random_batch,
-)
-from flowref.laws.common.outcomes import flags, listed
+from flowref.laws.batch_norm.declaration import batch_norm_advice
+from flowref.laws.batch_norm.formula import Parameters, scale_of
+from flowref.laws.batch_norm.normalizer import MODES, channels, output
+from flowref.laws.common.outcomes import attempt, flags, listed
 from flowref.laws.common.requirements import as_built
-from flowref.model import ADVICE, Batch, Residual, Undecidable, Unsupported, requires
+from flowref.model import Array, Batch, Residual, Undecidable, Unsupported
 from flowref.model.abilities import BatchNormal
-from flowref.model.steps import Eval, Normalize, Roles, State
+from flowref.model.steps import Normalize, Roles, State, Train
 
 TORCH = "torch.nn.BatchNorm1d, BatchNorm2d and BatchNorm3d"
 KEYS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+# Ranks of a batch that are tried.
+RANKS = (2, 3, 4, 5)
+
+# What numbers mean.
 
 
 def convention_of(flow: BatchNormal, batch: Batch) -> Convention:
@@ -52,14 +53,15 @@ def convention_of(flow: BatchNormal, batch: Batch) -> Convention:
     return convention
 
 
-@requires("its momentum is not known", waits=True)
-def has_momentum(flow: BatchNormal) -> bool:
-    """Something plays the role of the momentum."""
-    return "momentum" in flow.normalizer.roles
+def undeclared(flow: BatchNormal, seen: bool, option: str, declared: str, note: str) -> Residual:
+    """A departure that was seen and of which the documentation does not say so."""
+    return flags(seen and flow.normalizer.declared.get(option) != declared, 1, note)
 
 
 @batch_norm_advice(
     "batch-norm/momentum-convention",
+    key="normalisation/momentum-convention",
+    former=("batch-norm/momentum-convention",),
     applies=averages & has_momentum,
     source=f"{TORCH}: new = (1 - momentum) old + momentum batch; Keras: new = momentum old + (1 - momentum) batch",
 )
@@ -68,16 +70,14 @@ def momentum_convention(flow: BatchNormal, batch: Batch) -> Residual:
     or the documentation says that it is the fraction of the old value that is kept.
     """
     keeps = convention_of(flow, batch).momentum == KEEP
-    undeclared = keeps and flow.normalizer.declared.get("momentum") != KEEP
-    return flags(
-        undeclared,
-        1,
-        "the momentum is the fraction of the old value that is kept: one minus torch's",
-    )
+    note = "the momentum is the fraction of the old value that is kept: one minus torch's"
+    return undeclared(flow, keeps, "momentum", KEEP, note)
 
 
 @batch_norm_advice(
     "batch-norm/running-variance-convention",
+    key="normalisation/running-variance-convention",
+    former=("batch-norm/running-variance-convention",),
     applies=averages,
     source=f"Ioffe and Szegedy 2015, algorithm 2, and {TORCH}: the variance used in inference is the unbiased estimate",
 )
@@ -86,14 +86,14 @@ def running_variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
     says that it averages the biased ones.
     """
     biased = convention_of(flow, batch).freedom == 0
-    undeclared = biased and flow.normalizer.declared.get("running_var") != "biased"
-    return flags(
-        undeclared, 1, "the running variance averages biased variances: (n - 1)/n times torch's"
-    )
+    note = "the running variance averages biased variances: (n - 1)/n times torch's"
+    return undeclared(flow, biased, "running_var", "biased", note)
 
 
 @batch_norm_advice(
     "batch-norm/variance-convention",
+    key="normalisation/variance-convention",
+    former=("batch-norm/variance-convention",),
     applies=normalizes,
     source="Ioffe and Szegedy 2015, algorithm 1: a batch is normalized by its biased variance",
 )
@@ -101,69 +101,45 @@ def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
     """A batch is normalized by its biased variance, or the documentation says that it is by the
     unbiased one.
     """
-    unbiased = measured_freedom(flow, Parameters.of(flow)) == 1
-    undeclared = unbiased and flow.normalizer.declared.get("variance") != "unbiased"
-    return flags(
-        undeclared,
-        1,
-        "batches are normalized by their unbiased variance: n/(n - 1) times the paper's",
-    )
+    unbiased = Parameters.of(flow).measured_freedom == 1
+    note = "batches are normalized by their unbiased variance: n/(n - 1) times the paper's"
+    return undeclared(flow, unbiased, "variance", "unbiased", note)
 
 
 @batch_norm_advice(
     "batch-norm/initial-values",
+    key="normalisation/initial-values",
+    former=("batch-norm/initial-values",),
     applies=usual & as_built,
     history="fresh",
     source=f"{TORCH}: a new layer has weight 1, bias 0, running mean 0 and running variance 1",
 )
 def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
     """A new layer has weight 1, bias 0, running mean 0 and running variance 1."""
-    parameters = Parameters.of(flow)
-    weight, bias = parameters.weight, parameters.bias
+    known = Parameters.of(flow)
+    weight, bias = known.weight, known.bias
     if weight is None and bias is None and flow.normalizer.statistics == "batch":
         with suppress(Unsupported):
             weight, bias, *_ = scale_of(flow)
-    wrong = []
-    for name, got, expected in (
-        ("weight", weight, 1.0),
-        ("bias", bias, 0.0),
-        ("running mean", parameters.running_mean, 0.0),
-        ("running var", parameters.running_var, 1.0),
-    ):
-        # A weight computed from something unconstrained is nearly 1.
-        if got is not None and not np.allclose(got, expected, rtol=1e-3, atol=1e-3):
-            wrong.append(f"{name} {got[0]:g}")
+    usual_values = {
+        "weight": (weight, 1.0),
+        "bias": (bias, 0.0),
+        "running mean": (known.running_mean, 0.0),
+        "running var": (known.running_var, 1.0),
+    }
+    # A weight computed from something unconstrained is nearly 1.
+    wrong = [
+        f"{name} {got[0]:g}"
+        for name, (got, expected) in usual_values.items()
+        if got is not None and not np.allclose(got, expected, rtol=1e-3, atol=1e-3)
+    ]
     return flags(bool(wrong), 1, f"as built it has {listed(wrong)}")
-
-
-@batch_norm_law(
-    "batch-norm/eval-before-training",
-    force=ADVICE,
-    applies=understood_and_tracks & as_built,
-    effort=2,
-    scales=(0.0,),
-    history="fresh",
-    source=f"{TORCH}: with running mean 0 and running variance 1, a new layer in eval mode hardly changes its input",
-)
-def eval_before_training(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""Evaluated before any training, a new layer returns $w\,x / \sqrt{1 + \epsilon} + b$."""
-    x = random_batch(flow, np.random.default_rng(batch.seed))
-    roles, _, y = flow.play([Roles(), Eval(), Normalize(x)])
-    parameters = Parameters.of(flow, roles)
-    weight, bias = parameters.scale, parameters.shift
-    expected = wide(weight / np.sqrt(1 + epsilon(flow, parameters)), x) * x + wide(bias, x)
-    note = "an untrained layer in eval mode does not pass its input through"
-    return batch_residual(apart(y, expected, np.abs(weight) * largest(x) + np.abs(bias)), note)
-
-
-@requires("it is a layer of a flow, which nn.BatchNorm cannot stand in for")
-def is_no_flow(flow: BatchNormal) -> bool:
-    """Flow layers have state of their own."""
-    return not is_flow(flow)
 
 
 @batch_norm_advice(
     "batch-norm/state-dict-keys",
+    key="normalisation/state-dict-keys",
+    former=("batch-norm/state-dict-keys",),
     applies=is_no_flow & usual,
     source=f"{TORCH}: weight, bias, running_mean, running_var of shape (C,), and num_batches_tracked",
 )
@@ -171,8 +147,7 @@ def state_dict_keys(flow: BatchNormal, batch: Batch) -> Residual:
     """The state_dict has names and shapes of that of nn.BatchNorm with the same options, so that
     weights can be exchanged.
     """
-    state = flow.play([State()])[0]
-    shape = (channels(flow),)
+    state, shape = flow.play([State()])[0], (channels(flow),)
     odd = [name for name in state if name not in KEYS]
     odd += [
         f"{name} {state[name].shape}"
@@ -180,3 +155,133 @@ def state_dict_keys(flow: BatchNormal, batch: Batch) -> Residual:
         if name in state and state[name].shape != shape
     ]
     return flags(bool(odd), 1, f"its state_dict has {listed(odd)}")
+
+
+# Which batches are accepted. Advice: these are batches of which no paper speaks, and a layer that takes
+# them is right on all others.
+
+
+def one_value(flow: BatchNormal, seed: int) -> Array:
+    """A batch of one sample with one position."""
+    shape = (1, channels(flow), *[1] * (len(flow.event_shape) - 1))
+    return single(np.random.default_rng(seed).standard_normal(shape))
+
+
+@batch_norm_advice(
+    "batch-norm/single-value-refused",
+    key="normalisation/single-value-refused",
+    former=("batch-norm/single-value-refused",),
+    applies=usual,
+    source=f"{TORCH} raise ValueError: one value is its own mean, and the output would be the bias whatever comes in",
+)
+def single_value_refused(flow: BatchNormal, batch: Batch) -> Residual:
+    """A train-mode batch of one value per channel raises an error, or the documentation says that
+    it is accepted.
+    """
+    if flow.normalizer.declared.get("single") == "accepted":
+        raise Unsupported("its documentation says that one value per channel is accepted")
+    _, error = attempt(flow.play, [Train(), Normalize(one_value(flow, batch.seed))])
+    return flags(
+        not error, 1, "one value per channel is normalized in train mode: the output is the bias"
+    )
+
+
+Statistics = dict[str, Array]
+
+
+def around(flow: BatchNormal, x: Array) -> tuple[Array, Statistics, Statistics] | None:
+    """What a train-mode batch becomes, and the running statistics before and after it by the words
+    for them; None where it is refused.
+    """
+    life, error = attempt(flow.play, [Roles(), Train(), Normalize(x), Roles()])
+    if error:
+        return None
+    before, after = (
+        {role.replace("_", " "): one for role, one in Parameters.of(flow, told).statistics.items()}
+        for told in (life[0], life[3])
+    )
+    return life[2], before, after
+
+
+@batch_norm_advice(
+    "batch-norm/single-value-keeps-statistics",
+    key="normalisation/single-value-keeps-statistics",
+    former=("batch-norm/single-value-keeps-statistics",),
+    applies=tracks,
+    source="the unbiased variance of one value is 0/0",
+)
+def single_value_keeps_statistics(flow: BatchNormal, batch: Batch) -> Residual:
+    """A train-mode batch of one value per channel raises an error or leaves the running statistics
+    finite.
+    """
+    _, before, after = around(flow, one_value(flow, batch.seed)) or (None, {}, {})
+    bad = [
+        name
+        for name, values in before.items()
+        if np.isfinite(values).all() and not np.isfinite(after.get(name, 0.0)).all()
+    ]
+    note = f"after one value per channel it holds nan or inf in its {listed(bad)}"
+    return flags(bool(bad), 1, note)
+
+
+@batch_norm_advice(
+    "batch-norm/empty-batch",
+    key="normalisation/empty-batch",
+    former=("batch-norm/empty-batch",),
+    applies=usual,
+    source=f"{TORCH} return an empty batch and leave the running statistics as they are",
+)
+def empty_batch(flow: BatchNormal, batch: Batch) -> Residual:
+    """A train-mode batch without samples raises an error, or returns an empty batch and leaves the
+    running statistics as they are.
+    """
+    x = np.zeros((0, *flow.event_shape))
+    y, before, after = around(flow, x) or (x, {}, {})
+    moved = [
+        name
+        for name, values in before.items()
+        if name not in after or not np.array_equal(values, after[name])
+    ]
+    note = f"came back as {np.shape(y)}" if not moved else f"changed its {listed(moved)}"
+    return flags(bool(moved) or np.shape(y) != x.shape, 1, f"an empty batch {note}")
+
+
+@batch_norm_advice(
+    "batch-norm/channel-count",
+    key="normalisation/channel-count",
+    former=("batch-norm/channel-count",),
+    applies=usual & has_size,
+    source=f"{TORCH} refuse a wrong number of channels; parameters of shape (1, C, 1, 1) broadcast against one channel",
+)
+def channel_count(flow: BatchNormal, batch: Batch) -> Residual:
+    """A batch with another number of channels raises an error in train and in eval mode; it is
+    never broadcast.
+    """
+    rng, count = np.random.default_rng(batch.seed), channels(flow)
+    taken = []
+    for other in sorted({1, count - 1, count + 1, 2 * count} - {count, 0}):
+        x = single(rng.standard_normal((6, other, *flow.event_shape[1:])))
+        for mode, step in MODES.items():
+            y, error = attempt(output, flow, x, step)
+            if not error:
+                taken.append(f"{other} channels in {mode} mode (and returned {np.shape(y)})")
+    return flags(bool(taken), 1, f"a layer of {count} channels accepted {listed(taken)}")
+
+
+@batch_norm_advice(
+    "batch-norm/ranks",
+    key="normalisation/ranks",
+    former=("batch-norm/ranks",),
+    applies=channelled,
+    source=f"{TORCH} check the rank in every mode; a check in train mode alone lets eval mode broadcast along a wrong axis",
+)
+def ranks(flow: BatchNormal, batch: Batch) -> Residual:
+    """A batch of a rank that is refused in one mode is refused in the other."""
+    rng, count, odd = np.random.default_rng(batch.seed), channels(flow), []
+    for rank in RANKS:
+        # Positions as many as channels: what broadcasts along a wrong axis then fits.
+        x = single(rng.standard_normal((4 * count, *[count] * (rank - 1))))
+        taking = [mode for mode, step in MODES.items() if not attempt(output, flow, x, step)[1]]
+        if len(taking) == 1:
+            odd.append(f"rank {rank} in {taking[0]} mode only")
+    return flags(bool(odd), 1, f"it accepts {listed(odd)}")

@@ -1,109 +1,170 @@
-"""Laws of batch normalization as a layer of a flow: log-determinants and inverses."""
+r"""Laws of batch normalization as a layer of a flow: the log-det of a map with a slope a per channel
+and S positions is $S \sum_c \log|a_c|$; and what the inverse does.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import apart, largest
-from flowref.laws.batch_norm.conditions import affine, channelled, keeps_statistics
-from flowref.laws.batch_norm.declaring import batch_norm_law, batch_residual
+from flowref.laws.batch_norm.arithmetic import apart, largest, nan_as_inf
+from flowref.laws.batch_norm.conditions import (
+    channelled,
+    layer,
+    normalizes_by_averages,
+    offers_log_det,
+    tracked_layer,
+)
+from flowref.laws.batch_norm.declaration import batch_norm_law, batch_residual
+from flowref.laws.batch_norm.formula import Parameters, line
 from flowref.laws.batch_norm.normalizer import (
-    Parameters,
     channels,
-    epsilon,
     input_gradient,
     normal_batch,
     output,
     random_batch,
 )
 from flowref.laws.common.arithmetic import reported
-from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.common.outcomes import attempt
 from flowref.model import (
     ADVICE,
     BOUND,
-    EXACT,
     OPPOSITE,
     VOLUME,
     Array,
     Batch,
+    Mapped,
+    Requirement,
     Residual,
     Undecidable,
-    Unsupported,
-    requires,
 )
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Normalize, Pullback, Roles, Run, Train
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.7"
+NO_BIJECTION = "a weight is zero, and the map no bijection"
+# A map is a line, whose slope its log-det has, if its values are no further from it.
+LINE = 1e-6
 # The largest batch whose whole Jacobian is taken, in entries.
 ENTRIES = 64
 # What the log-det of the batch map may differ from the sum of those reported, per sample, in nats.
 NATS = 1e-3
 
 
-@requires("it is no layer of a flow")
-def has_inverse(flow: BatchNormal) -> bool:
-    """Layers of flows have an inverse."""
-    return "inverse" in flow.calls
+class LogDet(NamedTuple):
+    """A log-det beside the one expected, and how far they are apart per sample, relative to the size
+    of the terms.
+    """
+
+    off: Array
+    ladj: Array
+    expected: float
+
+    def residual(self, off: Array, note: str) -> Residual:
+        """The residual of a law, with its numbers for the reader."""
+        nats = float(np.abs(self.ladj - self.expected).max())
+        return batch_residual(off, note, nats=nats, log_det=self.ladj[0], expected=self.expected)
 
 
-layer = has_inverse & channelled & affine
-tracked_layer = keeps_statistics & layer
+def log_det_of(flow: BatchNormal, out: Mapped, x: Array, logs: Array) -> LogDet:
+    """What a call returned, beside the sum over all positions of logarithms whose sum over the
+    channels is that of the slopes.
+    """
+    ladj, positions = reported(flow, out, len(x)), int(np.prod(x.shape[2:]))
+    expected = float(positions * logs.sum())
+    size = positions * (1 + float(np.abs(logs).sum()))
+    return LogDet(np.abs(ladj - expected) / size, ladj, expected)
 
 
-@batch_norm_law("batch-norm/log-det", about=VOLUME, applies=tracked_layer, source=DINH)
+def log_slopes(x: Array, y: Array) -> Array:
+    """Of the line of each channel."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.log(np.abs(line(x, y).slope)))
+
+
+@batch_norm_law(
+    "batch-norm/log-det",
+    key="normalisation/log-det",
+    former=("batch-norm/log-det",),
+    about=VOLUME,
+    applies=tracked_layer,
+    source=DINH,
+)
 def log_det(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In eval mode the log-det is $S \sum_c (\log|w_c| - \frac12 \log(v_c + \epsilon))$ for events
     of S positions, the same for every sample.
     """
-    x = random_batch(flow, np.random.default_rng(batch.seed), 5)
-    roles, _, out = flow.play([Roles(), Eval(), Run(flow.normalizer.call, x)])
-    parameters = Parameters.of(flow, roles)
-    ladj = reported(flow, out, len(x))
-    positions = int(np.prod(flow.event_shape[1:]))
-    var, eps = parameters.running.var, epsilon(flow, parameters)
+    x, known = random_batch(flow, np.random.default_rng(batch.seed), 5), Parameters.of(flow)
+    out = flow.play([Eval(), Run(flow.normalizer.call, x)])[-1]
     with np.errstate(all="ignore"):
-        logs = np.stack([np.log(np.abs(parameters.scale)), -0.5 * np.log(var + eps)])
-    expected = float(positions * logs.sum())
-    size = float(positions * np.abs(logs).sum()) + positions
-    if not np.isfinite(expected):
-        raise Undecidable("a weight is zero, and the map no bijection")
-    return batch_residual(
-        np.abs(ladj - expected) / size,
-        "the log-det is not that of the map",
-        nats=float(np.abs(ladj - expected).max()),
-        log_det=ladj[0],
-        expected=expected,
-    )
+        deviations = -0.5 * np.log(known.running.var + known.epsilon)
+        logs = np.stack([np.log(np.abs(known.scale)), deviations])
+    told = log_det_of(flow, out, x, logs)
+    if not np.isfinite(told.expected):
+        raise Undecidable(NO_BIJECTION)
+    return told.residual(told.off, "the log-det is not that of the map")
 
 
 @batch_norm_law(
-    "batch-norm/regular-in-eval",
-    tolerance=EXACT,
-    applies=tracked_layer,
-    effort=2,
-    scales=(0.0,),
-    source="normalization over the features of one sample (layer or instance norm) loses its mean and scale: it has no inverse",
+    "batch-norm/log-det-of-slopes",
+    key="normalisation/log-det-of-slopes",
+    former=("batch-norm/log-det-of-slopes",),
+    about=VOLUME,
+    applies=channelled & offers_log_det,
+    source=f"{DINH}: the log-det of a map per channel is the sum of the logs of its slopes",
 )
-def regular_in_eval(flow: BatchNormal, batch: Batch) -> Residual:
-    """In eval mode samples that differ in their mean or in their scale have different outputs."""
-    x = normal_batch(flow, np.random.default_rng(batch.seed), 3)
-    if not (np.abs(Parameters.of(flow).scale) > 1e-3).all():
-        raise Undecidable("a weight is too small to decide")
-    _, y, shifted, scaled = flow.play(
-        [Eval(), Normalize(x), Normalize(x + 1.0), Normalize(2.0 * x)]
-    )
-    size = largest(y).max() + 1e-300
-    lost = [
-        name
-        for name, other in (("mean", shifted), ("scale", scaled))
-        if np.abs(other - y).max() <= 1e-9 * size
-    ]
-    return flags(bool(lost), 1, f"the output does not tell the {' or the '.join(lost)} of a sample")
+def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""In train and in eval mode, the log-det of the normalizing call is $S \sum_c \log|a_c|$ for
+    events of S positions, the same for every sample, with the slope $a_c$ of its own output; and so
+    it is in eval mode for the call that undoes it.
+    """
+    x, call = random_batch(flow, np.random.default_rng(batch.seed)), flow.normalizer.call
+    # In train mode what undoes it has no statistics of its own: another law advises.
+    asked = [("eval", Eval(), call), ("train", Train(), call), ("eval", Eval(), OPPOSITE[call])]
+    told = {}
+    for mode, step, which in [one for one in asked if one[2] in flow.calls]:
+        life, error = attempt(flow.play, [step, Run(which, x)])
+        if error or life[-1].ladj is None or np.shape(life[-1].value) != x.shape:
+            continue
+        y = np.asarray(life[-1].value)
+        logs = log_slopes(x, y)
+        if np.isfinite(logs).all() and line(x, y).relative.max() < LINE:
+            told[mode, which] = log_det_of(flow, life[-1], x, logs)
+    if not told:
+        raise Undecidable("no call is a line with a log-det")
+    worst = {key: float(nan_as_inf(one.off).max()) for key, one in told.items()}
+    mode, which = max(worst, key=lambda key: worst[key])
+    note = f"in {mode} mode the log-det of {which} is not that of its slopes"
+    return told[mode, which].residual(np.array(list(worst.values())), note)
+
+
+@batch_norm_law(
+    "batch-norm/running-average-log-det",
+    key="normalisation/running-average-log-det",
+    former=("batch-norm/running-average-log-det",),
+    about=VOLUME,
+    applies=normalizes_by_averages & tracked_layer,
+    source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E",
+)
+def running_average_log_det(flow: BatchNormal, batch: Batch) -> Residual:
+    """Where train mode normalizes by running averages, the log-det has the variance that the output
+    has.
+    """
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    _, out, roles = flow.play([Train(), Run(flow.normalizer.call, x), Roles()])
+    # The slope of the map is that of the output over the input, whatever the variance is.
+    logs = log_slopes(x, np.asarray(out.value))
+    if not (logs > -np.inf).all() or not (np.abs(Parameters.of(flow, roles).scale) > 1e-6).all():
+        raise Undecidable(NO_BIJECTION)
+    told = log_det_of(flow, out, x, logs)
+    return told.residual(told.off, "the log-det in train mode has another variance than the output")
 
 
 @batch_norm_law(
     "batch-norm/train-inverse-policy",
+    key="normalisation/train-inverse-policy",
+    former=("batch-norm/train-inverse-policy",),
     force=ADVICE,
     applies=layer,
     effort=2,
@@ -115,46 +176,27 @@ def train_inverse_policy(flow: BatchNormal, batch: Batch) -> Residual:
     that was normalized.
     """
     x = random_batch(flow, np.random.default_rng(batch.seed))
-    y = output(flow, x, Train())
-    undo = Run(OPPOSITE[flow.normalizer.call], y)
+    undo = Run(OPPOSITE[flow.normalizer.call], output(flow, x, Train()))
     life, error = attempt(flow.play, [Train(), Normalize(x), undo])
     if error:
         return batch_residual(np.zeros(channels(flow)))
-    back = np.asarray(life[-1].value, dtype=np.float64)
     if not (np.abs(Parameters.of(flow).scale) > 1e-6).all():
-        raise Undecidable("a weight is zero, and the map no bijection")
+        raise Undecidable(NO_BIJECTION)
     note = "in train mode the inverse uses other statistics than the call that normalized"
-    return batch_residual(apart(back, x, largest(x)), note)
+    return batch_residual(apart(life[-1].value, x, largest(x)), note)
 
 
-@batch_norm_law(
-    "batch-norm/inverse-keeps-statistics",
-    tolerance=EXACT,
-    applies=tracked_layer,
-    effort=2,
-    scales=(0.0,),
-    source="statistics belong to the data that is normalized; a step that also inverts must not count its batch twice",
+has_few_entries = Requirement(
+    lambda flow: int(np.prod(flow.event_shape)) * 3 <= ENTRIES,
+    "its events are too large for the Jacobian of a whole batch",
+    waits=True,
 )
-def inverse_keeps_statistics(flow: BatchNormal, batch: Batch) -> Residual:
-    """In train mode the call that undoes normalization leaves the running statistics as they are."""
-    x = random_batch(flow, np.random.default_rng(batch.seed))
-    which = OPPOSITE[flow.normalizer.call]
-    life, error = attempt(flow.play, [Train(), Normalize(x), Roles(), Run(which, x), Roles()])
-    if error:
-        raise Unsupported(f"its {which} is refused in train mode")
-    before, after = (Parameters.of(flow, roles).running for roles in (life[2], life[4]))
-    same = np.array_equal(before.mean, after.mean) and np.array_equal(before.var, after.var)
-    return flags(not same, 1, f"its {which} moved the running statistics")
-
-
-@requires("its events are too large for the Jacobian of a whole batch", waits=True)
-def has_few_entries(flow: BatchNormal) -> bool:
-    """Few entries per event, since the Jacobian of a whole batch is taken."""
-    return int(np.prod(flow.event_shape)) * 3 <= ENTRIES
 
 
 @batch_norm_law(
     "batch-norm/batch-jacobian",
+    key="normalisation/batch-jacobian",
+    former=("batch-norm/batch-jacobian",),
     force=ADVICE,
     tolerance=BOUND,
     applies=has_few_entries & layer,
@@ -170,28 +212,19 @@ def batch_jacobian(flow: BatchNormal, batch: Batch) -> Residual:
     x = normal_batch(flow, np.random.default_rng(batch.seed), 3)
     out = flow.play([Train(), Run(flow.normalizer.call, x)])[-1]
     total = float(reported(flow, out, len(x)).sum())
-    singular = np.linalg.svd(jacobian_of_batch(flow, x), compute_uv=False)
+    cotangents = np.eye(x.size).reshape(-1, *x.shape)
+    pulled = (flow.play([Train(), Pullback(x, one)])[-1] for one in cotangents)
+    jacobian = np.stack([input_gradient(one, x).reshape(-1) for one in pulled])
+    singular = np.linalg.svd(jacobian, compute_uv=False)
     rank = int((singular > 1e-9 * singular[0]).sum())
     with np.errstate(all="ignore"):
         truth = float(np.log(singular).sum()) if rank == x.size else -np.inf
-    gap = abs(total - truth) / len(x)
-    if not gap > NATS:
-        note = ""
-    elif rank < x.size:
+    gap, note = abs(total - truth) / len(x), "they are off from that of the batch map"
+    if rank < x.size:
         note = f"the map of the batch has rank {rank} of {x.size}"
-    else:
-        note = "they are off from that of the batch map"
     observed = {
         "sum of log-dets": np.array([total]),
         "log-det of the batch map": np.array([truth]),
     }
-    return Residual(np.array([[gap]]), allowed=NATS, observed=observed, note=note)
-
-
-def jacobian_of_batch(flow: BatchNormal, x: Array) -> Array:
-    """The Jacobian of the train-mode map of a whole batch, `(entries, entries)`."""
-    rows = []
-    for cotangent in np.eye(x.size):
-        pulled = flow.play([Train(), Pullback(x, cotangent.reshape(x.shape))])[-1]
-        rows.append(input_gradient(pulled, x).reshape(-1))
-    return np.stack(rows)
+    said = note if gap > NATS else ""
+    return Residual(np.array([[gap]]), allowed=NATS, observed=observed, note=said)

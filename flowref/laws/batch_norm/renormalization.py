@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import apart, largest, summed, wide
+from flowref.laws.batch_norm.arithmetic import apart
 from flowref.laws.batch_norm.conditions import has_axes, has_modes
-from flowref.laws.batch_norm.declaring import batch_norm_law
-from flowref.laws.batch_norm.gradients import random_cotangent
-from flowref.laws.batch_norm.measuring import line
-from flowref.laws.batch_norm.normalizer import Parameters, input_gradient, large_batch
-from flowref.model import BOUND, RENORM, Array, Batch, Residual, Undecidable, requires
+from flowref.laws.batch_norm.declaration import batch_norm_law
+from flowref.laws.batch_norm.formula import Parameters, line
+from flowref.laws.batch_norm.gradient import vjp
+from flowref.laws.batch_norm.normalizer import input_gradient, large_batch, output, pulled_back
+from flowref.model import BOUND, RENORM, Array, Batch, Requirement, Residual, Undecidable
 from flowref.model.abilities import BatchNormal
-from flowref.model.steps import Eval, Normalize, Pullback, Step, Train
+from flowref.model.steps import Eval, Normalize, Step, Train
 
 # The spread of batches that the running statistics have seen, beside which no eps counts; how many there were; and
 # those of batches that are measured, relative to it.
@@ -25,14 +25,15 @@ SPAN = 1e4
 SAME = {"float64": 1e-6, "float32": 1e-3}
 
 
-@requires("it is no batch renormalization")
-def renormalizes(flow: BatchNormal) -> bool:
-    """It corrects what it normalizes by towards running statistics."""
-    return flow.normalizer.statistics == RENORM
+renormalizes = Requirement(
+    lambda flow: flow.normalizer.statistics == RENORM, "it is no batch renormalization"
+)
 
 
 @batch_norm_law(
     "batch-norm/renormalization",
+    key="normalisation/renormalization",
+    former=("batch-norm/renormalization",),
     applies=renormalizes & has_modes & has_axes,
     tolerance=BOUND,
     effort=2,
@@ -50,12 +51,13 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
     axes = tuple(axis for axis in range(z.ndim) if axis != 1)
     z = (z - z.mean(axes, keepdims=True)) / z.std(axes, keepdims=True)
     begin: list[Step[Any]] = [Train(), *(Normalize(WIDE * z) for _ in range(SEEN))]
-    usual = line(z, _last(flow, [*begin, Eval(), Normalize(WIDE * z)])).slope / WIDE
-    same = SAME[flow.dtype]
+
+    def slope(size: float, *more: Step[Any]) -> Array:
+        return line(z, output(flow, size * z, *begin, *more)).slope
+
+    usual, same = slope(WIDE, Eval()) / WIDE, SAME[flow.dtype]
     # w r of each channel, by spread of the batch.
-    found = np.stack(
-        [line(z, _last(flow, [*begin, Normalize(s * WIDE * z)])).slope for s in SPREADS]
-    )
+    found = np.stack([slope(s * WIDE) for s in SPREADS])
     low, high = found[0], found[-1]
     if np.allclose(found, high, rtol=same):
         raise Undecidable("its limits are closed: it corrects nothing")
@@ -89,31 +91,12 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
     rows = np.flatnonzero(within.all(1))
     if not len(rows):
         raise Undecidable("no batch is within its limits")
-    return _gradient(flow, begin, SPREADS[rows[len(rows) // 2]] * WIDE * z, rng, same)
-
-
-def _gradient(
-    flow: BatchNormal, begin: list[Step[Any]], x: Array, rng: Any, same: float
-) -> Residual:
-    """Of the input, with r and d held."""
-    dy = random_cotangent(x, rng)
-    pulled = flow.play([*begin, Pullback(x, dy)])[-1]
-    slope, count = line(x, np.asarray(pulled.value)).slope, x[:, 0].size
-    hat = x / wide(np.sqrt(summed(x**2) / count), x)
-    expected = wide(slope, x) * (
-        dy - wide(summed(dy) / count, x) - hat * wide(summed(dy * hat) / count, x)
-    )
-    size = np.abs(slope) * largest(dy) * (1 + largest(hat) ** 2)
-    gap = apart(input_gradient(pulled, x), expected, size)
-    return _off(
-        "the gradient is not that of normalization by the batch with r and d held",
-        np.asarray(gap),
-        same,
-    )
-
-
-def _last(flow: BatchNormal, steps: list[Step[Any]]) -> Array:
-    return np.asarray(flow.play(steps)[-1], dtype=np.float64)
+    # For gradients r and d are constants.
+    x = SPREADS[rows[len(rows) // 2]] * WIDE * z
+    dy, pulled = pulled_back(flow, x, rng, *begin)
+    _, expected, size = vjp(x, dy, line(x, np.asarray(pulled.value)).slope, 0.0, 0)
+    note = "the gradient is not that of normalization by the batch with r and d held"
+    return _off(note, apart(input_gradient(pulled, x), expected, size), same)
 
 
 def _off(note: str, gap: Array, same: float = 0.0) -> Residual:

@@ -7,12 +7,16 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import per_channel
-from flowref.laws.batch_norm.conditions import has_axes, has_modes, is_per_channel
-from flowref.laws.batch_norm.declaring import batch_norm_law
-from flowref.laws.batch_norm.measuring import keeps_some_statistics
+from flowref.laws.batch_norm.conditions import (
+    has_axes,
+    has_modes,
+    is_per_channel,
+    keeps_some_statistics,
+)
+from flowref.laws.batch_norm.declaration import batch_norm_law
 from flowref.laws.batch_norm.normalizer import large_batch, normal_batch, output
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.model import EXACT, SAMPLE, Array, Batch, Residual, Unsupported, requires
+from flowref.model import EXACT, SAMPLE, Array, Batch, Requirement, Residual, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Normalize, Train
 
@@ -22,11 +26,10 @@ ROWS, EXPLAINED, MOVED = (193, 192), 0.3, 30.0
 # Share of an output below which it stays.
 STAYS = 1e-9
 
-
-@requires("it normalizes each sample by itself, or does not move its averages")
-def of_batches(flow: BatchNormal) -> bool:
-    """Rows of a batch are normalized together, or enter an average."""
-    return flow.normalizer.statistics not in SAMPLE
+of_batches = Requirement(
+    lambda flow: flow.normalizer.statistics not in SAMPLE,
+    "it normalizes each sample by itself, or does not move its averages",
+)
 
 
 def taken(flow: BatchNormal) -> int:
@@ -42,6 +45,8 @@ def taken(flow: BatchNormal) -> int:
 
 @batch_norm_law(
     "batch-norm/rows-in-place",
+    key="normalisation/rows-in-place",
+    former=("batch-norm/rows-in-place",),
     tolerance=EXACT,
     applies=of_batches & has_axes & is_per_channel,
     effort=1,
@@ -56,8 +61,8 @@ def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
     y = output(flow, x, Train())
     if np.shape(y) != np.shape(x):
         return flags(True, 1, f"{len(x)} rows come out in shape {np.shape(y)}")
-    rows, out = per_channel(x), per_channel(np.asarray(y, dtype=np.float64))
-    rows, out = (one - one.mean(1, keepdims=True) for one in (rows, out))
+    both = (per_channel(x), per_channel(np.asarray(y, dtype=np.float64)))
+    rows, out = (one - one.mean(1, keepdims=True) for one in both)
     with np.errstate(all="ignore"):
         share = (rows * out).sum(1) / np.sqrt((rows**2).sum(1) * (out**2).sum(1))
     share = np.abs(share[np.isfinite(share)].astype(np.float64))
@@ -70,6 +75,8 @@ def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
 
 @batch_norm_law(
     "batch-norm/every-row-enters",
+    key="normalisation/every-row-enters",
+    former=("batch-norm/every-row-enters",),
     tolerance=EXACT,
     applies=of_batches & has_axes & is_per_channel & has_modes & keeps_some_statistics,
     effort=1,
@@ -87,18 +94,18 @@ def every_row_enters(flow: BatchNormal, batch: Batch) -> Residual:
         life = flow.play([Train(), Normalize(points), Eval(), Normalize(z)])
         return np.asarray(life[-1], dtype=np.float64)
 
-    before, entered = after(x), False
-    untouched: list[int] = []
-    size = float(np.abs(before).max())
-    if np.abs(after(x + MOVED) - before).max() <= STAYS * size:
-        raise Unsupported("a batch in train mode moves nothing of eval mode", waits=False)
-    for row in (0, len(x) // 3, len(x) // 2, len(x) - 1):
+    before = after(x)
+
+    def moves(rows: int | slice) -> bool:
         other = x.copy()
-        other[row] += MOVED
-        moved = np.abs(after(other) - before).max() > STAYS * size
-        entered = entered or bool(moved)
-        # What an earlier part brought, an average of many parts may have forgotten since.
-        if entered and not moved:
-            untouched.append(row)
-    note = f"of a batch of {len(x)} rows, row {untouched[0] if untouched else 0} leaves eval mode as it is"
+        other[rows] += MOVED
+        return bool(np.abs(after(other) - before).max() > STAYS * np.abs(before).max())
+
+    if not moves(slice(None)):
+        raise Unsupported("a batch in train mode moves nothing of eval mode", waits=False)
+    asked = (0, len(x) // 3, len(x) // 2, len(x) - 1)
+    seen = [moves(row) for row in asked]
+    # What an earlier part brought, an average of many parts may have forgotten since.
+    untouched = [row for at, row in enumerate(asked) if any(seen[:at]) and not seen[at]]
+    note = f"of a batch of {len(x)} rows, row {[*untouched, 0][0]} leaves eval mode as it is"
     return flags(bool(untouched), 1, note)

@@ -327,8 +327,9 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
 
 @law(
     "bijection/log-det-parameter-gradient",
+    key="bijection/log-det-gradient",
+    former=("bijection/log-det-parameter-gradient",),
     about=VOLUME,
-    former="bijection/log-det-gradient",
     effort=4,
     size=16,
     applies=true_gradients & forward_in_closed_form & weights_as_given & exact_log_det,

@@ -1,5 +1,5 @@
-"""Log-determinants that are estimated: they may be noisy, and somewhat off, but not those of another
-map.
+"""Log-determinants that are estimated, there and back: they may be noisy, and somewhat off, but not those of
+another map; where they are promised to be without bias, their mean is the log-determinant.
 """
 
 from __future__ import annotations
@@ -8,10 +8,14 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, resolvable
+from flowref.laws.bijection.log_det import brought_back
+from flowref.laws.common.arithmetic import finite_rows, inside, log_abs_det, reported, resolvable
+from flowref.laws.common.statistics import ERRORS, Finding, Look, two_stage
 from flowref.laws.common.structure import WHOLE
 from flowref.model import (
     BOUND,
+    CONTRACT,
+    STATISTICAL,
     VOLUME,
     Array,
     Batch,
@@ -22,24 +26,36 @@ from flowref.model import (
     law,
     requires,
 )
-from flowref.model.abilities import Differentiable, Flow, Living
+from flowref.model.abilities import Differentiable, Flow, Invertible, Living
 from flowref.model.steps import Eval, Run
 
 # Estimates that are averaged, and that are where these tell nearly enough; how many standard errors their
 # mean may be off, and what share of the log-det a truncated series may lose. Four times as many halve the
 # standard error.
-ESTIMATES, MORE, ERRORS, LOST = 48, 4 * 48, 8.0, 0.5
+ESTIMATES, MORE, WIDE, LOST = 48, 4 * 48, 8.0, 0.5
 # So many calls tell whether an estimate is random at all; a truncated series is not.
 FEW = 4
 # Log-dets that are smaller tell no sign; nor do those of which the factor is known no better.
 SMALL, UNCLEAR = 1e-3, 0.15
 # Nor do those of points at which a formula overflows.
 LARGE = 1e3
+# Unbiased estimates of the two stages, the second of which are fresh; and which share of the log-det their
+# mean may be off, whatever the standard error.
+STAGES, SHARE = (100, 400), 0.01
+# How often a point stands in a batch: noise of rows is averaged in each call, and what a call draws once
+# for all of them, as a number of terms, by calls; more often where a round trip takes few operations.
+REPEATS, OFTEN, CHEAP = 32, 128, 2000
+# How far a Jacobian may be from the identity.
+CONTRACTS = 0.99
 SOURCE = "Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1; Chen et al., Residual Flows (arXiv:1906.02735)"
 
 
 class LivingDifferentiable(Differentiable, Living, Protocol):
     """A map that is called more than once, and whose Jacobian the framework gives."""
+
+
+class LivingDifferentiableInvertible(LivingDifferentiable, Invertible, Protocol):
+    """The same, and the way back."""
 
 
 @requires("its log-det is promised to be exact, or to be a constant")
@@ -68,11 +84,98 @@ def log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
 
     Eight standard errors are allowed beyond that.
     """
+    _, truth, usable = true_log_dets(flow, batch)
+    return factors(flow, "forward", batch, truth, usable)
+
+
+@law(
+    "bijection/inverse-log-det-estimate",
+    about=VOLUME,
+    tolerance=BOUND,
+    effort=2,
+    size=24,
+    scales=(0.0, 0.3),
+    local=False,
+    applies=estimator,
+    source=SOURCE,
+)
+def inverse_log_det_estimate(flow: LivingDifferentiableInvertible, batch: Batch) -> Residual:
+    r"""An estimated log-det that the inverse returns has the sign and the size of
+    $\log|\det \partial f^{-1} / \partial z|$, at $z = f(x)$: over four dozen estimates, or four times as
+    many where these nearly tell, it is on average between half of $-\log|\det \partial f / \partial x|$ and
+    half as much again.
+
+    Eight standard errors are allowed beyond that.
+    """
+    images, _, truth, usable = there_and_back(flow, batch)
+    return factors(flow, "inverse", images, truth, usable)
+
+
+@law(
+    "bijection/log-det-unbiased",
+    about=VOLUME,
+    force=CONTRACT,
+    promise="unbiased-log-det",
+    tolerance=STATISTICAL,
+    effort=2,
+    size=6,
+    scales=(0.0, 0.3),
+    local=False,
+    applies=estimator,
+    source=SOURCE,
+)
+def log_det_unbiased(flow: LivingDifferentiable, batch: Batch) -> Residual:
+    r"""The mean of log-dets that are promised to be estimated without bias is
+    $\log|\det \partial f / \partial x|$, at each point: within five standard errors of four hundred
+    calls on batches that hold it many times.
+    """
+    matrices, truth, usable = true_log_dets(flow, batch)
+    return means(flow, "forward", batch, truth, usable & of_a_series(flow, matrices))
+
+
+@law(
+    "bijection/inverse-log-det-unbiased",
+    about=VOLUME,
+    force=CONTRACT,
+    promise="unbiased-log-det",
+    tolerance=STATISTICAL,
+    effort=2,
+    size=6,
+    scales=(0.0, 0.3),
+    local=False,
+    applies=estimator,
+    source=SOURCE,
+)
+def inverse_log_det_unbiased(flow: LivingDifferentiableInvertible, batch: Batch) -> Residual:
+    r"""The mean of log-dets that are promised to be estimated without bias is that of the inverse map in
+    what inverse returns, $-\log|\det \partial f / \partial x|$ at $z = f(x)$: within five standard errors
+    of four hundred calls on batches that hold each point many times.
+    """
+    images, matrices, truth, usable = there_and_back(flow, batch)
+    return means(flow, "inverse", images, truth, usable & of_a_series(flow, matrices))
+
+
+def true_log_dets(flow: Differentiable, batch: Batch) -> tuple[Array, Array, Array]:
+    """Forward's Jacobians at points, their log-dets, and where these are known. Raises `Unsupported` where events
+    are too large for a Jacobian.
+    """
     refuse_large(batch)
     matrices = flow.jacobian("forward", batch.x, batch.context)
     truth = log_abs_det(matrices)
-    usable = finite_rows(truth) & resolvable(matrices, truth)
-    return factors(flow, "forward", batch, truth, usable)
+    return matrices, truth, finite_rows(truth) & resolvable(matrices, truth)
+
+
+def there_and_back(
+    flow: LivingDifferentiableInvertible, batch: Batch
+) -> tuple[Batch, Array, Array, Array]:
+    """Images, forward's Jacobians at their points, the log-dets of the inverse there, and where these
+    are known: where the inverse came back. What it does elsewhere is the affair of the round trip.
+    """
+    matrices, truth, known = true_log_dets(flow, batch)
+    z, usable = inside(flow, flow.forward(batch.x, batch.context).value)
+    back = np.asarray(flow.inverse(z, batch.context).value)
+    usable = usable & known & brought_back(back, batch.x)
+    return Batch(z, batch.context, batch.seed), matrices, -truth, usable
 
 
 def factors(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -> Residual:
@@ -99,7 +202,7 @@ def factors(flow: Living, which: str, batch: Batch, truth: Array, usable: Array)
         )
     rows = np.ones(len(truth))
     return Residual(
-        rows * abs(factor - 1) / (LOST + ERRORS * error),
+        rows * abs(factor - 1) / (LOST + WIDE * error),
         allowed=1.0,
         decidable=usable,
         nats=estimates.mean(0) - truth,
@@ -137,3 +240,70 @@ def factor_of(estimates: Array, truth: Array) -> tuple[float, float]:
     with np.errstate(all="ignore"):
         factors = estimates @ truth / (truth @ truth)
     return float(factors.mean()), float(factors.std(ddof=1) / np.sqrt(len(factors)))
+
+
+def of_a_series(flow: Flow, matrices: Array) -> Array:
+    """Where a series of a Jacobian converges: that of a matrix that is none of a contraction diverges,
+    whatever draws its length. An integral is no series.
+    """
+    if flow.promises.get("log-det-tolerance"):
+        return np.ones(len(matrices), dtype=bool)
+    rest = matrices - np.eye(matrices.shape[1], matrices.shape[2])
+    return np.asarray(np.linalg.norm(rest, 2, axis=(1, 2)) < CONTRACTS)
+
+
+def means(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -> Residual:
+    """How far means of estimates are from true log-dets, where these are known."""
+    usable = usable & (np.abs(truth) < LARGE)
+    times = OFTEN if flow.operations < CHEAP else REPEATS
+
+    def biases(look: Look) -> Finding:
+        estimates = fresh(flow, batch, times, look.count, sum(STAGES[: look.index]), which)
+        if not np.isfinite(estimates).all():
+            raise Undecidable("an estimate is not finite")
+        error = standard_errors(estimates)
+        return Finding(
+            excess_over(estimates, truth, usable),
+            {
+                "mean of the estimates": estimates.mean(0),
+                "autograd": truth,
+                "standard error": error,
+            },
+            road=f"a bias of {float(np.max(ERRORS * error)):.2g} would have been seen",
+        )
+
+    found = two_stage(biases, STAGES, batch.seed)
+    nats = found.observed["mean of the estimates"] - truth
+    return found.residual(decidable=usable, nats=nats)
+
+
+def fresh(
+    flow: Living, batch: Batch, times: int, count: int, before: int = 0, which: str = "forward"
+) -> Array:
+    """Estimates of so many calls on a batch that holds each point so often, of which the mean is taken,
+    ``(count, rows)``. One life draws the same numbers again: those of calls ``before`` are left out.
+    """
+    context = None if batch.context is None else np.repeat(batch.context, times, 0)
+    repeated = Batch(np.repeat(batch.x, times, 0), context, batch.seed)
+    outs = drawn(flow, repeated, before + count, which)[before:]
+    each = np.stack([reported(flow, out, len(repeated.x)) for out in outs])
+    return np.asarray(each.reshape(count, len(batch.x), times).mean(2))
+
+
+def standard_errors(estimates: Array) -> Array:
+    """Those of the means of ``(calls, points)``."""
+    return np.asarray(estimates.std(0, ddof=1) / np.sqrt(len(estimates)))
+
+
+def excess_over(estimates: Array, goal: Array, usable: Array, slack: Array | float = 0.0) -> Array:
+    """How far means are from a goal beside what is allowed, point by point, and over all, since what is off by
+    as much everywhere is seen there; ``slack``: what is allowed besides.
+    """
+    share = SHARE * np.abs(goal)
+    allowed = np.maximum(ERRORS * standard_errors(estimates), share + 1e-9) + slack
+    excess = np.where(usable, np.abs(estimates.mean(0) - goal) / allowed, 0.0)
+    if not usable.any() or (slack > share)[usable].any():
+        return excess
+    each = (estimates - goal)[:, usable].mean(1)
+    room = max(ERRORS * float(standard_errors(each)), float(share[usable].mean()) + 1e-9)
+    return np.where(usable, np.maximum(excess, abs(each.mean()) / room), 0.0)

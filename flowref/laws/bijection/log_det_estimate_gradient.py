@@ -12,6 +12,7 @@ from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
+from flowref.laws.common.statistics import Finding, Look, Mean, two_stage
 from flowref.laws.conduct.quotients import DOUBT
 from flowref.laws.conduct.state import moves_little
 from flowref.model import (
@@ -30,8 +31,8 @@ from flowref.model import (
 # steps that adapt may be off, beside the largest of them.
 DIRECTIONS, SHARE = 3, 0.2
 # Derivatives of the two stages where those of one draw differ, the second of which are fresh; the steps
-# of their differences; how many standard errors their mean may be off.
-STAGES, STEP, ERRORS = (64, 256), 2.0**-10, 5.0
+# of their differences.
+STAGES, STEP = (64, 256), 2.0**-10
 # How many times finer the steps are that must tell the same: a kink between the points of one difference
 # is none to autograd, and its size counts the more, or not at all, over another.
 FINER = 8.0
@@ -81,38 +82,35 @@ def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residu
     scale = max(max(abs(one.recorded), abs(one.difference)) for one in pairs)
     gaps = [abs(one.recorded - one.difference) for one in pairs]
     worst = int(np.argmax(gaps))
-    excess, pair, error = gaps[worst] / (SHARE * scale + STILL), pairs[worst], 0.0
+    excess = gaps[worst] / (SHARE * scale + STILL)
     detached = excess > 1 and not any(one.recorded for one in pairs)
     if excess > 1:
         same_in_training(flow, batch, usable, worst)
     if detached and not values_follow(flow, batch):
         raise Unsupported("nothing that forward returns has a gradient: it is not trained by that")
+
+    def biases(look: Look) -> Finding:
+        draws = range(sum(STAGES[: look.index]), sum(STAGES[: look.index + 1]))
+        each = [drawn(flow, batch, batch.seed + worst, usable, k) for k in draws]
+        pair = Pair(*(float(mean) for mean in np.mean(each, 0)))
+        off = Mean.of(np.array([one.recorded - one.difference for one in each]), ddof=1)
+        room = off.room(0.0) + SHARE * max(scale, *map(abs, pair[:2])) + STILL
+        if abs(off.mean) > room and abs(pair.difference - pair.finer) > 0.5 * room:
+            raise Undecidable("differences of its estimates do not settle")
+        return told(abs(off.mean) / room, pair, off.error)
+
+    def told(excess: float, pair: Pair, error: float) -> Finding:
+        observed = {
+            "autograd": pair.recorded,
+            "differences": pair.difference,
+            "standard error": error,
+        }
+        return Finding(excess, observed, DETACHED if detached else OTHER)
+
+    found = told(excess, pairs[worst], 0.0)
     if excess > 1 and not detached:
-        for stage, count in enumerate(STAGES):
-            draws = range(sum(STAGES[:stage]), sum(STAGES[: stage + 1]))
-            each = [drawn(flow, batch, batch.seed + worst, usable, k) for k in draws]
-            means = np.mean(each, 0)
-            off = np.array([one.recorded - one.difference for one in each])
-            error = float(off.std(ddof=1)) / np.sqrt(count)
-            pair = Pair(*(float(mean) for mean in means))
-            room = ERRORS * error + SHARE * max(scale, *map(abs, pair[:2])) + STILL
-            excess = abs(float(off.mean())) / room
-            if excess > 1 and abs(pair.difference - pair.finer) > 0.5 * room:
-                raise Undecidable("differences of its estimates do not settle")
-            if not excess > 1:
-                break
-    return Residual(
-        np.full(rows, excess),
-        allowed=1.0,
-        decidable=usable,
-        trivial=np.full(rows, scale <= STILL),
-        observed={
-            "autograd": np.full(rows, pair.recorded),
-            "differences": np.full(rows, pair.difference),
-            "standard error": np.full(rows, error),
-        },
-        note="" if excess <= 1 else DETACHED if detached else OTHER,
-    )
+        found = two_stage(biases, STAGES, batch.seed)
+    return found.residual(rows, decidable=usable, trivial=np.full(rows, scale <= STILL))
 
 
 def values_follow(flow: BijectionParametric, batch: Batch) -> bool:

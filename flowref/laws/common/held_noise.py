@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.model import Array, Batch, Undecidable, Unsupported
+from flowref.laws.common.statistics import Look, two_stage
+from flowref.model import Array, Batch, Residual, Undecidable, Unsupported
 from flowref.model.abilities import Parametric
 
 # So many points of ordinary size stand in a batch, each in so many groups of rows, of which each has a
@@ -45,11 +46,33 @@ class Slopes(NamedTuple):
         """How far the two are apart."""
         return np.asarray(np.abs(self.recorded - self.measured))
 
-    def placed(self, values: Array, rows: int) -> Array:
-        """Numbers of these points in a batch of so many rows, 0 elsewhere."""
-        out = np.zeros(rows)
-        out[self.chosen] = values
-        return out
+    @property
+    def excess(self) -> Array:
+        """The same beside what they may be apart."""
+        return np.asarray(self.gaps / self.allowed)
+
+    def residual(self, usable: Array, note: str = "") -> Residual:
+        """Of a law of derivatives on a batch, of which nothing is said of other points; nor where it is not
+        ``usable``, ``(rows,)``.
+        """
+
+        def placed(values: Array | float) -> Array:
+            out = np.zeros(len(usable))
+            out[self.chosen] = values
+            return out
+
+        return Residual(
+            placed(self.gaps),
+            allowed=1 + placed(self.allowed - 1),
+            decidable=usable & (placed(1.0) > 0),
+            trivial=placed(self.size) == 0,
+            observed={
+                "autograd": placed(self.recorded),
+                "differences": placed(self.measured),
+                "standard error": placed(self.error),
+            },
+            note=note,
+        )
 
 
 def slopes_of(
@@ -59,21 +82,19 @@ def slopes_of(
     which decide.
     """
     chosen = ordinary(batch.x)
-    found = _compared(chosen, *trained(flow, name, batch, chosen, EACH, read))
-    if not (found.gaps > CONSPICUOUS * found.allowed).any():
-        return found
-    if jumps(flow, name, batch, chosen, read):
-        raise Undecidable(
-            "what it draws jumps where parameters move, so that its noise is not held"
-        )
-    return _compared(chosen, *trained(flow, name, batch, chosen, AGAIN * EACH, read))
 
+    def compared(look: Look) -> Slopes:
+        if look.index and jumps(flow, name, batch, chosen, read):
+            raise Undecidable(
+                "what it draws jumps where parameters move, so that its noise is not held"
+            )
+        recorded, measured = trained(flow, name, batch, chosen, look.count, read)
+        gaps, size = recorded - measured, np.abs(measured).mean(1)
+        error = gaps.std(1, ddof=1) / np.sqrt(GROUPS)
+        allowed = np.maximum(ERRORS * error, np.maximum(SHARE * size, CLOSE * (1 + size)))
+        return Slopes(chosen, recorded.mean(1), measured.mean(1), size, error, allowed)
 
-def _compared(chosen: Array, recorded: Array, measured: Array) -> Slopes:
-    gaps, size = recorded - measured, np.abs(measured).mean(1)
-    error = gaps.std(1, ddof=1) / np.sqrt(GROUPS)
-    allowed = np.maximum(ERRORS * error, np.maximum(SHARE * size, CLOSE * (1 + size)))
-    return Slopes(chosen, recorded.mean(1), measured.mean(1), size, error, allowed)
+    return two_stage(compared, (EACH, AGAIN * EACH), batch.seed, CONSPICUOUS)
 
 
 def jumps(

@@ -187,8 +187,9 @@ differentiable = smooth & calculated & not_estimator
 
 @law(
     "conduct/value-gradient",
+    key="hygiene/value-gradient",
+    former=("conduct/value-gradient",),
     picture=jacobian_gap,
-    former="hygiene/value-gradient",
     scales=(0.0,),
     effort=4,
     size=16,
@@ -205,9 +206,10 @@ def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
 
 @law(
     "conduct/log-det-gradient",
+    key="hygiene/log-det-gradient",
+    former=("conduct/log-det-gradient",),
     about=VOLUME,
     picture=log_det_gradient_gap,
-    former="hygiene/log-det-gradient",
     scales=(0.0,),
     effort=4,
     size=16,
@@ -226,8 +228,9 @@ def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
 
 @law(
     "conduct/score",
+    key="hygiene/score",
+    former=("conduct/score",),
     picture=score_gap,
-    former="hygiene/score",
     points="data",
     scales=(0.0,),
     effort=4,

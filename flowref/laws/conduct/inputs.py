@@ -54,7 +54,8 @@ def layouts_of(points: Array) -> tuple[Layout, ...]:
 
 @law(
     "conduct/strides-agree",
-    former="hygiene/strides-agree",
+    key="hygiene/strides-agree",
+    former=("conduct/strides-agree",),
     effort=3,
     echo=echo_of(POINTED, complete=False),
     applies=repeatable,
@@ -107,7 +108,8 @@ def apart(first: Mapped, second: Mapped) -> bool:
 
 @law(
     "conduct/strides-accepted",
-    former="hygiene/strides-accepted",
+    key="hygiene/strides-accepted",
+    former=("conduct/strides-accepted",),
     tolerance=EXACT,
     effort=2,
     source="Tensor.view asks for a contiguous tensor; reshape does not",
@@ -127,7 +129,8 @@ def strides_accepted(flow: Flow, batch: Batch) -> Residual:
 
 @law(
     "conduct/empty-batch",
-    former="hygiene/empty-batch",
+    key="hygiene/empty-batch",
+    former=("conduct/empty-batch",),
     force=CONTRACT,
     promise="empty-batch",
     tolerance=EXACT,
@@ -148,7 +151,8 @@ def empty_batch(flow: Flow, batch: Batch) -> Residual:
 
 @law(
     "conduct/batch-one",
-    former="hygiene/batch-one",
+    key="hygiene/batch-one",
+    former=("conduct/batch-one",),
     tolerance=EXACT,
     effort=3,
     applies=repeatable,
@@ -230,7 +234,8 @@ def ladj_shape(out: Mapped) -> tuple[int, ...]:
 
 @law(
     "conduct/nan-containment",
-    former="hygiene/nan-containment",
+    key="hygiene/nan-containment",
+    former=("conduct/nan-containment",),
     tolerance=EXACT,
     effort=3,
     applies=not_estimator,
@@ -268,7 +273,8 @@ def one_by_one(probe: Probe) -> Iterator[Mapped | None]:
 
 @law(
     "conduct/outside-domain",
-    former="hygiene/outside-domain",
+    key="hygiene/outside-domain",
+    former=("conduct/outside-domain",),
     points="beyond",
     force=ADVICE,
     tolerance=EXACT,
@@ -285,7 +291,8 @@ def outside_domain(flow: Bijection, batch: Batch) -> Residual:
 
 @law(
     "conduct/extremes",
-    former="hygiene/extremes",
+    key="hygiene/extremes",
+    former=("conduct/extremes",),
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
@@ -359,7 +366,8 @@ def has_features(flow: Flow) -> bool:
 # Advice: broadcasting may be meant, and the shape that a map accepts is a matter of its interface.
 @law(
     "conduct/wrong-shape-refused",
-    former="hygiene/wrong-shape-refused",
+    key="hygiene/wrong-shape-refused",
+    former=("conduct/wrong-shape-refused",),
     force=ADVICE,
     tolerance=EXACT,
     effort=1,

@@ -34,7 +34,8 @@ SEEDS, STEPS = 4, 3
 
 @law(
     "conduct/gradients-finite",
-    former="hygiene/gradients-finite",
+    key="hygiene/gradients-finite",
+    former=("conduct/gradients-finite",),
     tolerance=EXACT,
     effort=4,
     scales=(0.0, 0.1, 0.3),
@@ -82,7 +83,8 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
 # reach, a context net without context.
 @law(
     "conduct/no-dead-parameters",
-    former="hygiene/no-dead-parameters",
+    key="hygiene/no-dead-parameters",
+    former=("conduct/no-dead-parameters",),
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
@@ -216,7 +218,8 @@ def reached(outcome: Trained, share: float = 0.0) -> set[str]:
 
 @law(
     "conduct/all-parameters-used",
-    former="hygiene/all-parameters-used",
+    key="hygiene/all-parameters-used",
+    former=("conduct/all-parameters-used",),
     force=CONTRACT,
     promise="ddp",
     tolerance=EXACT,

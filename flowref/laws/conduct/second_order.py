@@ -21,7 +21,8 @@ class BijectionCurved(Bijection, Curved, Protocol):
 
 @law(
     "conduct/double-backward",
-    former="hygiene/double-backward",
+    key="hygiene/double-backward",
+    former=("conduct/double-backward",),
     force=CONTRACT,
     promise="double-backward",
     scales=(0.0,),

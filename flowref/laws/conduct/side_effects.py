@@ -91,7 +91,8 @@ def conduct(
 
 @law(
     "conduct/input-not-mutated",
-    former="hygiene/input-not-mutated",
+    key="hygiene/input-not-mutated",
+    former=("conduct/input-not-mutated",),
     tolerance=EXACT,
     effort=3,
     source="a caller's tensor is the caller's; masks applied in place spoil the point that a density is asked about",
@@ -109,7 +110,8 @@ def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
 
 @law(
     "conduct/deterministic",
-    former="hygiene/deterministic",
+    key="hygiene/deterministic",
+    former=("conduct/deterministic",),
     effort=3,
     applies=calculated,
     source="a likelihood in eval mode is a function of its input",
@@ -139,7 +141,8 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
 
 @law(
     "conduct/no-printing",
-    former="hygiene/no-printing",
+    key="hygiene/no-printing",
+    former=("conduct/no-printing",),
     force=ADVICE,
     version=2,
     tolerance=EXACT,
@@ -159,7 +162,8 @@ def no_printing(flow: Flow, batch: Batch) -> Residual:
 
 @law(
     "conduct/no-global-settings",
-    former="hygiene/no-global-settings",
+    key="hygiene/no-global-settings",
+    former=("conduct/no-global-settings",),
     tolerance=EXACT,
     effort=1,
     source="the default dtype, the gradient mode and the random seed belong to the process",
@@ -185,7 +189,8 @@ def no_global_settings(flow: Flow, batch: Batch) -> Residual:
 # that do not is careless, since it shifts everybody else's stream, but no result is wrong.
 @law(
     "conduct/no-random-numbers",
-    former="hygiene/no-random-numbers",
+    key="hygiene/no-random-numbers",
+    former=("conduct/no-random-numbers",),
     force=ADVICE,
     tolerance=EXACT,
     effort=2,
@@ -273,7 +278,8 @@ def _gap(flow: Bijection, batch: Batch) -> float:
 
 @law(
     "conduct/dtype-follow",
-    former="hygiene/dtype-follow",
+    key="hygiene/dtype-follow",
+    former=("conduct/dtype-follow",),
     tolerance=EXACT,
     effort=3,
     applies=in_double,
@@ -352,7 +358,8 @@ def log_det_dtype(flow: Flow, batch: Batch) -> Residual:
 
 @law(
     "conduct/cast-follows",
-    former="hygiene/cast-follows",
+    key="hygiene/cast-follows",
+    former=("conduct/cast-follows",),
     tolerance=EXACT,
     effort=1,
     size=7,
@@ -371,7 +378,8 @@ def cast_follows(flow: Living, batch: Batch) -> Residual:
 # on the host; a scenario cannot yet call an object on another device.
 @law(
     "conduct/device-follow",
-    former="hygiene/device-follow",
+    key="hygiene/device-follow",
+    former=("conduct/device-follow",),
     force=ADVICE,
     tolerance=EXACT,
     effort=1,

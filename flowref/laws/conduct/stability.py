@@ -100,7 +100,8 @@ def distance(first: Mapped, second: Mapped, rows: int) -> tuple[Array, Array]:
 # a saturating map.
 @law(
     "conduct/float32-agrees",
-    former="hygiene/float32-agrees",
+    key="hygiene/float32-agrees",
+    former=("conduct/float32-agrees",),
     force=ADVICE,
     tolerance=BOUND,
     effort=4,

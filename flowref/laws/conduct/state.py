@@ -260,7 +260,8 @@ def _is_buffer(name: str, buffers: set[str]) -> bool:
 
 @law(
     "conduct/cache-coherent",
-    former="hygiene/cache-coherent",
+    key="hygiene/cache-coherent",
+    former=("conduct/cache-coherent",),
     effort=3,
     applies=movable,
     version=3,

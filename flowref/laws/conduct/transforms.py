@@ -36,7 +36,8 @@ def through(flow: Flow, batch: Batch, how: How, note: str, refusal: str = "") ->
 
 @law(
     "conduct/functional-call",
-    former="hygiene/functional-call",
+    key="hygiene/functional-call",
+    former=("conduct/functional-call",),
     effort=2,
     applies=has_modules & repeatable,
     source="torch.func.functional_call; a derived weight computed ahead of the call does not follow",
@@ -52,7 +53,8 @@ def functional_call(flow: Flow, batch: Batch) -> Residual:
 
 @law(
     "conduct/vmap-compatible",
-    former="hygiene/vmap-compatible",
+    key="hygiene/vmap-compatible",
+    former=("conduct/vmap-compatible",),
     force=CONTRACT,
     promise="vmap",
     effort=2,
@@ -65,7 +67,8 @@ def vmap_compatible(flow: Flow, batch: Batch) -> Residual:
 
 @law(
     "conduct/compile-equal",
-    former="hygiene/compile-equal",
+    key="hygiene/compile-equal",
+    former=("conduct/compile-equal",),
     force=CONTRACT,
     promise="compile",
     effort=1,

@@ -1,4 +1,4 @@
-"""Calls of kernels under seeds, and means of their weights."""
+"""Calls of kernels under seeds."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.outcomes import finite, log_det
+from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.probes import accepted
-from flowref.model import (
-    Array,
-    Batch,
-    Mapped,
-    Undecidable,
-    Unsupported,
-    per_point,
-)
-from flowref.model.abilities import Pushing
+from flowref.model import Array, Batch, Mapped, Undecidable, Unsupported, per_point
+from flowref.model.abilities import Pushing, TwoWay
 
 
 def contribution(out: Mapped, rows: int) -> Array:
@@ -27,6 +20,40 @@ def contribution(out: Mapped, rows: int) -> Array:
     return per_point(out.ladj, rows)
 
 
+def pushed(
+    flow: Pushing, x: Array, seed: int, what: str = "ordinary points"
+) -> tuple[Array, Array]:
+    """Latents of data, and what was contributed. Raises `Undecidable` where ``what`` they are is refused."""
+    out, refused = attempt(flow.push, x, seed, None)
+    if refused:
+        raise Undecidable(f"forward refuses {what} ({refused})")
+    return np.asarray(out.value, dtype=np.float64), contribution(out, len(x))
+
+
+def pulled(flow: TwoWay, z: Array, seed: int) -> Mapped:
+    """What the inverse makes of latents. Raises `Undecidable` where these are refused."""
+    out, refused = attempt(flow.pull, z, seed, None)
+    if refused:
+        raise Undecidable(f"inverse refuses points of the declared codomain ({refused})")
+    return out
+
+
+def data_of(flow: TwoWay, z: Array, seed: int) -> Array:
+    """Data of latents. Raises `Undecidable` where these are refused, or not finite."""
+    x = np.asarray(pulled(flow, z, seed).value, dtype=np.float64)
+    if not np.isfinite(x).all() or x.shape != (len(z), *flow.event_shape):
+        raise Undecidable("inverse gives no finite data of the shape of events")
+    return x
+
+
+def taken(flow: Pushing, batch: Batch) -> Array:
+    """The points of a batch, with those that forward refuses replaced by one that it takes."""
+    x, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
+    if x is None:
+        raise Undecidable(f"forward refuses its points ({refused})")
+    return x
+
+
 def measurable(flow: Pushing, batch: Batch, largest: float = math.inf) -> tuple[Batch, Array]:
     """The batch with those points whose latents or contribution are no numbers, or whose contribution is
     not below ``largest``, replaced by one of which they are; and which points were kept, ``(rows,)``.
@@ -34,10 +61,7 @@ def measurable(flow: Pushing, batch: Batch, largest: float = math.inf) -> tuple[
     What is infinite in a row makes sums over all of them no number, and a batch keeps its size, since
     random numbers are drawn for all rows together.
     """
-    rows = len(batch.x)
-    x, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
-    if x is None:
-        raise Undecidable(f"forward refuses its points ({refused})")
+    rows, x = len(batch.x), taken(flow, batch)
     out = flow.push(x, batch.seed, batch.context)
     good = finite(out, rows) & (np.abs(log_det(out, rows)) < largest)
     if not good.any():
@@ -67,35 +91,3 @@ class Given:
 
     def _repeated(self, rows: int) -> Array | None:
         return None if self.context is None else np.repeat(self.context[:1], rows, 0)
-
-
-def guarded(
-    log_weights: Array, heaviest: float = 0.02, effective: float = 200.0
-) -> tuple[float, float]:
-    """The mean of weights and its standard error; `Undecidable` where a few of them decide."""
-    log_weights = np.asarray(log_weights, dtype=np.float64)
-    if np.isnan(log_weights).any() or (log_weights == np.inf).any():
-        raise Undecidable("a contribution is no number")
-    top = float(log_weights.max())
-    if top == -np.inf:
-        raise Undecidable("no drawn point has a weight")
-    w = np.exp(log_weights - top)
-    total = float(w.sum())
-    if w.max() > heaviest * total or total**2 < effective * float((w**2).sum()):
-        raise Undecidable("a few points hold most of the weight")
-    scale = math.exp(min(top, 600.0))
-    return float(w.mean()) * scale, float(w.std()) / math.sqrt(len(w)) * scale
-
-
-def at_least(log_weights: Array, most: float, heaviest: float = 0.02) -> tuple[float, float] | None:
-    """A mean that is no larger than that of the weights, and its standard error: of weights above
-    ``most`` only so much counts. None where these few points decide even then.
-
-    However heavy the tail of weights is, those that are cut are bounded, so that what they are too
-    much by is known where their own mean is not.
-    """
-    with np.errstate(over="ignore"):
-        w = np.minimum(np.exp(np.asarray(log_weights, dtype=np.float64)), most)
-    if np.isnan(w).any() or w.max() > heaviest * w.sum():
-        return None
-    return float(w.mean()), float(w.std()) / math.sqrt(w.size)

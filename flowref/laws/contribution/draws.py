@@ -1,4 +1,6 @@
-"""What a kernel draws, measured, beside what it says; and that seeds are all that it draws from."""
+"""What a kernel draws, measured, beside what it says; that seeds are all that it draws from; and that the
+direction that draws nothing undoes the one that does.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,14 @@ import math
 
 import numpy as np
 
+from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.contribution.calls import contribution, measurable
 from flowref.model import EXACT, Array, Batch, Mapped, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow, Pushing, TwoWay, offers
 
-SEEDS = 4
+# How many random seeds are tried, and how many draws are undone at each point.
+SEEDS, DRAWS = 4, 4
 
 
 @requires("it does not say whether it draws")
@@ -103,7 +107,55 @@ def _way(name: str) -> str:
     return "forward" if name == "push" else "inverse"
 
 
-def contributed(flow: Pushing, x: Array, seed: int, context: Array | None) -> tuple[Array, Array]:
-    """What a call of push made of points, and contributed."""
-    out = flow.push(x, seed, context)
-    return np.asarray(out.value, dtype=np.float64), contribution(out, len(x))
+@requires("it draws in both directions, or in neither, or does not say")
+def one_sided(flow: Flow) -> bool:
+    """Where both directions draw, neither undoes the other."""
+    kernel = flow.facts.kernel
+    return kernel is not None and bool(kernel.deterministic)
+
+
+@law(
+    "contribution/one-sided-inverse",
+    local=False,
+    effort=4,
+    size=16,
+    applies=one_sided,
+    source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): a surjection has a right inverse, "
+    "f(g(z)) = z for whatever g draws; and the contribution of a pair is one number",
+)
+def one_sided_inverse(flow: TwoWay, batch: Batch) -> Residual:
+    """What the direction that draws makes is taken back by the one that draws nothing, for every draw:
+    the point that it started from comes back, and the two contributions cancel.
+    """
+    rows, context = len(batch.x), batch.context
+    if flow.kernel.deterministic == "push":
+        out, back = flow.pull, flow.push
+        start = flow.push(batch.x, batch.seed, context).value
+    else:
+        out, back, start = flow.push, flow.pull, batch.x
+        # Its data may be whole numbers, or the like: what comes back once is one of them.
+        once = flow.pull(flow.push(start, batch.seed, context).value, batch.seed, context).value
+        # One row of them is whole as well, where all of them need not differ.
+        once = np.asarray(once, dtype=np.float64)
+        if not flow.facts.declared or bool((once == np.round(once)).all()):
+            start = once
+    start = np.asarray(start, dtype=np.float64) + 0.0
+    gaps, sizes = [], []
+    good = np.ones(rows, dtype=bool)
+    for seed in range(batch.seed, batch.seed + DRAWS):
+        there = out(start, seed, context)
+        middle = np.asarray(there.value, dtype=np.float64) + 0.0
+        again = back(middle, seed, context)
+        end = np.asarray(again.value, dtype=np.float64)
+        good &= finite_rows(middle)
+        size = 1 + rows_max(start) + rows_max(middle)
+        parts = [(end - start).reshape(rows, -1)]
+        if there.ladj is not None and again.ladj is not None:
+            first, second = contribution(there, rows), contribution(again, rows)
+            parts.append((first + second)[:, None])
+            size = size + np.abs(first)
+            good &= np.isfinite(first)
+        gaps.append(np.concatenate(parts, 1))
+        sizes.append(size)
+    value: Array = np.concatenate(gaps, 1)
+    return Residual(np.where(good[:, None], value, 0.0), np.max(sizes, 0), decidable=good)

@@ -1,4 +1,4 @@
-"""What a kernel that draws nothing forward contributes is trained as what it is."""
+"""What a kernel contributes is trained as what it is: where forward draws nothing, and where it draws."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
+from flowref.laws.common.held_noise import slopes_of
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.common.probes import accepted
 from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
 from flowref.laws.conduct.parameter_gradients import APPROXIMATE, LARGEST, SHARP
 from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
 from flowref.laws.conduct.state import not_fixed
-from flowref.laws.contribution.calls import contribution, measurable
+from flowref.laws.contribution.calls import contribution, measurable, taken
+from flowref.laws.contribution.places import whole
 from flowref.model import BOUND, Array, Batch, Residual, Undecidable, Unsupported, law, requires
 from flowref.model.abilities import Flow, Parametric, Pulling, Pushing
 
@@ -101,10 +102,7 @@ def point_gradient(flow: PushingDifferentiable, batch: Batch) -> Residual:
 
     Measured along a direction, against differences, away from kinks.
     """
-    x, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
-    if x is None:
-        raise Undecidable(f"forward refuses its points ({refused})")
-    rows = len(x)
+    x, rows = taken(flow, batch), len(batch.x)
     direction = within(x, directions(x.shape, batch.seed) * (1 + np.abs(x)), flow.domain)
 
     def measure(at: Array) -> Array:
@@ -132,3 +130,39 @@ def point_gradient(flow: PushingDifferentiable, batch: Batch) -> Residual:
         "autograd's derivative of the contribution in the data differs from its difference quotient"
     )
     return difference.residual(along, allowed, judged, note, trivial)
+
+
+@requires("its forward draws nothing, or its inverse draws, too")
+def adds_what_it_draws(flow: Flow) -> bool:
+    """Steps of a Markov chain are often not differentiated, on purpose; what is exact is held to more."""
+    return flow.facts.kernel is not None and flow.facts.kernel.draws == (True, False)
+
+
+@law(
+    "contribution/sample-gradient",
+    tolerance=BOUND,
+    local=False,
+    scales=(0.0, 0.3),
+    effort=1,
+    size=16,
+    applies=adds_what_it_draws & in_double & true_gradients & has_parameters & not_fixed,
+    source="Kingma and Welling (arXiv:1312.6114), section 2.4: noise is held and its transform differentiated; "
+    "Roeder et al. (arXiv:1703.09194): the score of what draws may be left out, being zero on average",
+)
+def sample_gradient(flow: PushingParametric, batch: Batch) -> Residual:
+    """Of a layer that adds what it draws, autograd's derivative of the contribution with respect to the
+    parameters is on average that of the contribution with its noise held.
+
+    Measured along one direction of the space of all parameters, at a few points with much noise each.
+    Whole latents are not judged: what draws them may have gradients that are none of its value, on purpose.
+    """
+    batch, usable = measurable(flow, batch, LARGEST)
+    rows = len(batch.x)
+    z = np.asarray(flow.push(batch.x, batch.seed, batch.context).value, dtype=np.float64)
+    if any(whole(entry) for entry in z.reshape(rows, -1).T):
+        raise Undecidable("it draws whole numbers, through which gradients may pass on purpose")
+    return slopes_of(flow, "push", batch, contribution).residual(
+        usable,
+        "autograd's derivative of the contribution in the parameters is on average not that with the noise "
+        "held: a sample is cut off from what it was drawn by",
+    )

@@ -1,4 +1,6 @@
-"""Contributions give a normalized density: by importance sampling, whatever the layer draws."""
+"""Contributions give a normalized density: by importance sampling, and by the balance of draws both ways,
+whatever the layer draws.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +9,32 @@ from typing import cast
 
 import numpy as np
 
-from flowref.laws.contribution.calls import Given, guarded
-from flowref.laws.contribution.places import SAY, placed
-from flowref.laws.contribution.tails import infinite_variance
-from flowref.laws.contribution.weighing import cut, weighed
-from flowref.model import STATISTICAL, Batch, Residual, Undecidable, law, requires
-from flowref.model.abilities import Flow, Pushing
+from flowref.laws.common.statistics import ERRORS, Finding, Look, Mean, two_stage
+from flowref.laws.contribution.calls import Given, contribution, pulled, pushed
+from flowref.laws.contribution.places import SAY, placed, proposals
+from flowref.laws.contribution.sets import drawn_on, normal_on
+from flowref.laws.contribution.weights import cut, filled, weighed
+from flowref.model import (
+    STATISTICAL,
+    Array,
+    Batch,
+    Residual,
+    Support,
+    Undecidable,
+    Unsupported,
+    law,
+    requires,
+)
+from flowref.model.abilities import Flow, Pushing, TwoWay
 
-# Points of the two stages; standard errors and share of the mass that are allowed.
+# Points of the two stages; the share of the mass, and of draws, that is allowed whatever the standard error.
 STAGES = (20_000, 80_000)
-ERRORS, SHARE = 5.0, 0.01
+SHARE, SHARE_OF_DRAWS = 0.01, 0.005
 LARGEST = 16
-# Where a few points hold most of the weight, no weight counts more than that.
-MOST = 20.0
-# The standard deviation of weights beside their mean from which on what is missing may be what was not
-# drawn: their effective number is then a tenth of them.
-UNEVEN = 3.0
 # What counts of a share of latents that is judged by ranges alone.
 UNSURE = 0.7
+# Which share of contributions may be no numbers, as of a step that diverges far out.
+MISSING = 0.02
 
 
 @requires("its events have more than sixteen entries", waits=True)
@@ -55,37 +65,98 @@ def integral(flow: Pushing, batch: Batch) -> Residual:
     """
     flow = cast(Pushing, Given(flow, batch))
     place = placed(flow, batch.seed)
-    excess, mean, error, rare = 0.0, 1.0, 0.0, False
-    for stage, count in enumerate(STAGES):
-        seed = batch.seed + 1000 * stage
-        try:
-            log_w = weighed(flow, place.support, count, seed)[2]
-            mean, error = guarded(log_w)
-            rare = infinite_variance(np.exp(log_w - log_w.max()))
-        except Undecidable:
-            # However much the heaviest hold: what is left of them when they are cut may be too much.
-            least = cut(flow, place.support, count, seed, MOST)
-            if least is None or least[0] - 1 <= max(ERRORS * least[1], SHARE):
-                raise
-            (mean, error), rare = least, False
-        excess = abs(mean - 1) / max(ERRORS * error, SHARE)
-        if excess <= 1:
-            break
-    uneven = error * np.sqrt(STAGES[-1]) > UNEVEN * mean
-    if excess > 1 and mean < 1 and (uneven or rare):
-        raise Undecidable(
-            f"its weights are uneven: a mass of {mean:.3g} may miss what is rarely drawn"
-        )
     share = place.share if place.sure else UNSURE * place.share
-    if excess > 1 and mean < 1 and share - mean <= max(ERRORS * error, SHARE):
-        raise Undecidable(
-            f"the mass of its density is {mean:.3g}, and its codomain, which is not declared, may be "
-            f"less than {place.support}; {SAY}"
+
+    def mass(look: Look) -> Finding:
+        found = _mean_weight(flow, place.support, look)
+        room, doubt = found.room(SHARE), ""
+        if found.mean < 1 and found.uneven:
+            doubt = (
+                f"its weights are uneven: a mass of {found.mean:.3g} may miss what is rarely drawn"
+            )
+        elif found.mean < 1 and share - found.mean <= room:
+            doubt = (
+                f"the mass of its density is {found.mean:.3g}, and its codomain, which is not declared, may be "
+                f"less than {place.support}; {SAY}"
+            )
+        return Finding(
+            abs(found.mean - 1) / room,
+            {"mass": found.mean, "standard error": found.error},
+            f"the mass of its density is {found.mean:.4g}, give or take {found.error:.2g}",
+            f"a bias of {room:.2g} would have been seen",
+            doubt,
         )
-    return Residual(
-        np.array([excess]),
-        allowed=1.0,
-        observed={"mass": np.array([mean]), "standard error": np.array([error])},
-        note=f"the mass of its density is {mean:.4g}, give or take {error:.2g}",
-        road=f"a bias of {max(ERRORS * error, SHARE):.2g} would have been seen",
-    )
+
+    return two_stage(mass, STAGES, batch.seed).residual()
+
+
+def _mean_weight(flow: Pushing, support: Support, look: Look) -> Mean:
+    try:
+        return weighed(flow, support, look.count, look.seed).mass
+    except Undecidable:
+        # However much the heaviest hold: what is left of them when they are cut may be too much.
+        least = cut(flow, support, look.count, look.seed)
+        if least is None or least.mean - 1 <= least.room(SHARE):
+            raise
+        return least
+
+
+@law(
+    "contribution/balance",
+    tolerance=STATISTICAL,
+    local=False,
+    scales=(0.0, 0.3),
+    effort=2,
+    size=1,
+    source="Bennett 1976, the acceptance ratio, and Crooks 1999, of paths: the weight of a pair is the ratio "
+    "of the chances to draw it backward and forward",
+)
+def balance(flow: TwoWay, batch: Batch) -> Residual:
+    r"""With $W = e^V q(z) / r(x)$, which is how much likelier a pair is drawn backward from $z \sim q$ than
+    forward from $x \sim r$, $E_{forward}[W / (1 + W)] = E_{backward}[1 / (1 + W)]$.
+
+    Both are bounded, so that nothing is undecided where few points have all the weight. Two stages;
+    violated only if a larger one with fresh draws confirms.
+    """
+    flow = cast(TwoWay, Given(flow, batch))
+    inside = filled(flow, batch.seed)
+
+    def sides(look: Look) -> Finding:
+        both = _shares(flow, inside, look.count, look.seed)
+        # What is no number is anything between 0 and 1.
+        missing = sum(float(np.isnan(side).mean()) for side in both)
+        forward, backward = (Mean.of(np.nan_to_num(side, nan=0.5)) for side in both)
+        error = math.hypot(forward.error, backward.error)
+        room = max(ERRORS * error, SHARE_OF_DRAWS)
+        return Finding(
+            abs(forward.mean - backward.mean) / (room + missing / 2),
+            {"forward": forward.mean, "backward": backward.mean, "standard error": error},
+            f"the two means are {forward.mean:.4g} and {backward.mean:.4g}, give or take {error:.2g}",
+            f"a difference of {room:.2g} would have been seen",
+        )
+
+    found = two_stage(sides, STAGES, batch.seed)
+    most = np.maximum(found.observed["forward"], found.observed["backward"])
+    return found.residual(trivial=np.array([most < SHARE_OF_DRAWS]))
+
+
+def _shares(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[Array, Array]:
+    """W / (1 + W) of pairs that were drawn forward, and 1 / (1 + W) of pairs drawn backward."""
+    proposal = proposals(flow, inside, seed)[0]
+    x = proposal.draw(np.random.default_rng(seed), count)
+    z, given = pushed(flow, x, seed)
+    latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed + 7), count)
+    back = pulled(flow, latents, seed + 8)
+    data = np.asarray(back.value, dtype=np.float64)
+    if back.ladj is not None:
+        returned = -contribution(back, count)
+    elif flow.kernel.deterministic == "push":
+        returned = contribution(flow.push(data, seed + 9, None), count)
+    else:
+        raise Unsupported("its inverse returns no contribution, and forward draws", waits=True)
+    there = given + normal_on(inside, flow.latent_shape, z) - proposal.log_prob(x)
+    again = returned + normal_on(inside, flow.latent_shape, latents) - proposal.log_prob(data)
+    if max(np.isnan(there).mean(), np.isnan(again).mean()) > MISSING:
+        raise Undecidable("many contributions are no numbers")
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-there)), 1 / (1 + np.exp(again))

@@ -7,13 +7,20 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt
-from flowref.laws.contribution.calls import Given, contribution
-from flowref.laws.contribution.filling import filled
-from flowref.laws.contribution.integral import ERRORS, few_entries
-from flowref.laws.contribution.leaning import Leaning, leaning
+from flowref.laws.common.statistics import (
+    ERRORS,
+    Finding,
+    Guard,
+    Look,
+    Mean,
+    center_and_spread,
+    two_stage,
+)
+from flowref.laws.contribution.calls import Given, data_of, pushed
+from flowref.laws.contribution.integral import few_entries
 from flowref.laws.contribution.places import whole
-from flowref.laws.contribution.sets import drawn_on, whole_entries
+from flowref.laws.contribution.sets import Leaning, drawn_on, leaning, whole_entries
+from flowref.laws.contribution.weights import MOST, filled
 from flowref.model import STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
 from flowref.model.abilities import TwoWay
 
@@ -25,11 +32,9 @@ CONSPICUOUS = 0.5
 # So many calls draw them: what one call draws for all of its rows, as a number of terms, varies between
 # calls alone.
 CALLS = 16
-# The share of a mean that is allowed; how well a mean is to be known; what one weight may hold, and the
-# spread of weights beside their mean from which on some may be missing.
-SHARE, KNOWN, HEAVIEST, UNEVEN = 0.03, 0.1, 0.02, 3.0
-# What the heaviest weight counts for beside the other mean, where a few hold most.
-MOST = 20.0
+# The share of a mean that is allowed; how well a mean is to be known; and of how small a share of draws a
+# bump is none that they tell of.
+SHARE, KNOWN, RARE = 0.03, 0.1, 1e-6
 # How wide a bump is beside what latents spread over, or are spread by.
 WIDTH = 0.5
 # The least spread that is one, beside the size of what spreads.
@@ -61,24 +66,6 @@ class Bump(NamedTuple):
         return self.lean.log_prob(z.reshape(len(z), -1))
 
 
-# A bump that so small a share of draws meets is none that they tell of.
-RARE = 1e-6
-
-
-class Means(NamedTuple):
-    """Of a bump: its mass by forward and by backward draws, and their standard errors."""
-
-    forward: float
-    backward: float
-    errors: tuple[float, float]
-
-    @property
-    def excess(self) -> float:
-        """How far they are apart beside what is allowed."""
-        room = max(ERRORS * math.hypot(*self.errors), SHARE * max(self.forward, self.backward))
-        return abs(self.forward - self.backward) / room
-
-
 @law(
     "contribution/near-pairs",
     tolerance=STATISTICAL,
@@ -102,48 +89,32 @@ def near_pairs(flow: TwoWay, batch: Batch) -> Residual:
     flow = cast(TwoWay, Given(flow, batch))
     inside = filled(flow, batch.seed)
     bumps = around(flow, inside, batch.seed)
-    worst = Means(0.0, 0.0, (1.0, 1.0))
-    for stage, count in enumerate(STAGES):
-        seed = batch.seed + 1000 * (stage + 1)
-        found = [
-            (means, bump)
+
+    def worst(look: Look) -> Finding:
+        nonlocal bumps
+        each = [
+            (found, bump)
             for index, bump in enumerate(bumps)
-            if (means := masses(flow, inside, bump, count, seed + 20 * index)) is not None
+            if (found := masses(flow, inside, bump, look.count, look.seed + 20 * index)) is not None
         ]
-        if not found:
+        if not each:
             raise Undecidable("around no pair of data and latents do many draws fall")
-        worst, chosen = max(found, key=lambda one: one[0].excess)
-        if worst.excess <= CONSPICUOUS:
-            break
-        bumps = [chosen]
-    allowed = worst.excess and abs(worst.forward - worst.backward) / worst.excess
-    return Residual(
-        np.array([worst.excess]),
-        allowed=1.0,
-        observed={
-            "forward": np.array([worst.forward]),
-            "backward": np.array([worst.backward]),
-            "standard error": np.array([math.hypot(*worst.errors)]),
-        },
-        note=f"around a pair of data and latents there is a mass of {worst.forward:.3g} by the contributions, "
-        f"and of {worst.backward:.3g} by what the inverse draws",
-        road=f"a difference of {allowed / max(worst.backward, 1e-300):.2g} of it would have been seen",
-    )
+        found, chosen = max(each, key=lambda one: float(one[0].excess))
+        bumps = [chosen]  # which alone is looked at again
+        return found
+
+    return two_stage(worst, STAGES, batch.seed + 1000, CONSPICUOUS).residual()
 
 
 def around(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
     """Pairs that the inverse draws and forward draws again, with widths of what spreads there."""
     latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed), FEW)
-    data = pulled(flow, latents, seed + 1)
-    out, refused = attempt(flow.push, data, seed + 2, None)
-    if refused:
-        raise Undecidable(f"forward refuses what the inverse gives ({refused})")
-    again = np.asarray(out.value, dtype=np.float64)
+    data = data_of(flow, latents, seed + 1)
+    again, v = pushed(flow, data, seed + 2, "what the inverse gives")
     discrete = whole(data)
-    wide, counted = WIDTH * spread(latents), whole_entries(inside, flow.latent_shape)
+    wide, counted = WIDTH * center_and_spread(latents)[1], whole_entries(inside, flow.latent_shape)
     # Half of the pairs are those of which contributions differ most from what is usual, but for the last:
     # there what is wrong by a factor is wrong by most.
-    v = contribution(out, len(data))
     unusual = np.argsort(np.abs(v - np.median(v)), kind="stable")[-FEW // 20 :: -1]
     half = PAIRS // 2
     bumps = []
@@ -151,11 +122,11 @@ def around(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
         x, z = data[index], again[index]
         if not np.isfinite(z).all():
             continue
-        own = spread(np.asarray(flow.push(_repeated(x, FEW), seed + 3, None).value))
+        _, own = center_and_spread(flow.push(_repeated(x, FEW), seed + 3, None).value)
         narrow = np.where(own > LEAST * (1 + np.abs(z)), np.minimum(own, wide), wide)
         narrow = np.where(counted, 0.0, narrow)
         moved = _near(inside, z, narrow, FEW, np.random.default_rng(seed + 4))[0]
-        over = spread(pulled(flow, moved, seed + 5))
+        _, over = center_and_spread(data_of(flow, moved, seed + 5))
         if not (counted | (narrow > 0)).all() or not (
             discrete or (over > LEAST * (1 + np.abs(x))).all()
         ):
@@ -182,27 +153,31 @@ def leaning_bumps(flow: TwoWay, data: Array, seed: int) -> list[Bump]:
     return bumps
 
 
-def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> Means | None:
+def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> Finding | None:
     """The mass of a bump by both directions; None where few draws decide about one of them."""
     each = [drawn(flow, inside, bump, count // CALLS, seed + 17 * call) for call in range(CALLS)]
     weights, heights = (np.stack(ones) for ones in zip(*each, strict=True))
     if not np.isfinite(weights).all():
         return None
-    forward, backward = float(weights.mean()), float(heights.mean())
-    errors = error_of(weights), error_of(heights)
-    if backward < RARE or errors[1] > KNOWN * backward:
+    backward, known = float(heights.mean()), error_of(heights)
+    if backward < RARE or known > KNOWN * backward:
         return None
-    heavy = weights.max() > HEAVIEST * max(weights.sum(), 1e-300) and forward > 0
+    heavy = not Guard().passes(weights)
     if heavy:
         # What is left of weights that are cut is known, and may be too much.
         weights = np.minimum(weights, MOST * backward)
-        forward, errors = float(weights.mean()), (error_of(weights), errors[1])
-        means = Means(forward, backward, errors)
-        known = weights.max() <= HEAVIEST * weights.sum()
-        return means if known and forward > backward and means.excess > 1 else None
-    if forward < backward and weights.std() > UNEVEN * forward > 0:
-        return None
-    return Means(forward, backward, errors)
+    forward, error = float(weights.mean()), math.hypot(error_of(weights), known)
+    room = max(ERRORS * error, SHARE * max(forward, backward))
+    found = Finding(
+        abs(forward - backward) / room,
+        {"forward": forward, "backward": backward, "standard error": error},
+        f"around a pair of data and latents there is a mass of {forward:.3g} by the contributions, "
+        f"and of {backward:.3g} by what the inverse draws",
+        f"a difference of {room / max(backward, 1e-300):.2g} of it would have been seen",
+    )
+    if heavy:
+        return found if Guard().passes(weights) and forward > backward and found.accuses else None
+    return None if 0 < forward < backward and Mean.of(weights).uneven else found
 
 
 def drawn(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> tuple[Array, Array]:
@@ -214,15 +189,12 @@ def drawn(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> t
         x, usable = _near(flow.domain, bump.x, bump.wide_x, count, rng)
         # The bump is the density of these points, up to its height.
         log_r = -float(np.log(math.sqrt(2 * math.pi) * bump.wide_x).sum())
-    out, refused = attempt(flow.push, x, seed + 1, None)
-    if refused:
-        raise Undecidable(f"forward refuses ordinary points ({refused})")
-    z, v = np.asarray(out.value, dtype=np.float64), contribution(out, count)
+    z, v = pushed(flow, x, seed + 1)
     there = v + bump.log_prob(z) - log_r
     with np.errstate(over="ignore"):
         weights = np.where(usable & _holds(inside, z), np.exp(there), 0.0)
     latents, good = bump.latents(inside, count, rng)
-    back = pulled(flow, latents, seed + 2)
+    back = data_of(flow, latents, seed + 2)
     if bump.wide_x is None:
         heights = (back == bump.x).reshape(count, -1).all(1).astype(np.float64)
     else:
@@ -239,23 +211,6 @@ def error_of(values: Array) -> float:
     """
     calls = values.mean(1).std(ddof=1) / math.sqrt(len(values))
     return float(max(values.std() / math.sqrt(values.size), calls))
-
-
-def pulled(flow: TwoWay, z: Array, seed: int) -> Array:
-    """Data of latents. Raises `Undecidable` where these are refused, or not finite."""
-    out, refused = attempt(flow.pull, z, seed, None)
-    if refused:
-        raise Undecidable(f"inverse refuses points of the declared codomain ({refused})")
-    x = np.asarray(out.value, dtype=np.float64)
-    if not np.isfinite(x).all() or x.shape != (len(z), *flow.event_shape):
-        raise Undecidable("inverse gives no finite data of the shape of events")
-    return x
-
-
-def spread(x: Array) -> Array:
-    """The deviation of each entry, as a normal distribution has it that is as wide in its middle."""
-    low, high = np.quantile(np.asarray(x, dtype=np.float64), (0.25, 0.75), axis=0)
-    return np.asarray((high - low) / 1.349)
 
 
 def _near(

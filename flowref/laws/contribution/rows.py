@@ -1,18 +1,27 @@
-"""Rows of a batch do not depend on each other, and no draw makes them no numbers."""
+"""Rows of a batch do not depend on each other, are drawn apart, and no draw makes them no numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from flowref.laws.common.arithmetic import rows_max
-from flowref.laws.common.probes import accepted
-from flowref.laws.contribution.calls import contribution
-from flowref.laws.contribution.draws import contributed
-from flowref.model import EXACT, Array, Batch, Residual, Undecidable, law
-from flowref.model.abilities import Pushing
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.statistics import Finding, Look, two_stage
+from flowref.laws.contribution.calls import contribution, taken
+from flowref.model import EXACT, STATISTICAL, Array, Batch, Residual, Undecidable, Unsupported, law
+from flowref.model.abilities import Pushing, TwoWay, offers
 
 # Random seeds that are tried at each batch.
 SEEDS = 6
+# So many calls of a batch that holds one point so often; the second stage alone accuses, where the first
+# is conspicuous.
+STAGES, ROWS, CONSPICUOUS = (24, 96), 64, 2.0
+# The spread of means over calls beside that of rows: of independent rows it is beyond this in a second
+# stage with a probability of less than 1e-9.
+BEYOND = 2.2
+# So many rows in all have to stay where they are, and to leave, if how many do is counted; where fewer do the
+# point stands so often in a batch.
+MANY, OFTEN = 200, 1024
 
 
 @law(
@@ -31,16 +40,16 @@ def rows_independent(flow: Pushing, batch: Batch) -> Residual:
     rows = len(batch.x)
     if rows < 2:
         raise Undecidable("the batch has one row")
-    points, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
-    if points is None:
-        raise Undecidable(f"forward refuses its points ({refused})")
+    points = taken(flow, batch)
     kept = np.arange(rows) < (rows + 1) // 2
     shape = (-1, *[1] * (points.ndim - 1))
     # Points of the same batch in the places of others lie in the domain, too.
     other = np.where(kept.reshape(shape), points, points[::-1])
     value, size = np.zeros((rows, 2)), np.ones(rows)
     for seed in range(batch.seed, batch.seed + SEEDS):
-        (z, v), (w, u) = (contributed(flow, x, seed, batch.context) for x in (points, other))
+        outs = [flow.push(x, seed, batch.context) for x in (points, other)]
+        z, w = (np.asarray(out.value, dtype=np.float64) for out in outs)
+        v, u = (contribution(out, rows) for out in outs)
         with np.errstate(invalid="ignore"):
             gaps = np.stack([rows_max(z - w), np.abs(v - u)], 1)
         value = np.maximum(value, np.where(kept[:, None], np.nan_to_num(gaps, nan=0.0), 0.0))
@@ -60,9 +69,7 @@ def finite_for_every_draw(flow: Pushing, batch: Batch) -> Residual:
     contribution.
     """
     rows = len(batch.x)
-    points, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
-    if points is None:
-        raise Undecidable(f"forward refuses its points ({refused})")
+    points = taken(flow, batch)
     good, bad = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=bool)
     for seed in range(batch.seed, batch.seed + SEEDS):
         out = flow.push(points, seed, batch.context)
@@ -71,3 +78,108 @@ def finite_for_every_draw(flow: Pushing, batch: Batch) -> Residual:
         bad |= missing
         good |= ~missing & np.isfinite(z.reshape(rows, -1)).all(1) & np.isfinite(v)
     return Residual((bad & good).astype(np.float64), decidable=good)
+
+
+@law(
+    "contribution/noise-of-each-row",
+    tolerance=STATISTICAL,
+    local=False,
+    scales=(0.0,),
+    effort=1,
+    size=4,
+    version=3,
+    source="rows of a batch are independent events: what is drawn once for all of them gives none of them another "
+    "distribution, and a batch no more samples than one",
+)
+def noise_of_each_row(flow: Pushing, batch: Batch) -> Residual:
+    """Copies of a point in one batch are drawn apart: their mean varies from call to call as that of
+    independent draws does.
+
+    Two stages; violated only if fresh draws confirm.
+    """
+    found: list[Finding | None] = []
+    for row in range(len(batch.x)):
+        one = batch.rows(slice(row, row + 1))
+        out, refused = attempt(flow.push, one.x, batch.seed, one.context)
+        if refused:
+            continue
+        found.append(dispersion(flow, "push", one.x, one))
+        if offers(flow, TwoWay):
+            z = np.asarray(out.value, dtype=np.float64) + 0.0
+            found.append(dispersion(flow, "pull", z, one))
+    told = [one for one in found if one is not None]
+    if not told:
+        raise Unsupported("it draws nothing at its points", waits=False)
+    return max(told, key=lambda one: float(one.excess)).residual(len(batch.x), BEYOND)
+
+
+def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> Finding | None:
+    """The variance of means over calls beside what that of rows makes of it, of the entry where it is
+    largest; None where nothing is drawn.
+    """
+    often = ROWS
+    way = "forward" if name == "push" else "inverse"
+
+    def ratio(look: Look) -> Finding | None:
+        nonlocal often
+        drawn, few = results(flow, name, x, batch, look, often)
+        told = spread_over_calls(drawn)
+        calm = told is None or told <= CONSPICUOUS
+        if calm and few and often == ROWS and not flow.facts.cost.heavy:
+            often = OFTEN
+            told = spread_over_calls(results(flow, name, x, batch, look, often)[0])
+        return (
+            None
+            if told is None
+            else Finding(
+                told,
+                {"spread over calls beside that over rows": told},
+                f"{way} draws the same for all rows of a batch: their mean varies {told:.3g} times as much as that of "
+                "independent rows",
+            )
+        )
+
+    return two_stage(ratio, STAGES, batch.seed + 5000, CONSPICUOUS, apart=5000)
+
+
+def spread_over_calls(drawn: Array) -> float | None:
+    """The same of what calls made of one point, ``(calls, rows, numbers)``."""
+    if not drawn.size or (drawn == drawn[0, 0]).all():
+        return None
+    # The share of all values that are no larger is bounded, whatever the values are.
+    columns = np.moveaxis(drawn, -1, 0)
+    places = [np.searchsorted(np.sort(one, axis=None), one, "right") for one in columns]
+    ranks = np.stack(places, -1) / drawn[..., 0].size
+    between = drawn.shape[1] * ranks.mean(1).var(0, ddof=1)
+    spread = ranks.reshape(-1, ranks.shape[-1]).var(0, ddof=1)
+    moves = spread > 0
+    return float((between[moves] / spread[moves]).max(initial=0.0))
+
+
+def results(
+    flow: Pushing, name: str, x: Array, batch: Batch, look: Look, rows: int
+) -> tuple[Array, bool]:
+    """What calls make of a point that stands so often in a batch, ``(calls, rows, numbers)``, and whether some
+    of its rows stay where they are, or leave, too few to be counted.
+    """
+    outs, moved, points = [], False, np.repeat(x, rows, 0)
+    context = None if batch.context is None else np.repeat(batch.context[:1], rows, 0)
+    start = points.reshape(rows, -1)
+    for seed in range(look.seed, look.seed + look.count):
+        out, refused = attempt(flow.calls[name], points.copy(), seed, context)
+        if refused:
+            raise Undecidable(f"{name} raises {refused}")
+        value = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
+        # What is refused stays where it is: how far a row went tells that, where its place does not.
+        # Where few are refused neither does: then how many stay is what varies.
+        moved = value.size == start.size
+        far = np.abs(value - start) if moved else value[:, :0]
+        stays = (far == 0).all(1, keepdims=True) * 1.0
+        outs.append(np.concatenate([value, far, stays], 1))
+    drawn: Array = np.stack(outs)
+    stay = drawn[..., -1]
+    # Of so few how many there are in a call is not nearly normal.
+    few = moved and min(stay.sum(), (1 - stay).sum()) < MANY
+    if not moved or few:
+        drawn = drawn[..., :-1]
+    return drawn[..., ~np.isnan(drawn).any((0, 1))], bool(few and 0 < stay.mean() < 1)

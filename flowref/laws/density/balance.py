@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from flowref.laws.common.requirements import exact_density, exact_log_det, repeatable
-from flowref.laws.density.consistency import LACKING, critical, full_dimensional, lacking
+from flowref.laws.common.statistics import Finding, Look, critical, two_stage
+from flowref.laws.density.consistency import LACKING, full_dimensional, lacking
 from flowref.laws.density.draws import (
     FEWEST,
     LEAST,
@@ -95,26 +96,28 @@ def detailed_balance(flow: SampledDensity, batch: Batch) -> Residual:
     a shift by 0.12 spreads, or a correlation off by 0.15, where a round trip takes few operations;
     else fewer samples are drawn.
     """
-    worst, name, mean, seen = 0.0, "", 0.0, math.nan
-    for stage in range(2):
-        count = affordable(flow, BALANCED) * (MORE if stage else 1)
-        seed = batch.seed + 1000 * stage
-        scores = list(_scores(flow, count, seed, EFFECTIVE if stage else EFFECTIVE / 2))
+    count = affordable(flow, BALANCED)
+
+    def worst(look: Look) -> Finding:
+        enough = EFFECTIVE if look.index else EFFECTIVE / 2
+        scores = list(_scores(flow, look.count, look.seed, enough))
         if not scores:
             raise Undecidable("too few samples stay where the density is comparable")
         limit = critical(len(scores))
-        sure = [(score.deviation(limit), score) for score in scores]
-        deviation, top = max(sure, key=lambda one: one[0])
-        worst, name, mean = deviation / limit, top.name, top.mean
-        seen = next((s.visible(limit) for s in scores if s.sensitivity), math.nan)
-        if worst <= 1:
-            break
-    observed = {
-        "difference of the means": np.array([mean]),
-        "smallest error of scale that it could have seen": np.array([seen]),
-    }
-    note = f"under {name}" if worst > 1 else ""
-    return Residual(np.array([worst]), allowed=1.0, observed=observed, note=note)
+        deviation, top = max(
+            ((score.deviation(limit), score) for score in scores), key=lambda one: one[0]
+        )
+        seen = next((score.visible(limit) for score in scores if score.sensitivity), math.nan)
+        return Finding(
+            deviation / limit,
+            {
+                "difference of the means": top.mean,
+                "smallest error of scale that it could have seen": seen,
+            },
+            f"under {top.name}",
+        )
+
+    return two_stage(worst, (count, MORE * count), batch.seed).residual()
 
 
 @dataclass(frozen=True)

@@ -71,9 +71,10 @@ def standard_normal(z: Array) -> Array:
 
 @law(
     "density/gaussian-constant",
+    key="density/gaussian-const",
+    former=("density/gaussian-constant",),
     nats=True,
     about=VOLUME,
-    former="density/gaussian-const",
     points="data",
     local=False,
     scales=(0.0, 0.3),

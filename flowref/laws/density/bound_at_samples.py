@@ -1,4 +1,4 @@
-"""Lower bounds of a log-density beside its samples: they are bounds of the density that is sampled."""
+"""Lower bounds and estimates of a log-density beside its samples: they are those of the density that is sampled."""
 
 from __future__ import annotations
 
@@ -8,9 +8,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flowref.laws.density.consistency import SampledDensity, few_entries, unconditional
-from flowref.laws.density.lower_bound import CONSPICUOUS, DRAWS, FEWER
-from flowref.laws.density.wider_noise import Guard, averaged, bounds, factors_of, mean_of
+from flowref.laws.common.statistics import (
+    ERRORS,
+    Finding,
+    Guard,
+    Look,
+    Mean,
+    center_and_spread,
+    two_stage,
+)
+from flowref.laws.density.consistency import few_entries, unconditional
+from flowref.laws.density.draws import SampledDensity
+from flowref.laws.density.lower_bound import (
+    CONSPICUOUS,
+    DRAWS,
+    FEWER,
+    MOST,
+    averaged,
+    bounds,
+    factors_of,
+    mean_of,
+)
 from flowref.model import (
     CONTRACT,
     STATISTICAL,
@@ -21,20 +39,22 @@ from flowref.model import (
     Undecidable,
     Unsupported,
     law,
+    requires,
 )
+from flowref.model.abilities import Flow
 
 # Samples of the two stages; around how many of them a bump is put, and how wide it is beside their
 # spread.
 STAGES, BUMPS, WIDTH = (20_000, 80_000), 8, 0.5
-# Standard errors and share of a bump's mass that are allowed.
-ERRORS, SHARE = 5.0, 0.03
-# The mass of a bump is to be known by samples as well as this, and no drawn point may have more of it
-# by the bound.
-KNOWN, HEAVIEST = 0.1, 0.02
-# What one weight counts for beside the mass by samples, where a few hold most.
-MOST = 20.0
+# The share of a bump's mass that is allowed, as of an estimate that is promised to be without bias; of one that
+# is integrated step by step, and that may be a series which is cut.
+SHARE, INTEGRATED, CUT = 0.03, 0.1, 0.5
+# The mass of a bump is to be known by samples as well as this.
+KNOWN = 0.1
 # Beyond so many entries few samples fall under a bump.
 LARGEST = 4
+# e to a mean over draws is known where these scatter no more.
+SCATTER = 0.1
 
 
 class Held(NamedTuple):
@@ -73,48 +93,76 @@ def lower_bound_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
     """
     random = bool(flow.promises.get("estimator"))
     sampled = random and flow.promises["lower-bound"] == "one-sample"
+    refuse_large(flow)
+    held = Held(sampled, DRAWS if random and not sampled else 1)
+    return beside_samples(flow, batch, held, "the bound")
+
+
+@requires("its log-density is no estimate")
+def estimated_density(flow: Flow) -> bool:
+    """A log-density that is exact is held to more, and a bound to what it is."""
+    promises = flow.promises
+    return bool(promises.get("estimator")) and not promises.get("lower-bound")
+
+
+@law(
+    "density/estimate-at-samples",
+    about=VOLUME,
+    points="data",
+    tolerance=STATISTICAL,
+    local=False,
+    scales=(0.0, 0.3),
+    size=1,
+    effort=2,
+    applies=estimated_density & few_entries & unconditional,
+    source="Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1: the estimate of the log-density has the "
+    "log-density as its mean",
+)
+def estimate_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
+    r"""An estimated log-density V is on average that of what is sampled:
+    $\int e^{E[V(x)]}\,k(x)\,dx = E_{x \sim sample}[k(x)]$ for bumps k around samples, within a tenth where
+    it is integrated step by step and a half where it may be a series that is cut.
+
+    Two stages; violated only if a larger one with fresh draws confirms.
+    """
+    refuse_large(flow)
+    x = np.asarray(flow.sample(DRAWS, batch.seed, None), dtype=np.float64)
+    told = np.asarray(flow.log_prob(np.repeat(x, DRAWS, 0), None), dtype=np.float64)
+    # As estimates scatter at most of the samples.
+    if np.median(told.reshape(len(x), -1).var(1, ddof=1)) > SCATTER * DRAWS:
+        raise Undecidable("its estimates scatter too much to know e to their mean")
+    share = INTEGRATED if flow.promises.get("log-det-tolerance") else CUT
+    share = SHARE if flow.promises.get("unbiased-log-det") else share
+    return beside_samples(flow, batch, Held(True, DRAWS, 0.5, share), "the estimate")
+
+
+def refuse_large(flow: SampledDensity) -> None:
+    """Raise `Unsupported` where few samples fall under a bump."""
     if math.prod(flow.density_shape) > LARGEST:
         raise Unsupported(f"its events have more than {LARGEST} entries", waits=True)
-    return beside_samples(
-        flow, batch, Held(sampled, DRAWS if random and not sampled else 1), "the bound"
-    )
 
 
 def beside_samples(flow: SampledDensity, batch: Batch, held: Held, by: str) -> Residual:
     """Masses of bumps around samples as samples and as log-densities have them, in stages of ever more
     fresh samples, as long as what is found is conspicuous. ``by``: what gives the log-densities.
     """
-    worst, both, seen = 0.0, (0.0, 0.0), 0.0
-    for stage, count in enumerate(STAGES):
-        worst, both, seen = compared(flow, count, batch.seed + 1000 * stage, held)
-        if worst <= CONSPICUOUS:
-            break
-    return Residual(
-        np.array([worst]),
-        allowed=1.0,
-        observed={"by samples": np.array([both[0]]), f"by {by}": np.array([both[1]])},
-        note=f"around a sample it has a mass of {both[0]:.3g} by samples, and of {both[1]:.3g} by {by}",
-        road=f"a difference of {seen:.2g} of a mass would have been seen",
-    )
 
+    def worst(look: Look) -> Finding:
+        count, seed = look.count, look.seed
+        samples = np.asarray(flow.sample(count, seed, None), dtype=np.float64).reshape(count, -1)
+        if not np.isfinite(samples).all():
+            raise Undecidable("its samples are not finite")
+        found = [
+            compared(flow, x, held, Mean.of(heights), volume, by)
+            for heights, x, volume in bumps(samples, count // BUMPS, seed, held)
+        ]
+        known = [one for one in found if one is not None]
+        if not known:
+            raise Undecidable("a few points hold most of the mass by its bound, everywhere")
+        # Where none is off, the largest mass, of which most would have been seen.
+        return max(known, key=lambda one: (float(one.excess), float(one.observed["by samples"])))
 
-def compared(
-    flow: SampledDensity, count: int, seed: int, held: Held
-) -> tuple[float, tuple[float, float], float]:
-    """The largest difference of two masses of a bump beside what is allowed, the two, and the share
-    that would have been seen there. Raises `Undecidable` where no bump can be judged.
-    """
-    samples = np.asarray(flow.sample(count, seed, None), dtype=np.float64).reshape(count, -1)
-    if not np.isfinite(samples).all():
-        raise Undecidable("its samples are not finite")
-    found = [
-        told
-        for heights, x, volume in bumps(samples, count // BUMPS, seed, held)
-        if (told := by_bound(flow, x, held, _mean(heights), volume)) is not None
-    ]
-    if not found:
-        raise Undecidable("a few points hold most of the mass by its bound, everywhere")
-    return max(found)
+    return two_stage(worst, STAGES, batch.seed, CONSPICUOUS).residual()
 
 
 def bumps(samples: Array, each: int, seed: int, held: Held) -> Iterator[tuple[Array, Array, float]]:
@@ -123,8 +171,7 @@ def bumps(samples: Array, each: int, seed: int, held: Held) -> Iterator[tuple[Ar
     """
     rng, points = np.random.default_rng(seed), each // FEWER if held.draws > 1 else each
     whole = bool((samples == np.round(samples)).all())
-    low, high = np.quantile(samples, (0.25, 0.75), axis=0)
-    width = WIDTH * (high - low) / 1.349
+    width = WIDTH * center_and_spread(samples)[1]
     if not whole and not (width > 0).all():
         raise Undecidable("its samples do not spread in every coordinate")
     for center in samples[:BUMPS]:
@@ -138,15 +185,14 @@ def bumps(samples: Array, each: int, seed: int, held: Held) -> Iterator[tuple[Ar
             yield heights, x, math.prod(math.sqrt(2 * math.pi) * width)
 
 
-def by_bound(
-    flow: SampledDensity, x: Array, held: Held, samples: tuple[float, float], volume: float
-) -> tuple[float, tuple[float, float], float] | None:
-    """The difference of the mass of a bump by samples, with its standard error, and by the bound at points of
-    it, beside what is allowed; both; and the share that would have been seen. Noise is drawn as wide as
-    makes weights even; None where nothing does.
+def compared(
+    flow: SampledDensity, x: Array, held: Held, samples: Mean, volume: float, by: str
+) -> Finding | None:
+    """The mass of a bump by samples, and by log-densities at points of it. Noise is drawn as wide as makes
+    weights even; None where nothing does.
     """
-    there, error = samples
-    if error > KNOWN * there:
+    there = samples.mean
+    if samples.error > KNOWN * there:
         return None
 
     def weigh(factor: float) -> Array | None:
@@ -156,15 +202,16 @@ def by_bound(
 
     # Of e to a mean of draws it is not known what the largest add.
     most = MOST * there if held.draws == 1 else math.inf
-    found = mean_of(weigh, factors_of(flow, held.draws), there, most, Guard(HEAVIEST))
+    found = mean_of(weigh, factors_of(flow, held.draws), there, most, Guard())
     if found is None or (found.mean < there and found.uneven):
         return None
     here = found.mean
-    allowed = max(ERRORS * math.hypot(error, found.error), held.share * max(here, there))
+    room = max(ERRORS * math.hypot(samples.error, found.error), held.share * max(here, there))
     # A bound may be as low as it likes.
     gap = abs(here - there) if held.both else max(here - there, 0.0)
-    return gap / allowed, (there, here), allowed / there
-
-
-def _mean(values: Array) -> tuple[float, float]:
-    return float(values.mean()), float(values.std() / math.sqrt(len(values)))
+    return Finding(
+        gap / room,
+        {"by samples": there, f"by {by}": here},
+        f"around a sample it has a mass of {there:.3g} by samples, and of {here:.3g} by {by}",
+        f"a difference of {room / there:.2g} of a mass would have been seen",
+    )

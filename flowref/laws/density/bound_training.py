@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from flowref.laws.conduct.state import not_fixed
 from flowref.model import (
     BOUND,
     VOLUME,
-    Array,
     Batch,
     Residual,
     Undecidable,
@@ -55,23 +54,9 @@ def bound_gradient(flow: TrainedBound, batch: Batch) -> Residual:
 
     Measured along one direction of the space of all parameters, at a few points with much noise each.
     """
-    found = slopes_of(flow, "log_prob", batch, _value)
-    rows = len(batch.x)
-    return Residual(
-        found.placed(found.gaps, rows),
-        allowed=1 + found.placed(found.allowed - 1, rows),
-        decidable=found.placed(np.ones(len(found.chosen)), rows) > 0,
-        trivial=found.placed(found.size, rows) == 0,
-        observed={
-            "autograd": found.placed(found.recorded, rows),
-            "differences": found.placed(found.measured, rows),
-            "standard error": found.placed(found.error, rows),
-        },
-    )
-
-
-def _value(out: Any, rows: int) -> Array:
-    return np.asarray(out.value, dtype=np.float64).reshape(rows)
+    return slopes_of(
+        flow, "log_prob", batch, lambda out, rows: np.asarray(out.value, np.float64).reshape(rows)
+    ).residual(np.ones(len(batch.x), dtype=bool))
 
 
 @law(

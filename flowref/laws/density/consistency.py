@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
-from flowref.laws.density.draws import repeats
-from flowref.laws.density.lattice import Ends, draw_masses, log_masses
+from flowref.laws.common.statistics import (
+    Finding,
+    Guard,
+    Look,
+    Mean,
+    center_and_spread,
+    critical,
+    two_stage,
+)
+from flowref.laws.density.draws import SampledDensity, refuse_surfaces, repeats
 from flowref.laws.density.pictures import samples_beside
-from flowref.laws.density.surfaces import refuse_surfaces
 from flowref.model import (
     STATISTICAL,
     VOLUME,
@@ -27,13 +32,8 @@ from flowref.model import (
 )
 from flowref.model.abilities import Density, Flow, Sampler
 
-
-class SampledDensity(Density, Sampler, Protocol):
-    """A density that is sampled."""
-
-
-# Sampling laws: sizes of the two stages, and the false-alarm rate of each.
-STAGES, LEVEL = (20_000, 100_000), 1e-3
+# Sampling laws: sizes of the two stages.
+STAGES = (20_000, 100_000)
 HALF_WIDTH, SPREAD = 1.2, 0.7
 # Widths of r that are tried, as shares of the spread of the samples: where the density is uneven or
 # cut off, narrow ones do.
@@ -49,6 +49,8 @@ NARROW, LARGEST_LOG = 1e-2, 600.0
 # where they came from, as where scales saturate once weights were moved.
 LACKING, FAR = 0.01, 1e8
 SAMPLED_SIZE = 12
+# The least and the greatest number of each entry.
+Ends = tuple[Array, Array]
 
 
 class TooFew(Undecidable):
@@ -96,32 +98,21 @@ def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
 
     Two stages at level 1e-3 each; violated only if fresh and larger samples confirm the first.
     """
-    worst, size = 0.0, 0.0
-    numbers: dict[str, float] = {}
     if not flow.density_support.bounded and repeats(flow, batch):
         raise Undecidable(
             "the log-density repeats, as that of angles does: which period samples are of is not known"
         )
     given = one_context(flow, batch)
-    for stage, count in enumerate(STAGES):
+
+    def ratios(look: Look) -> Finding:
         try:
-            score, smallest, numbers = ratio_scores(flow, count, batch.seed + 1000 * stage, given)
+            return ratio_scores(flow, look.count, look.seed, given)
         except TooFew:
-            if stage or flow.operations > AFFORDABLE:
+            if look.index or flow.operations > AFFORDABLE:
                 raise
-            score, smallest, numbers = ratio_scores(flow, STAGES[-1], batch.seed + 500, given)
-        limit = critical(int(numbers.pop("tests")))
-        worst, size = score / limit, smallest
-        if worst <= 1:
-            break
-    observed = {name: np.array([value]) for name, value in numbers.items()}
-    observed["smallest bias it could have seen"] = np.array([size])
-    return Residual(np.array([worst]), allowed=1.0, observed=observed)
+            return ratio_scores(flow, STAGES[-1], batch.seed + 500, given)
 
-
-def critical(tests: int) -> float:
-    """The two-sided normal quantile at the stage's level, shared among the tests made."""
-    return NormalDist().inv_cdf(1 - LEVEL / (2 * tests))
+    return two_stage(ratios, STAGES, batch.seed).residual()
 
 
 def one_context(flow: Sampler, batch: Batch) -> Array | None:
@@ -175,9 +166,7 @@ def lacking(lost: Array, points: Array) -> float:
     return float(lost.mean())
 
 
-def ratio_scores(
-    flow: SampledDensity, count: int, seed: int, given: Array | None
-) -> tuple[float, float, dict[str, float]]:
+def ratio_scores(flow: SampledDensity, count: int, seed: int, given: Array | None) -> Finding:
     """The largest standardized deviation of a mean of r/p from one, over several r; and the bias
     that would have shown.
 
@@ -194,20 +183,19 @@ def ratio_scores(
         if flow.scale:
             raise Undecidable("more than one sample in a hundred is not finite")
         share = float(1 - kept.mean())
-        return math.inf, 0.01, {"tests": 1, "share of samples that are not finite": share}
+        return _lost("share of samples that are not finite", share)
     # What is not finite a density may refuse.
     x = np.where(kept.reshape(-1, *[1] * (x.ndim - 1)), x, x[kept][0])
     log_p = np.asarray(flow.log_prob(x, repeated(given, count)), dtype=np.float64).reshape(count)
     outside = kept & ~np.isfinite(log_p)
     if (share := lacking(outside, flat)) > LACKING:
-        return math.inf, LACKING, {"tests": 1, "share of samples with density zero or nan": share}
+        return _lost("share of samples with density zero or nan", share)
     flat, log_p = flat[kept & ~outside], log_p[kept & ~outside]
     # Whole numbers have masses, whatever is told between them, or of those that are none of its values.
     ends = (flat.min(0), flat.max(0)) if (flat == np.round(flat)).all() else None
     if ends is None:
         refuse_surfaces(flow, flat, None if given is None else repeated(given, len(flat)))
-    middle = np.median(flat, axis=0)
-    spread = (np.quantile(flat, 0.75, axis=0) - np.quantile(flat, 0.25, axis=0)) / 1.349
+    middle, spread = center_and_spread(flat)
     if flow.promises.get("atoms") and not (spread > 0).all():
         raise Undecidable("its samples do not spread in every coordinate")
     # Where half of the samples coincide, the density beside them says how many it expects there.
@@ -216,28 +204,25 @@ def ratio_scores(
         middle + s * spread * axis for axis in np.eye(len(middle)) for s in (-1.0, 1.0)
     ]
     rng = np.random.default_rng(seed)
-    scores = []
-    for center in centers:
-        found = mean_ratio(flow, flat, log_p, center, spread, rng, given, ends)
-        if found is not None:
-            scores.append(((found.mean - 1) / found.error, found.error, found.mean))
-    if not scores:
+    told = (mean_ratio(flow, flat, log_p, center, spread, rng, given, ends) for center in centers)
+    means = [one for one in told if one is not None]
+    if not means:
         raise TooFew("no part of the density is sampled evenly enough to compare")
-    score, deviation, mean = max(scores, key=lambda entry: abs(entry[0]))
-    numbers = {
-        "tests": len(scores),
-        "mean of r/p": mean,
-        "standard error": deviation,
-        "samples": count,
-    }
-    return abs(score), critical(len(scores)) * min(entry[1] for entry in scores), numbers
+    limit, worst = critical(len(means)), max(means, key=lambda one: abs(one.mean - 1) / one.error)
+    return Finding(
+        abs(worst.mean - 1) / worst.error / limit,
+        {
+            "mean of r/p": worst.mean,
+            "standard error": worst.error,
+            "samples": count,
+            "smallest bias it could have seen": limit * min(one.error for one in means),
+        },
+    )
 
 
-class Mean(NamedTuple):
-    """The mean of r/p over samples, and its standard error."""
-
-    mean: float
-    error: float
+def _lost(what: str, share: float) -> Finding:
+    """What no number of samples explains."""
+    return Finding(math.inf, {what: share, "smallest bias it could have seen": LACKING})
 
 
 def mean_ratio(
@@ -270,7 +255,7 @@ def mean_ratio(
         log_r = log_of_r(flat, center, width, ends)
         sampled = np.exp(np.minimum(log_r - log_p - size, LARGEST_LOG))
         mean = float(sampled.mean())
-        if probed.max() > LARGEST_SHARE * probed.sum() or not mean:
+        if not Guard(LARGEST_SHARE).passes(probed) or not mean:
             continue
         variance = max(float(probed.mean()) / mean - 1, 0.0)
         if variance > VARIANCE_SHARE * count:
@@ -296,15 +281,13 @@ def log_ratios(
 
     if ends is not None:
         points = draw_masses(rng, PROBES, center, SPREAD * spread, HALF_WIDTH / SPREAD, ends)
-        shaped = points.reshape(PROBES, *flow.density_shape)
-        log_p = np.asarray(flow.log_prob(shaped, repeated(given, PROBES)), dtype=np.float64)
-        return log_of_r(points, center, spread, ends) - log_p.reshape(PROBES)
-    uniform = rng.random((PROBES, len(center)))
-    mass = math.erf(HALF_WIDTH / (SPREAD * math.sqrt(2)))
-    w = SPREAD * math.sqrt(2) * erfinv(mass * (2 * uniform - 1))
-    points = (center + spread * w).reshape(PROBES, *flow.density_shape)
-    log_p = np.asarray(flow.log_prob(points, repeated(given, PROBES)), dtype=np.float64)
-    return truncated_normal(points.reshape(PROBES, -1), center, spread) - log_p.reshape(PROBES)
+    else:
+        mass = math.erf(HALF_WIDTH / (SPREAD * math.sqrt(2)))
+        w = SPREAD * math.sqrt(2) * erfinv(mass * (2 * rng.random((PROBES, len(center))) - 1))
+        points = center + spread * w
+    shaped = points.reshape(PROBES, *flow.density_shape)
+    log_p = np.asarray(flow.log_prob(shaped, repeated(given, PROBES)), dtype=np.float64)
+    return log_of_r(points, center, spread, ends) - log_p.reshape(PROBES)
 
 
 def log_of_r(x: Array, center: Array, spread: Array, ends: Ends | None) -> Array:
@@ -325,3 +308,45 @@ def truncated_normal(x: Array, center: Array, spread: Array) -> Array:
         0.5 * math.log(2 * math.pi) + math.log(SPREAD) + math.log(mass)
     )
     return np.where(inside, constant - 0.5 * (w**2).sum(1) / SPREAD**2, -np.inf)
+
+
+def log_masses(x: Array, center: Array, spread: Array, half_width: float, ends: Ends) -> Array:
+    """Logarithms of a product of normals at whole numbers, cut off and made to add up to one; -inf
+    outside of what they reach. ``x``: ``(batch, entries)``; ``spread``: deviations, ``half_width``: in
+    units of them.
+    """
+    total = np.zeros(len(x))
+    for column, middle, deviation, low, high in zip(x.T, center, spread, *ends, strict=True):
+        places, logs = _column(middle, deviation, half_width, low, high)
+        found = np.searchsorted(places, column)
+        found = np.minimum(found, len(places) - 1)
+        total += np.where(places[found] == column, logs[found], -np.inf)
+    return total
+
+
+def draw_masses(
+    rng: np.random.Generator,
+    count: int,
+    center: Array,
+    spread: Array,
+    half_width: float,
+    ends: Ends,
+) -> Array:
+    """So many points of these masses, ``(count, entries)``."""
+    columns = []
+    for middle, deviation, low, high in zip(center, spread, *ends, strict=True):
+        places, logs = _column(middle, deviation, half_width, low, high)
+        columns.append(rng.choice(places, count, p=np.exp(logs)))
+    return np.stack(columns, axis=1)
+
+
+def _column(
+    middle: float, deviation: float, half_width: float, least: float, greatest: float
+) -> tuple[Array, Array]:
+    """The whole numbers that one normal reaches, at least the nearest, and the logarithms of its masses."""
+    reach = half_width * deviation
+    low, high = math.ceil(max(middle - reach, least)), math.floor(min(middle + reach, greatest))
+    nearest = float(np.clip(round(middle), least, greatest))
+    places = np.arange(low, high + 1.0) if low <= high else np.array([nearest])
+    logs = -0.5 * ((places - middle) / deviation) ** 2
+    return places, np.asarray(logs - np.logaddexp.reduce(logs))

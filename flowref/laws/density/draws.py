@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.density.surfaces import refuse_surfaces
+from flowref.laws.common.statistics import center_and_spread
 from flowref.model import Array, Batch, Undecidable, Unsupported
 from flowref.model.abilities import Density, Sampler
 from flowref.model.means import fitting
@@ -44,6 +44,17 @@ NO_PERIOD, COORDINATES, SOME = 0.731, 64, 4
 # its size, far above rounding; and how many times as far rounding may then move it.
 UNSETTLED, JITTER = 0.01, {"float64": 1e-11, "float32": 1e-5}
 LEEWAY = 4.0
+# Samples that are looked at, those around which the others are seen, and so many of them around each.
+LOOKED_AT, ANCHORS, NEIGHBORS = 2_000, 32, 12
+# More coordinates have no neighbors that are near; how flat these lie on a surface.
+SURFACE_ENTRIES, THIN = 6, 0.15
+# How many spreads away a log-density has fallen by so much to one side at least, and at which share of
+# samples it has not where it is of no volume.
+AWAY, FALLEN, SHARE = 8.0, 5.0, 0.5
+ON_A_SURFACE = (
+    "its samples lie on a surface, beside which its log-density does not fall: it is with respect to an area, of "
+    "which laws of volumes say nothing"
+)
 
 
 @dataclass(frozen=True)
@@ -224,8 +235,7 @@ def frame(flow: SampledDensity, found: Draws) -> Frame:
     distinct = min(len(np.unique(column)) for column in flat.T)
     if distinct < REPEATED * len(flat):
         raise Undecidable("its samples repeat values, as those of discrete distributions do")
-    middle = np.median(flat, axis=0)
-    spread = (np.quantile(flat, 0.75, axis=0) - np.quantile(flat, 0.25, axis=0)) / 1.349
+    middle, spread = center_and_spread(flat)
     radius = np.linalg.norm(flat, axis=1)
     if not (spread > 0).all() or (flat.shape[1] > 1 and radius.std() < 1e-6 * radius.mean()):
         raise Undecidable("its samples do not spread in every direction")
@@ -242,6 +252,54 @@ def frame(flow: SampledDensity, found: Draws) -> Frame:
     axes = (np.sqrt(values)[:, None] * vectors.T) * spread
     volume = float(np.linalg.slogdet(axes)[1])
     return Frame(middle, axes, volume, *box)
+
+
+def refuse_surfaces(flow: Density, flat: Array, context: Array | None) -> None:
+    """Raise `Undecidable` where samples lie on a surface and the log-density tells nothing of it. One that
+    falls beside them means volumes, and samples that do not fill these are wrong.
+    """
+    if not 2 <= flat.shape[1] <= SURFACE_ENTRIES or len(flat) < 10 * NEIGHBORS:
+        return
+    flat = flat[:LOOKED_AT]
+    rows, normals, flatness = neighborhoods(flat)
+    if not len(rows) or np.median(flatness) >= THIN:
+        return
+    if stays_up(flow, flat[rows], normals, None if context is None else context[rows]):
+        raise Undecidable(ON_A_SURFACE)
+
+
+def neighborhoods(flat: Array) -> tuple[Array, Array, Array]:
+    """A few of the samples, by row; the way on which the fewest of their neighbors lie, over so many
+    spreads; and how flat these lie across it. None where an entry is the same everywhere.
+    """
+    spread = flat.std(0)
+    if not (spread > 0).all():
+        return np.zeros(0, dtype=int), np.zeros((0, flat.shape[1])), np.zeros(0)
+    scaled = flat / spread
+    rows = np.arange(0, len(flat), max(1, len(flat) // ANCHORS))[:ANCHORS]
+    normals, flatness = [], []
+    for anchor in scaled[rows]:
+        away = ((scaled - anchor) ** 2).sum(1)
+        near = scaled[np.argpartition(away, NEIGHBORS)[:NEIGHBORS]]
+        _, values, ways = np.linalg.svd(near - near.mean(0))
+        normals.append(AWAY * spread * ways[-1])
+        flatness.append(values[-1] / max(values[0], 1e-300))
+    return rows, np.array(normals), np.array(flatness)
+
+
+def stays_up(flow: Density, x: Array, ways: Array, context: Array | None) -> bool:
+    """Whether on a way from many a point, to one side at least, the log-density is what it is there."""
+    told = []
+    for side in (0.0, 1.0, -1.0):
+        points = (x + side * ways).reshape(-1, *flow.density_shape)
+        log_p, _ = attempt(flow.log_prob, points, context)
+        if log_p is None:
+            return False
+        told.append(np.nan_to_num(np.asarray(log_p, dtype=np.float64).reshape(len(x)), nan=-np.inf))
+    here, *sides = told
+    with np.errstate(invalid="ignore"):
+        up = np.maximum(*sides) >= here - FALLEN
+    return bool(up.mean() >= SHARE)
 
 
 def periodic(flow: Density, draws: Draws) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
+from flowref.laws.common.statistics import HEAVIEST, Finding, Guard, Look, Mean, two_stage
 from flowref.laws.density.annealing import MILLION, PulledDensity, found_mass
 from flowref.laws.density.pictures import density_map
 from flowref.laws.density.value import promised_everywhere
@@ -36,9 +37,8 @@ ROUNDS = 8
 # Proposals are Student's t around the mass and, for a share, many times as wide.
 FREEDOM, WIDENED, BROAD, BROAD_SHARE = 5.0, 1.3, 16.0, 0.2
 START = 3.0
-# So many points are to count; no single one may have more than this share; and the mean is to be as
-# well known.
-COUNTING, SHARE, KNOWN = 500, 0.02, 0.05
+# So many points are to count, and the mean is to be as well known.
+COUNTING, KNOWN = 500, 0.05
 # In standard errors, and by itself.
 ERRORS, LEAST = 7.0, 0.01
 
@@ -124,17 +124,18 @@ def mass_at_most_one(flow: Density, batch: Batch) -> Residual:
     """
     if math.prod(flow.density_shape) > FITTED:
         return annealed(flow, batch)
-    mass = error = worst = 0.0
-    for stage in range(2):
-        mass, error = estimate(flow, batch, batch.seed + 1000 * stage)
-        worst = (mass - 1) / max(LEAST, ERRORS * error)
-        if worst <= 1:
-            break
-    if mass < 1 - max(LEAST, ERRORS * error):
-        raise Undecidable(f"importance sampling finds a mass of {mass:.3g} only")
-    observed = {"mass": np.array([mass]), "standard error": np.array([error])}
-    log_mass = np.log(np.array([max(mass, 0.0)]))
-    return Residual(np.array([max(worst, 0.0)]), allowed=1.0, nats=log_mass, observed=observed)
+
+    def mass(look: Look) -> Finding:
+        found = estimate(flow, batch, look)
+        if found.mean < 1 - found.room(LEAST, ERRORS):
+            raise Undecidable(f"importance sampling finds a mass of {found.mean:.3g} only")
+        return Finding(
+            max((found.mean - 1) / found.room(LEAST, ERRORS), 0.0),
+            {"mass": found.mean, "standard error": found.error},
+        )
+
+    found = two_stage(mass, (FINAL, FINAL), batch.seed)
+    return found.residual(nats=np.log(np.array([max(found.observed["mass"], 0.0)])))
 
 
 def annealed(flow: Density, batch: Batch) -> Residual:
@@ -154,27 +155,26 @@ def annealed(flow: Density, batch: Batch) -> Residual:
     )
 
 
-def estimate(flow: Density, batch: Batch, seed: int) -> tuple[float, float]:
-    """The mass, and its standard error. Raises `Undecidable` where a few points decide."""
-    rng = np.random.default_rng(seed)
+def estimate(flow: Density, batch: Batch, look: Look) -> Mean:
+    """The mass. Raises `Undecidable` where a few points decide."""
+    rng = np.random.default_rng(look.seed)
     size = math.prod(flow.density_shape)
     share = min(1.0, OPERATIONS / max(1, flow.operations))
     proposal = Proposal(np.zeros(size), START * np.eye(size))
     for _ in range(ROUNDS):
         x = proposal.draw(max(50 * size, int(share * ROUND)), rng)
         proposal = moved(x, log_ratios(flow, proposal, x, batch))
-    x = proposal.draw(max(4 * COUNTING, int(share * FINAL)), rng)
+    x = proposal.draw(max(4 * COUNTING, int(share * look.count)), rng)
     log_w = log_ratios(flow, proposal, x, batch)
     top = float(log_w.max())
     if not math.isfinite(top):
         raise Undecidable("no point was found at which the density is finite and positive")
     w = np.exp(log_w - top)
-    total = w.sum()
-    error = float(w.std() / w.mean() / math.sqrt(len(w)))
-    if total**2 / (w**2).sum() < COUNTING or w.max() > SHARE * total or error > KNOWN:
+    mean, error, _ = Mean.of(w)
+    if not Guard(HEAVIEST, COUNTING).passes(w) or error > KNOWN * mean:
         raise Undecidable("its mass is spread too unevenly for importance sampling")
-    mass = math.exp(min(top + math.log(w.mean()), 600.0))
-    return mass, error * mass
+    mass = math.exp(min(top + math.log(mean), 600.0))
+    return Mean(mass, error / mean * mass)
 
 
 def log_ratios(flow: Density, proposal: Proposal, x: Array, batch: Batch) -> Array:

@@ -1,4 +1,4 @@
-"""The rows of one sample know nothing of each other."""
+"""The rows of one sample know nothing of each other, and differ."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.statistics import Finding, Look, two_stage
 from flowref.laws.density.balance import sampled
 from flowref.laws.density.base import demand_unmoved_base, normal_base, normalizing_calls
 from flowref.laws.density.consistency import unconditional
-from flowref.laws.density.draws import SampledDensity, drawn, number
+from flowref.laws.density.draws import ALONE, SampledDensity, drawn, number
 from flowref.model import BOUND, Array, Batch, Residual, Undecidable, law
 from flowref.model.abilities import Bijection, offers
+from flowref.model.means import fitting
 
 
 class MappedSamples(SampledDensity, Bijection, Protocol):
@@ -30,6 +32,8 @@ ERRORS, LEAST, CHAINED = 8.0, 0.2, 0.5
 LARGE, PAIRED, OF_FOUR = 256, ((0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 1, 2)), 0.6
 # Entries that are so often alike are those of a discrete distribution.
 DISTINCT = 0.9
+# How many rows of a call are compared with each other, and which share of them may repeat another.
+COMPARED, SHARE = 512, 0.05
 
 
 @law(
@@ -54,21 +58,28 @@ def rows_independent(flow: SampledDensity, batch: Batch) -> Residual:
     large = math.prod(flow.density_shape) >= LARGE
     if large and flow.facts.cost.of("sample").repeats and offers(flow, MappedSamples):
         return of_four(flow, batch)
-    worst, pairing, correlation = 0.0, "", 0.0
-    for call in range(2):
-        count = 4 * (min(ROWS, number(flow)) // 4)
-        scores = scored(drawn(flow, count, batch.seed + call).flat[:, :ENTRIES])
+    count = 4 * (min(ROWS, number(flow)) // 4)
+
+    def rows(look: Look) -> Finding:
+        scores = scored(drawn(flow, look.count, look.seed).flat[:, :ENTRIES])
         found = {name: strongest(*pair) for name, pair in pairings(scores).items()}
         if abs(found.pop("between pairs")) > CHAINED * abs(found["within pairs"]):
             found.pop("within pairs")
         pairing = max(found, key=lambda name: abs(found[name]))
-        correlation = found[pairing]
-        worst = abs(correlation) / max(LEAST, ERRORS / np.sqrt(len(scores) / 4))
-        if worst <= 1:
-            break
-    note = f"rows are correlated {pairing}, by {correlation:.2f}" if worst > 1 else ""
-    observed = {"strongest correlation of rows": np.array([correlation])}
-    return Residual(np.array([worst]), allowed=1.0, observed=observed, note=note)
+        return correlated(
+            found[pairing], LEAST, len(scores) / 4, f"rows are correlated {pairing}, by"
+        )
+
+    return two_stage(rows, (count, count), batch.seed, apart=1).residual()
+
+
+def correlated(correlation: float, least: float, terms: float, words: str) -> Finding:
+    """What a correlation of so many terms tells, of which so much is allowed."""
+    return Finding(
+        abs(correlation) / max(least, ERRORS / math.sqrt(terms)),
+        {"strongest correlation of rows": correlation},
+        f"{words} {correlation:.2f}",
+    )
 
 
 def of_four(flow: MappedSamples, batch: Batch) -> Residual:
@@ -80,24 +91,21 @@ def of_four(flow: MappedSamples, batch: Batch) -> Residual:
     """
     normal_base.demand(flow)
     demand_unmoved_base(flow)
-    worst, correlation = 0.0, 0.0
-    for call in range(2):
-        x = drawn(flow, 4, batch.seed + call).flat.reshape(4, *flow.density_shape)
+
+    def rows(look: Look) -> Finding:
+        x = drawn(flow, look.count, look.seed).flat.reshape(look.count, *flow.density_shape)
         found = []
         for which in normalizing_calls(flow):  # either, where user code does not say which it is
             out, error = attempt(flow.calls[which], x, None)
-            z = np.asarray(x if out is None else out.value, dtype=np.float64).reshape(4, -1)
+            z = np.asarray(x if out is None else out.value, dtype=np.float64).reshape(len(x), -1)
             if error or not np.isfinite(z).all():
                 raise Undecidable(f"{which} refuses samples ({error or 'latents are not finite'})")
             ways = [(z[a] - z[b], z[c] - z[d]) for a, b, c, d in PAIRED]
             found.append(max((strongest(one[:, None], two[:, None]) for one, two in ways), key=abs))
-        correlation = min(found, key=abs)
-        worst = abs(correlation) / max(OF_FOUR, ERRORS / math.sqrt(z.shape[1]))
-        if worst <= 1:
-            break
-    note = f"latents of four rows are correlated by {correlation:.2f}" if worst > 1 else ""
-    observed = {"strongest correlation of rows": np.array([correlation])}
-    return Residual(np.array([worst]), allowed=1.0, observed=observed, note=note)
+        words = "latents of four rows are correlated by"
+        return correlated(min(found, key=abs), OF_FOUR, z.shape[1], words)
+
+    return two_stage(rows, (4, 4), batch.seed, apart=1).residual()
 
 
 def scored(flat: Array) -> Array:
@@ -135,3 +143,40 @@ def strongest(some: Array, others: Array) -> float:
     sizes = np.sqrt((some**2).sum(0) * (others**2).sum(0))
     correlations = products / np.maximum(sizes, np.finfo(float).tiny)
     return float(correlations[np.abs(correlations).argmax()])
+
+
+@law(
+    "sampling/rows-differ",
+    points="data",
+    tolerance=BOUND,
+    local=False,
+    scales=(0.0,),
+    size=1,
+    effort=2,
+    applies=sampled,
+    version=2,
+    source="independent draws from a density: two of them are equal with probability zero",
+)
+def rows_differ(flow: SampledDensity, batch: Batch) -> Residual:
+    """The samples of one call differ from each other: noise is drawn for each of them.
+
+    Values that two calls share are those of a discrete distribution, of which nothing is said, nor
+    of rows that stay as they were for a while, as those of a Markov chain do.
+    """
+    count = max(ALONE, min(COMPARED, fitting(flow.facts.cost.of("sample"))))
+    first = drawn(flow, count, batch.seed).flat
+    dear = flow.facts.cost.of("sample").heavy
+    if not dear or len(np.unique(first, axis=0)) < len(first):  # else there is nothing to excuse
+        second = drawn(flow, count, batch.seed + 1).flat
+        if np.isin(first, second).mean() > SHARE:
+            raise Undecidable("two calls give the same values, as discrete distributions do")
+    runs = np.flatnonzero(np.append(True, (np.diff(first, axis=0) != 0).any(1)))
+    lengths = np.diff(np.append(runs, len(first)))
+    if lengths.min() < lengths[:-1].max(initial=1):  # a chain, which stays where it is for a while
+        first = first[runs]
+    repeated = 1 - len(np.unique(first, axis=0)) / len(first)
+    return Residual(
+        np.array([repeated]),
+        allowed=SHARE,
+        observed={"share of samples that repeat another": np.array([repeated])},
+    )

@@ -1,14 +1,28 @@
-"""Lower bounds of a log-density: what variational flows report."""
+"""Lower bounds of a log-density, what variational flows report: their mass, by noise that is drawn wider where
+few draws decide.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.statistics import (
+    EFFECTIVE,
+    HEAVIEST,
+    Finding,
+    Guard,
+    Look,
+    Mean,
+    center_and_spread,
+    two_stage,
+)
 from flowref.laws.density.consistency import few_entries, unconditional
-from flowref.laws.density.level_masses import Levels, levels
-from flowref.laws.density.wider_noise import Guard, Mean, averaged, bounds, factors_of, mean_of
 from flowref.model import (
     CONTRACT,
     STATISTICAL,
@@ -20,21 +34,26 @@ from flowref.model import (
     Unsupported,
     law,
 )
-from flowref.model.abilities import Density, Sampler, offers
+from flowref.model.abilities import Density, Sampler, Widened, offers
 
 # From this share of what accuses on the second stage is looked at, which alone accuses.
 CONSPICUOUS = 0.5
-# Sizes of the two stages; what one weight may hold of the sum, and the least effective sample size;
-# standard errors and the share of the mass that are allowed.
-STAGES = (20_000, 100_000)
-HEAVIEST, EFFECTIVE = 0.02, 200
-ERRORS, SHARE = 5.0, 0.01
+# Sizes of the two stages, and the share of the mass that is allowed.
+STAGES, SHARE = (20_000, 100_000), 0.01
 # Where a few points hold most of the mass, no weight counts more than that.
 MOST = 20.0
 # How often a bound is drawn at each point where it is its mean that is a bound.
 DRAWS, FEWER = 16, 4
 # Points come from a t distribution with so many degrees of freedom, wider than samples.
 DEGREES, WIDER = 5, 1.5
+# Samples that show which levels there are; how many of these are too many; and how much of a proposal is of
+# all alike.
+SAMPLES, VALUES, ALIKE = 4_000, 4_096, 0.5
+# How much wider normal noise is drawn, one after the other, until weights are even; narrower where none is.
+FACTORS = (1.0, 1.3, 1.7, 2.5, 0.75)
+# The standard deviation of weights beside their mean up to which they are even, and by how many standard
+# errors a mean with narrower noise may be less than one with wider noise.
+EVEN, AGREE = 1.0, 3.0
 
 
 @law(
@@ -61,29 +80,25 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
     whole = levels(flow, batch.seed) if flow.density_support.bounded else None
     if flow.density_support.bounded and whole is None:
         raise Unsupported("its support is bounded")
-    excess, mean, error, uneven = 0.0, 1.0, 0.0, False
     random = bool(flow.promises.get("estimator"))
     expected = random and flow.promises["lower-bound"] == "expected"
     # One that draws nothing, as zeros in the place of noise, is no sample of anything.
     sampled = random or flow.promises["lower-bound"] == "one-sample"
-    for stage, count in enumerate(STAGES):
-        seed, draws = batch.seed + 1000 * stage, DRAWS if expected else 1
-        mean, error, uneven = known_mass(flow, whole, count, seed, draws)
-        above = mean > 1 or expected or not sampled or whole is not None
-        gap = mean - 1 if above else 1 - mean
-        excess = gap / max(ERRORS * error, SHARE)
-        if excess <= CONSPICUOUS:
-            break
-    if excess > 1 and mean < 1 and uneven:
-        raise Undecidable(
-            f"its weights are uneven: a mass of {mean:.3g} may miss what is rarely drawn"
+    bounded = expected or not sampled or whole is not None
+
+    def mass(look: Look) -> Finding:
+        found = known_mass(flow, whole, look, DRAWS if expected else 1)
+        mean, room = found.mean, found.room(SHARE)
+        gap = mean - 1 if bounded or mean > 1 else 1 - mean
+        missing = f"its weights are uneven: a mass of {mean:.3g} may miss what is rarely drawn"
+        return Finding(
+            max(gap / room, 0.0),
+            {"mass": mean, "standard error": found.error},
+            road=unseen(mean, room, bounded and mean < 1),
+            doubt=missing if found.uneven and mean < 1 else "",
         )
-    return Residual(
-        np.array([max(excess, 0.0)]),
-        allowed=1.0,
-        observed={"mass": np.array([mean]), "standard error": np.array([error])},
-        road=unseen(mean, max(ERRORS * error, SHARE), above and mean < 1),
-    )
+
+    return two_stage(mass, STAGES, batch.seed, CONSPICUOUS).residual()
 
 
 def unseen(mass: float, seen: float, loose: bool) -> str:
@@ -94,16 +109,56 @@ def unseen(mass: float, seen: float, loose: bool) -> str:
     return f"{low}, nor what makes it higher by less than {np.log((1 + seen) / max(mass, 1e-9)):.2g} nats"
 
 
-def known_mass(flow: Density, whole: Levels | None, count: int, seed: int, draws: int) -> Mean:
+class Levels(NamedTuple):
+    """How often each whole number is proposed for each entry, ``(entries, values)``, from the least on."""
+
+    least: float
+    shares: Array
+
+    def draw(self, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
+        """So many points, and the logarithms of their shares."""
+        columns = [rng.choice(len(one), count, p=one) for one in self.shares]
+        logs = sum(np.log(one[column]) for one, column in zip(self.shares, columns, strict=True))
+        return self.least + np.stack(columns, axis=1).astype(np.float64), np.asarray(logs)
+
+
+def levels(flow: Density, seed: int) -> Levels | None:
+    """The whole numbers that samples take between the ends of a support, as of images that are dequantized;
+    None where they take others.
+    """
+    support = flow.density_support
+    if not offers(flow, Sampler) or support.coordinates or support.kind in ("simplex", "ordered"):
+        return None
+    low, high = (float(end) for end in support.ends)
+    if not math.isfinite(high - low):
+        return None
+    drawn, _ = attempt(flow.sample, SAMPLES, seed, None)
+    size = math.prod(flow.density_shape)
+    if drawn is None or np.size(drawn) != SAMPLES * size:
+        return None
+    flat = np.asarray(drawn, dtype=np.float64).reshape(SAMPLES, size)
+    if not (flat == np.round(flat)).all() or flat.min() < low or flat.max() > high:
+        return None
+    least, greatest = math.ceil(low), max(math.ceil(high) - 1, int(flat.max()))
+    count = greatest - least + 1
+    if not 2 <= count <= VALUES:
+        return None
+    seen = np.stack(
+        [np.bincount((column - least).astype(int), minlength=count) for column in flat.T]
+    )
+    return Levels(float(least), ALIKE / count + (1 - ALIKE) * seen / SAMPLES)
+
+
+def known_mass(flow: Density, whole: Levels | None, look: Look, draws: int) -> Mean:
     """The integral of e to the bound, or its sum over levels, by noise that is as wide as makes weights even; of
     e to its mean over some draws, less what their scatter adds to that, with fewer points. Raises
     `Undecidable` where few points decide.
     """
-    count //= FEWER if draws > 1 else 1
+    count = look.count // (FEWER if draws > 1 else 1)
     if whole is None:
-        x, logs = spread_points(flow, count, seed)
+        x, logs = spread_points(flow, count, look.seed)
     else:
-        x, logs = whole.draw(np.random.default_rng(seed), count)
+        x, logs = whole.draw(np.random.default_rng(look.seed), count)
 
     def weigh(factor: float) -> Array | None:
         bound = bounds(flow, x, draws, factor)
@@ -124,22 +179,91 @@ def known_mass(flow: Density, whole: Levels | None, count: int, seed: int, draws
 
 
 def spread_points(flow: Density, count: int, seed: int) -> tuple[Array, Array]:
-    """Points that are spread wider than samples, and their log-densities."""
+    """Points that are spread wider than samples, independent t distributed numbers, and their log-densities."""
     size = math.prod(flow.density_shape)
-    rng = np.random.default_rng(seed)
     center, spread = np.zeros(size), np.ones(size)
     if offers(flow, Sampler):
         drawn = np.asarray(flow.sample(4000, seed, None), dtype=np.float64).reshape(4000, size)
-        low, center, high = np.quantile(drawn, (0.25, 0.5, 0.75), axis=0)
-        spread = (high - low) / 1.349
+        center, spread = center_and_spread(drawn)
         if not (np.isfinite(spread) & (spread > 0)).all():
             raise Undecidable("its samples do not spread in every coordinate")
-    t = rng.standard_t(DEGREES, (count, size))
-    return center + WIDER * spread * t, log_t(t) - np.log(WIDER * spread).sum()
-
-
-def log_t(t: Array) -> Array:
-    """The log-density of independent t distributed numbers, ``(rows,)``."""
+    t = np.random.default_rng(seed).standard_t(DEGREES, (count, size))
     constant = math.lgamma((DEGREES + 1) / 2) - math.lgamma(DEGREES / 2)
     constant -= 0.5 * math.log(DEGREES * math.pi)
-    return np.asarray((constant - (DEGREES + 1) / 2 * np.log1p(t**2 / DEGREES)).sum(1))
+    log_t = (constant - (DEGREES + 1) / 2 * np.log1p(t**2 / DEGREES)).sum(1)
+    return center + WIDER * spread * t, log_t - np.log(WIDER * spread).sum()
+
+
+def factors_of(flow: Density, draws: int) -> tuple[float, ...]:
+    """Those that may help: of e to a mean of several draws none does, nor of what draws nothing."""
+    random = bool(flow.promises.get("estimator"))
+    return FACTORS if draws == 1 and random and offers(flow, Widened) else FACTORS[:1]
+
+
+def bounds(flow: Density, x: Array, draws: int, factor: float) -> Array | None:
+    r"""The bound at points, ``(rows, draws)``; where its noise $\epsilon$ is drawn wider, with
+    $\log q(\epsilon) - \log q'(\epsilon)$, so that e to it has the same mean. None where that is not known.
+    """
+    points = np.repeat(x, draws, 0).reshape(len(x) * draws, *flow.density_shape)
+    as_it_is = contextlib.nullcontext()
+    wider = flow.widened(factor) if factor != 1 and offers(flow, Widened) else as_it_is
+    with wider as widening:
+        bound = np.asarray(flow.log_prob(points, None), dtype=np.float64).reshape(len(x), draws)
+    if factor == 1:
+        return bound
+    more = None if widening is None else widening.log_weights(len(points))
+    return None if more is None else bound + more.reshape(bound.shape)
+
+
+def averaged(bound: Array, scatter: float = 1.0) -> Array:
+    """The mean over draws, less what their scatter adds to e to that: e to a mean is on average larger than
+    e to the expectation, to first order by half of its variance.
+    """
+    draws = bound.shape[1]
+    less = scatter * bound.var(1, ddof=1) / draws if draws > 1 else 0.0
+    return np.asarray(bound.mean(1) - less)
+
+
+def mean_of(
+    weigh: Callable[[float], Array | None],
+    factors: Sequence[float],
+    target: float,
+    most: float,
+    guard: Guard,
+) -> Mean | None:
+    """The mean of weights that belong to noise so many times as wide, as it is known best; None where a few of
+    them decide, whatever noise is.
+
+    Less than the ``target`` counts as known last where weights are uneven; by noise that is narrower if wider
+    noise finds no more. Of weights of which few decide so much may be left when none counts more than
+    ``most`` that their mean is beyond the target, whatever it is.
+    """
+    known: list[Mean] = []
+    first: Array | None = None
+    for factor in factors:
+        weights = weigh(factor)
+        if weights is None or not np.isfinite(weights).all() or not weights.any():
+            continue
+        first = weights if first is None else first
+        here = Mean.of(weights)
+        lost = factor < 1 and here.mean < target and not _no_more(here, known)
+        if lost or not guard.passes(weights):
+            continue
+        known.append(here)
+        if weights.std() <= EVEN * here.mean:
+            break
+    if known:
+        sure = [one for one in known if one.mean >= target or not one.uneven]
+        return min(sure or known, key=lambda one: one.error)
+    if first is None:
+        return None
+    least = np.minimum(first, most)
+    found = Mean.of(least)._replace(uneven=False)
+    return found if guard._replace(effective=0.0).passes(least) and found.mean > target else None
+
+
+def _no_more(here: Mean, known: Sequence[Mean]) -> bool:
+    """Whether wider noise told a mean, and none that is larger."""
+    return bool(known) and all(
+        one.mean <= here.mean + AGREE * math.hypot(one.error, here.error) for one in known
+    )

@@ -1,17 +1,18 @@
-"""Samples held to a density by how both overlap with a normal one: what is missing from the log-density is
-seen.
+"""Samples held to a density, or to a lower bound of it, by how both overlap with a normal one: what is missing
+from the log-density is seen.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from flowref.laws.common.statistics import ERRORS, Finding, critical, two_stage
 from flowref.laws.density.balance import NEGLIGIBLE, SEEN, affordable, comparable, unexplained
-from flowref.laws.density.consistency import critical
+from flowref.laws.density.consistency import unconditional
 from flowref.laws.density.draws import (
     FEWEST,
     LOST,
@@ -20,15 +21,15 @@ from flowref.laws.density.draws import (
     Frame,
     SampledDensity,
     at_samples,
-    drawn,
     elsewhere,
-    placing,
+    number,
     unsettled,
     width,
 )
-from flowref.laws.density.fitted import Fitted, fitted
+from flowref.laws.density.fit import Fitted, fitting
+from flowref.laws.density.lower_bound import DRAWS, FEWER, averaged, bounds
 from flowref.laws.density.pictures import samples_beside
-from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law
+from flowref.model import CONTRACT, STATISTICAL, VOLUME, Array, Batch, Residual, Undecidable, law
 
 # The log-densities that are asked for of each sample.
 ASKED = 2
@@ -36,7 +37,12 @@ ASKED = 2
 OVERLAP, UNMET = 0.02, 10.0
 # So many samples show that two densities do not overlap at all: not even in this share of the least.
 GLANCE, HARDLY = 200, 0.25
-APART = "a normal density that fits its samples does not overlap it enough"
+# The difference of the means that a bound is allowed.
+ALLOWED = 0.01
+# So many evaluations at one point show whether each row has noise of its own.
+REPEATS = 8
+# Nats by which a bound may be too high that are told, by halves; where so many are not seen, nothing is.
+MOST, HALVES, NOTHING = 1e4, 40, 1e3
 
 
 @law(
@@ -60,34 +66,9 @@ def overlap(flow: SampledDensity, batch: Batch) -> Residual:
     Two stages at level 1e-3 each. With probability 0.99 it sees a constant of
     0.02 that is missing from the log-density of a nearly normal distribution.
     """
-    worst, sides, seen, bending = 0.0, (0.0, 0.0), math.nan, False
-    for stage in range(2):
-        count = affordable(flow, ASKED) * (MORE if stage else 1)
-        seed = batch.seed + 1000 * stage
-        placed = placing(flow, seed + 1, max(count, FEWEST))
-        draws = drawn(flow, count, seed)
-        found = None if bending else _overlaps(flow, placed, draws, seed)
-        if found is None:
-            found, bending = _overlaps(flow, placed, draws, seed, bending=True), True
-        if found is None:
-            raise Undecidable(APART)
-        theirs, own, slack = found
-        sides = float(theirs.mean()), float(own.mean())
-        # Terms are at most one, so that what no sample has met adds no more than this.
-        error = math.sqrt((theirs.var() + own.var() + UNMET / count) / count)
-        gap = abs(sides[0] - sides[1]) - NEGLIGIBLE
-        if gap > critical(1) * error:
-            gap = unexplained(gap, slack(), critical(1) * error)
-        worst = max(0.0, gap) / error / critical(1)
-        seen = (critical(1) + SEEN) * error / max(sides)
-        if worst <= 1:
-            break
-    observed = {
-        "from samples": np.array([sides[0]]),
-        "from the normal density": np.array([sides[1]]),
-        "smallest constant that it could have seen": np.array([seen]),
-    }
-    return Residual(np.array([worst]), allowed=1.0, observed=observed)
+    count = affordable(flow, ASKED)
+    told = fitting(flow, lambda *drawn: _overlaps(flow, *drawn))
+    return two_stage(told, (count, MORE * count), batch.seed).residual()
 
 
 @dataclass(frozen=True)
@@ -124,18 +105,13 @@ class _Terms:
         return width(theirs, mine) + width(own, beside)
 
 
-def _overlaps(
-    flow: SampledDensity, placed: Draws, draws: Draws, seed: int, bending: bool = False
-) -> tuple[Array, Array, Callable[[], float]] | None:
-    """min(1, r/p) at samples, and min(1, p/r) at points drawn from r; by how much rounding may move
-    the difference of their means. None where both are too small. ``placed``: the samples that r fits;
-    ``bending``: r is normal in coordinates that are bent.
+def _overlaps(flow: SampledDensity, near: Fitted, draws: Draws, points: Array) -> Finding | None:
+    """The difference of the means of min(1, r/p) at samples and of min(1, p/r) at points drawn from r, less what
+    rounding may have done; None where both are too small.
     """
-    near = fitted(flow, placed, bending)
-    points = near.points(np.random.default_rng(seed).standard_normal(draws.flat.shape))
     lying = [near.within.holds(flat).mean() for flat in (draws.flat, points)]
     # Terms come to no more than these; bent to the samples, points leave their box as seldom as can be.
-    if max(lying[: 1 if bending else 2]) < OVERLAP:
+    if max(lying[: 1 if near.bend else 2]) < OVERLAP:
         return None
     if len(points) > 2 * GLANCE:
         few = slice(GLANCE)
@@ -146,8 +122,27 @@ def _overlaps(
         raise Undecidable("the log-density of its samples is not a number")
     if found.overlap < OVERLAP:
         return None
-    theirs, own = found.sides
-    return theirs, own, lambda: found.slack(flow, near.within)
+    (theirs, own), limit = found.sides, critical(1)
+    one, other = float(theirs.mean()), float(own.mean())
+    error = _error(theirs, own)
+    gap = abs(one - other) - NEGLIGIBLE
+    if gap > limit * error:
+        gap = unexplained(gap, found.slack(flow, near.within), limit * error)
+    return Finding(
+        max(0.0, gap) / error / limit,
+        {
+            "from samples": one,
+            "from the normal density": other,
+            "smallest constant that it could have seen": (limit + SEEN) * error / max(one, other),
+        },
+    )
+
+
+def _error(theirs: Array, own: Array) -> float:
+    """The standard error of the difference of two means of terms that are at most one, so that what no sample
+    has met adds no more than this.
+    """
+    return math.sqrt((theirs.var() + own.var() + UNMET / len(own)) / len(own))
 
 
 def _terms(flow: SampledDensity, near: Fitted, draws: Draws, points: Array) -> _Terms:
@@ -158,3 +153,112 @@ def _terms(flow: SampledDensity, near: Fitted, draws: Draws, points: Array) -> _
     here = at_samples(flow, draws)
     there = elsewhere(flow, points, draws.context, within=near.within)
     return _Terms(draws, points, here, there, (known - here, there - drawn_r))
+
+
+class Ratios(NamedTuple):
+    """log(e^V / r) at samples and at points drawn from r; nan outside the box of the samples, where terms
+    are 0.
+    """
+
+    samples: Array
+    points: Array
+
+    def sides(self, higher: float = 0.0) -> tuple[Array, Array]:
+        """r / (e^V + r) at samples and e^V / (e^V + r) at points, of a bound that is so much higher."""
+        from scipy.special import expit
+
+        inside, there = np.isfinite(self.samples), np.isfinite(self.points)
+        theirs = np.where(inside, expit(-(np.nan_to_num(self.samples) + higher)), 0.0)
+        own = np.where(there, expit(np.nan_to_num(self.points) + higher), 0.0)
+        return theirs, own
+
+    @property
+    def excess(self) -> float:
+        """How much larger the mean at points is than that at samples, beside what is allowed."""
+        return max(0.0, self.beyond(0.0))
+
+    def beyond(self, higher: float) -> float:
+        """The same of a bound that is so much higher, negative where it is less."""
+        theirs, own = self.sides(higher)
+        return float(own.mean() - theirs.mean()) / (ERRORS * _error(theirs, own) + ALLOWED)
+
+    @property
+    def missed(self) -> float:
+        """By how many nats a bound may be higher before this is seen."""
+        low, high = 0.0, MOST
+        for _ in range(HALVES):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.beyond(middle) > 1 else (middle, high)
+        return high
+
+
+@law(
+    "density/lower-bound-overlap",
+    about=VOLUME,
+    points="data",
+    force=CONTRACT,
+    promise="lower-bound",
+    tolerance=STATISTICAL,
+    local=False,
+    scales=(0.0, 0.3),
+    size=1,
+    effort=2,
+    applies=unconditional,
+    source="Bennett 1976, Efficient estimation of free energy differences, with the logistic function; Jensen's "
+    "inequality for its concave terms",
+)
+def lower_bound_overlap(flow: SampledDensity, batch: Batch) -> Residual:
+    r"""A promised lower bound V is one of the density that is sampled: for every density $r$,
+    $E_r[e^V / (e^V + r)] \le E_{sample}[r / (e^V + r)]$. Both are $\int p r / (p + r)\,dx$ where
+    $e^V$ is $p$; lower or random ones, of which $E[e^V] \le p$, make the first smaller and the second
+    larger.
+
+    $r$ is normal and fits the samples, or is bent to them. Two stages; violated only if a larger one with
+    fresh draws confirms.
+    """
+    random = bool(flow.promises.get("estimator"))
+    draws = DRAWS if random and flow.promises["lower-bound"] == "expected" else 1
+    count = max(FEWEST, number(flow) // (FEWER if draws > 1 else 1))
+    told = fitting(flow, lambda *drawn: ratios(flow, draws, *drawn))
+    found = two_stage(told, (count, MORE * count), batch.seed)
+    (theirs, own), missed = (float(side.mean()) for side in found.sides()), found.missed
+    return Finding(
+        found.excess,
+        {"from samples": theirs, "from the normal": own},
+        f"the bound exceeds what is sampled: {own:.3g} from a normal density that fits the samples "
+        f"exceeds {theirs:.3g} from these",
+        f"what makes it higher by less than {missed:.2g} nats is not seen"
+        if found.excess <= 1
+        else "",
+    ).residual(trivial=np.array([missed > NOTHING]))
+
+
+def ratios(
+    flow: SampledDensity, draws: int, near: Fitted, drawn: Draws, points: Array
+) -> Ratios | None:
+    """Of as many samples as points; None where the two hardly overlap. Raises `Undecidable` where nothing can
+    be said.
+    """
+    samples = drawn.flat
+    both = np.concatenate([samples, points])
+    with np.errstate(invalid="ignore"):
+        inside = near.within.holds(both)
+    if not inside.any() or inside[: len(samples)].mean() < OVERLAP:
+        return None
+    asked = np.where(inside[:, None], both, both[inside][:1])
+    if flow.promises.get("estimator"):
+        again = bounds(flow, np.repeat(asked[:1], REPEATS, 0), 1, 1.0)
+        # Rows are independent, unless all of them have the same noise: then their mean is that of one draw.
+        if again is not None and len(np.unique(again)) == 1:
+            raise Undecidable(
+                "all rows of a call have the same noise: a mean over rows is one of one draw"
+            )
+    each = bounds(flow, asked, draws, 1.0)
+    bound = None if each is None else averaged(each)
+    if bound is None or np.isnan(bound).any():
+        raise Undecidable("the bound is not a number everywhere")
+    # What is as low as that counts for nothing, and what is as high for all.
+    logs = np.clip(bound - near.log_density(asked), -MOST, MOST)
+    logs[~inside] = np.nan
+    found = Ratios(*np.split(logs, 2))
+    return found if max(float(side.mean()) for side in found.sides()) >= OVERLAP else None

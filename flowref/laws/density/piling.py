@@ -5,7 +5,6 @@ nothing.
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 import numpy as np
 
@@ -14,14 +13,9 @@ from flowref.laws.density.balance import comparable
 from flowref.laws.density.base import normalizing_calls
 from flowref.laws.density.consistency import unconditional
 from flowref.laws.density.draws import number
-from flowref.laws.density.normal_base import takes_to_normal
+from flowref.laws.density.independence import MappedSamples
+from flowref.laws.density.normal import takes_to_normal
 from flowref.model import BOUND, Array, Batch, Residual, Undecidable, Unsupported, law
-from flowref.model.abilities import Bijection, Density, Sampler
-
-
-class MappedDensity(Bijection, Density, Sampler, Protocol):
-    """A density that is sampled, with a map between samples and latents."""
-
 
 # Rows that are drawn at most, how many of them may meet at an end, and how near they are there.
 ROWS, FEW, SAME = 8000, 4, 1e-9
@@ -47,7 +41,7 @@ SHORT = 256.0
     version=2,
     source="a density gives no point a mass: noise that is clamped has atoms, and no tails",
 )
-def no_piling_up(flow: MappedDensity, batch: Batch) -> Residual:
+def no_piling_up(flow: MappedSamples, batch: Batch) -> Residual:
     """The latents of samples do not pile up at their largest or smallest value, as those of noise do
     that is clamped.
 
@@ -86,7 +80,7 @@ def no_piling_up(flow: MappedDensity, batch: Batch) -> Residual:
     )
 
 
-def ways_of(flow: MappedDensity, x: Array) -> list[str]:
+def ways_of(flow: MappedSamples, x: Array) -> list[str]:
     """The calls that may map data to latents: either, where user code does not say which it is; of one
     that has no way back forward, where its log-density tells so.
     """

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import reported
+from flowref.laws.common.statistics import Finding, Look, critical, two_stage
 from flowref.laws.density.base import LOG_2_PI
-from flowref.laws.density.consistency import critical
 from flowref.laws.density.statements import function_at
 from flowref.model import (
     BOUND,
@@ -41,8 +41,9 @@ class QuantileDistribution(Distribution, Quantiles, Protocol):
 
 # How far, in probability, rounding may take a quantile function off its distribution function.
 QUANTILE_ERROR = {"float64": 1e-9, "float32": 1e-3}
-# Draws of one estimate of a likelihood, and how many estimates are averaged in the two stages.
-DRAWS, ESTIMATES = 64, (200, 1000)
+# Draws of one estimate of a likelihood, how many estimates are averaged in the two stages, and which share of
+# their sum is too much for one.
+DRAWS, ESTIMATES, DOMINATING = 64, (200, 1000), 0.05
 # Points are near the middle of the samples, where few draws make no difference of their own.
 LATENT_POINTS = 4
 RATE_ERROR = 1e-5
@@ -244,31 +245,26 @@ def latent_mc_estimator(flow: EstimatedDensity, batch: Batch) -> Residual:
     if sample is not None:
         x = np.asarray(sample(len(batch.x), batch.seed, None), dtype=float)
     exact = np.asarray(flow.log_prob(x, None), dtype=np.float64).reshape(len(x))
-    worst, mean, logs = np.zeros(len(x)), np.zeros(len(x)), np.zeros(len(x))
     limit = critical(2 * len(x))
-    for stage, count in enumerate(ESTIMATES):
-        runs = [
-            flow.estimate(x, DRAWS, batch.seed + 1000 * stage + 10 * run, None)
-            for run in range(count)
-        ]
+
+    def biases(look: Look) -> Finding:
+        seeds = (look.seed + 10 * run for run in range(look.count))
+        runs = [flow.estimate(x, DRAWS, seed, None) for seed in seeds]
         gaps = np.stack([np.asarray(run, dtype=np.float64).reshape(len(x)) for run in runs]) - exact
-        ratio = np.exp(gaps)
-        mean, logs = ratio.mean(0), gaps.mean(0)
-        error = ratio.std(0) / math.sqrt(count) + 1e-12
+        ratio, logs, root = np.exp(gaps), gaps.mean(0), math.sqrt(look.count)
         # A ratio that few estimates dominate has no normal mean yet.
-        settled = ratio.max(0) <= 0.05 * ratio.sum(0)
-        bias = np.where(settled, np.abs(mean - 1) / error, 0.0)
-        high = np.maximum(logs, 0.0) / (gaps.std(0) / math.sqrt(count) + 1e-12)
-        worst = np.maximum(bias, high) / limit
+        settled = ratio.max(0) <= DOMINATING * ratio.sum(0)
         if not settled.any():
             raise Undecidable("a few draws of the latents dominate every estimate")
-        if not (worst > 1).any():
-            break
-    return Residual(
-        worst,
-        allowed=1.0,
-        observed={
-            "mean of estimated over true likelihood": mean,
-            "mean error of the log-likelihood": logs,
-        },
-    )
+        mean, error = ratio.mean(0), ratio.std(0) / root + 1e-12
+        bias = np.where(settled, np.abs(mean - 1) / error, 0.0)
+        high = np.maximum(logs, 0.0) / (gaps.std(0) / root + 1e-12)
+        return Finding(
+            np.maximum(bias, high) / limit,
+            {
+                "mean of estimated over true likelihood": mean,
+                "mean error of the log-likelihood": logs,
+            },
+        )
+
+    return two_stage(biases, ESTIMATES, batch.seed).residual()

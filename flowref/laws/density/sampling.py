@@ -12,9 +12,9 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.requirements import exact_log_det, has_parameters, repeatable
+from flowref.laws.common.statistics import APART, LEVEL, Finding, Look, two_stage
 from flowref.laws.density.base import demand_unmoved_base, normal_base, normalizing_calls
 from flowref.laws.density.consistency import (
-    LEVEL,
     STAGES,
     can_be_sampled,
     draws,
@@ -80,6 +80,7 @@ INHERITED = 0.01
 ONCE = 4
 # Latents that are so far apart are others.
 LOST = 1e-3
+DEVIATION = "largest deviation from uniform"
 
 
 # The laws of samples look at unconditional flows whose maps are computed in closed form.
@@ -276,38 +277,32 @@ def pit_uniform(flow: MappedSampler, batch: Batch) -> Residual:
     Their squared norm and two random projections are compared as well. Two stages at level 1e-3
     each; violated only if fresh and larger samples confirm the first.
     """
-    from scipy.special import kolmogi
-
     demand_unmoved_base(flow)
-    worst = 0.0
-    distances: dict[str, float] = {}
     given = one_context(flow, batch)
-    for stage, count in enumerate(STAGES):
-        every = [
-            deviations(flow, which, count, batch.seed + 1000 * stage, given)
-            for which in normalizing_calls(flow)
-        ]
-        distances = min(every, key=lambda one: max(one.values()))
-        worst = max(distances.values()) * math.sqrt(count)
-        worst /= float(kolmogi(LEVEL / len(distances)))
-        if worst <= 1:
-            break
-    name, largest = max(distances.items(), key=lambda item: item[1])
-    if worst > 1:
+    found = two_stage(lambda look: _farthest(flow, look, given), STAGES, batch.seed)
+    if found.accuses:
         # So many latents may be anywhere, and move a distribution function by as much.
-        count, seed = STAGES[-1], batch.seed + 1000 * (len(STAGES) - 1)
+        count, seed = STAGES[-1], batch.seed + APART * (len(STAGES) - 1)
         x, context = draws(flow, count, seed, given), repeated(given, count)
         share = max(
             unresolved(flow.calls[which], x, context).mean() for which in normalizing_calls(flow)
         )
-        if worst * (1 - share / largest) <= 1:
+        if float(found.excess) * (1 - share / found.observed[DEVIATION]) <= 1:
             raise Undecidable(f"rounding a sample alone moves the latents of {share:.0%} of them")
-    return Residual(
-        np.array([worst]),
-        allowed=1.0,
-        observed={"largest deviation from uniform": np.array([largest])},
-        note=f"of {name}" if worst > 1 else "",
-    )
+    return found.residual()
+
+
+def _farthest(flow: MappedSampler, look: Look, given: Array | None) -> Finding:
+    """What deviates most, where data are mapped to latents by the call by which that is least."""
+    from scipy.special import kolmogi
+
+    every = [
+        deviations(flow, which, look.count, look.seed, given) for which in normalizing_calls(flow)
+    ]
+    distances = min(every, key=lambda one: max(one.values()))
+    name, largest = max(distances.items(), key=lambda item: item[1])
+    limit = float(kolmogi(LEVEL / len(distances)))
+    return Finding(largest * math.sqrt(look.count) / limit, {DEVIATION: largest}, f"of {name}")
 
 
 def deviations(

@@ -12,7 +12,7 @@ from flowref.laws.common.cases import TRAINED
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quadrature import NODES, PANELS, axis_points, where_mass_is
 from flowref.laws.density.consistency import unconditional
-from flowref.laws.density.stated_form import StatingDensity, misstated, numbers_told
+from flowref.laws.density.moments import StatingDensity, has_density, misstated, numbers_told
 from flowref.model import (
     ADVICE,
     BOUND,
@@ -20,6 +20,7 @@ from flowref.model import (
     Array,
     Batch,
     Residual,
+    Support,
     Undecidable,
     Unsupported,
     law,
@@ -62,10 +63,9 @@ def univariate(flow: Flow) -> bool:
     return math.prod(flow.density_shape) == 1
 
 
-@requires("it has atoms, or parts that are no density")
-def has_density(flow: Flow) -> bool:
-    """A density tells all there is."""
-    return not flow.promises.get("atoms") and not flow.promises.get("truncated-domain")
+def support_of(flow: Density) -> Support:
+    """Where the numbers of a distribution lie."""
+    return (flow.density_support.coordinates or (flow.density_support,))[0]
 
 
 @law(
@@ -133,7 +133,7 @@ def impossible(flow: Density, told: Array) -> str:
     mean, variance = map(float, told[:2])
     if variance < 0:
         return f"the variance is stated as {variance:.6g}: no variance is negative"
-    support = (flow.density_support.coordinates or (flow.density_support,))[0]
+    support = support_of(flow)
     around = abs(support.high - support.low - 2 * math.pi) < AROUND
     if math.isfinite(mean) and not around and not support.low <= mean <= support.high:
         return f"the mean is stated as {mean:.6g}, outside of the support"
@@ -143,7 +143,7 @@ def impossible(flow: Density, told: Array) -> str:
 def moments(flow: Density, batch: Batch, nodes: int) -> Array:
     """Mass, mean, variance, entropy and the mean of (cos x, sin x) of the density on one grid."""
     samples = where_mass_is(flow, batch, 1)
-    support = (flow.density_support.coordinates or (flow.density_support,))[0]
+    support = support_of(flow)
     x, weight = axis_points(flow, support, samples[:, 0], nodes, PANELS[1])
     log_p = density_at(flow, x)
     with np.errstate(all="ignore"):
@@ -160,7 +160,7 @@ def refined(flow: Density, batch: Batch) -> tuple[Array, Array]:
     errors: what lies beyond is not much more than what the outermost intervals hold.
     """
     samples = np.sort(where_mass_is(flow, batch, 1)[:, 0])
-    support = (flow.density_support.coordinates or (flow.density_support,))[0]
+    support = support_of(flow)
     spread = max(float(np.ptp(np.quantile(samples, (0.1, 0.9)))), TINY)
     steps = spread * np.geomspace(*REACHED, OUTWARD)
     edges = np.concatenate([samples[0] - steps, samples[::SPARED], samples[-1] + steps])
@@ -185,7 +185,7 @@ def refined(flow: Density, batch: Batch) -> tuple[Array, Array]:
 
 def direction(flow: Density, grid: Array) -> Array | None:
     """The mean direction and the circular variance of a density on an interval of length 2 pi."""
-    support = (flow.density_support.coordinates or (flow.density_support,))[0]
+    support = support_of(flow)
     if not abs(support.high - support.low - 2 * math.pi) < AROUND:
         return None
     cosine, sine = grid[4:]
@@ -199,7 +199,7 @@ def density_at(flow: Density, x: Array) -> Array:
     given = x.reshape(len(x), *flow.density_shape)
     values, refused = attempt(flow.log_prob, given, None)
     if refused:  # an end of the support that does not belong to it
-        support = (flow.density_support.coordinates or (flow.density_support,))[0]
+        support = support_of(flow)
         low, high = np.nextafter(support.low, np.inf), np.nextafter(support.high, -np.inf)
         values = flow.log_prob(np.clip(given, FIRST if support.low == 0 else low, high), None)
     log_p = np.asarray(values, np.float64)
@@ -304,7 +304,7 @@ def function_outside(flow: DistributedDensity, batch: Batch) -> Residual:
     """Where its declared support has ended a distribution function is 0 below it and 1 above it, or
     refuses.
     """
-    support = (flow.density_support.coordinates or (flow.density_support,))[0]
+    support = support_of(flow)
     ends = ((support.low, -1.0, 0.0), (support.high, 1.0, 1.0))
     if not flow.facts.declared or not any(math.isfinite(end) for end, _, _ in ends):
         raise Unsupported("its support has no end that is declared", waits=False)

@@ -1,4 +1,6 @@
-"""Densities: the change of variables, and total mass one."""
+"""Densities: the change of variables, of the whole map and of its parts; what comes beside samples, and from copies
+in one batch; and total mass one.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,12 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import finite_rows, reported
+from flowref.laws.common.arithmetic import finite_rows, reported, rows_max
 from flowref.laws.common.cases import CONTEXT, TRAIN
+from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quadrature import MASS_FLOOR, mass_apart, total_mass
 from flowref.laws.common.requirements import exact_density, exact_log_det
+from flowref.laws.composition.chain import has_parts
 from flowref.laws.density.base import normalizing_call
 from flowref.laws.density.pictures import density_map
 from flowref.model import (
@@ -26,7 +30,17 @@ from flowref.model import (
     law,
     requires,
 )
-from flowref.model.abilities import Based, Bijection, Density, Flow, Refinable, offers
+from flowref.model.abilities import (
+    Based,
+    Bijection,
+    Composite,
+    Density,
+    Expanding,
+    Flow,
+    LabelledSampler,
+    Refinable,
+    offers,
+)
 
 
 class BasedDensity(Based, Density, Protocol):
@@ -37,12 +51,28 @@ class MappedDensity(BasedDensity, Bijection, Protocol):
     """A density with that of its base, and the map between them."""
 
 
+class ComposedDensity(BasedDensity, Composite, Protocol):
+    """A density, that of its base, and the parts of the map between them."""
+
+
+class LabelledDensity(Density, LabelledSampler, Protocol):
+    """A density, and samples that come with theirs."""
+
+
+class ExpandingDensity(Density, Expanding, Protocol):
+    """A density that can be expanded."""
+
+
 CHANGE = "log p(x) = log p_Z(f(x)) + log|det df/dx|; Dinh et al., Real NVP (arXiv:1605.08803), section 3.1"
 QUADRATURE_FACTOR = 20.0
 # With so many times the steps of a solver its error falls to a quarter of itself or less, whatever its order;
 # which share of it may be left, with room for the coarse grid on which that is seen; and what no solver that
 # anybody would use is off by.
 STEPS, LEFT, GROSS = 4, 0.35, 0.5
+# By how much an error of an iterative inverse may grow in the log-density.
+GROWTH = 16.0
+# How torch.distributions refuses a point, which it was asked to check for.
+OUTSIDE = "ValueError: Expected value argument"
 LOW_DIMENSIONAL = "quadrature is done in one and two dimensions"
 
 
@@ -94,6 +124,139 @@ def change_of_variables(flow: MappedDensity, batch: Batch) -> Residual:
     )
 
 
+@law(
+    "density/log-prob-by-parts",
+    nats=True,
+    about=VOLUME,
+    points="data",
+    applies=has_parts & exact_log_det & exact_density,
+    effort=4,
+    scales=(0.0, 0.3),
+    source=f"{CHANGE}, and the chain rule for its layers",
+)
+def log_prob_by_parts(flow: ComposedDensity, batch: Batch) -> Residual:
+    r"""The log-density is that of the base where the last part ends plus the log-dets of all parts,
+    each at the point where it is reached: $\log p(x) = \log p_Z(z_n) + \sum_i \mathrm{ladj}_i(z_{i-1})$.
+    """
+    rows = len(batch.x)
+    z, total, size = _through(flow, batch)
+    density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
+    base = np.asarray(flow.base_log_prob(z, batch.context), dtype=np.float64).reshape(rows)
+    finite = finite_rows(base, total)
+    # What reaches the base is as large as the sum of squares that its log-density takes.
+    reach = np.where(finite, np.abs(base), 0.0) + rows_max(z)
+    return Residual(
+        density - base - total,
+        scale=4 + reach + np.where(np.isfinite(size), size, 0.0),
+        decidable=finite,
+        observed={"log p(x)": density, "base + log-dets of the parts": base + total},
+    )
+
+
+def _through(flow: ComposedDensity, batch: Batch) -> tuple[Array, Array, Array]:
+    """The latents to which the parts map the points one after the other, the sum of their log-dets,
+    and that of their magnitudes.
+    """
+    rows = len(batch.x)
+    z, total, size = batch.x, np.zeros(rows), np.zeros(rows)
+    if flow.promises.get("direction") == "either":
+        raise Unsupported("it is not known which call maps data to latents")
+    forwards = flow.normalizing == "forward"
+    for part in flow.part_maps if forwards else reversed(flow.part_maps):
+        out = part(z, batch.context, flow.normalizing)
+        ladj = reported(flow, out, rows)
+        z, total, size = np.asarray(out.value), total + ladj, size + np.abs(ladj)
+    whole = flow.calls.get(flow.normalizing)
+    if whole is not None and np.shape(whole(batch.x, batch.context).value) != np.shape(z):
+        raise Unsupported("its parts do not act one after the other on the whole event")
+    return z, total, size
+
+
+@law(
+    "density/beside-samples",
+    nats=True,
+    about=VOLUME,
+    points="data",
+    local=False,
+    size=16,
+    scales=(0.0, 0.3, 1.0),
+    effort=3,
+    applies=exact_log_det & exact_density,
+    source="a sampler that returns log-densities saves a second pass: log q(x) = log p_Z(z) - log|det dx/dz|",
+)
+def beside_samples(flow: LabelledDensity, batch: Batch) -> Residual:
+    """The log-densities that come beside samples are the log-densities of these samples."""
+    count, context = len(batch.x), batch.context
+    x, beside = flow.sample_log_prob(count, batch.seed, context)
+    x, beside = np.asarray(x, np.float64), np.asarray(beside, np.float64)
+    if x.shape != (count, *flow.density_shape):
+        raise Unsupported(f"{count} samples come in shape {x.shape}")
+    if beside.size != count:
+        note = f"{beside.size} log-densities come beside {count} samples"
+        return Residual(np.full(count, np.inf), note=note)
+    beside = beside.reshape(count)
+    density = np.asarray(flow.log_prob(x, context), np.float64).reshape(count)
+    return Residual(
+        beside - density,
+        scale=4 + math.prod(flow.density_shape) + np.nan_to_num(np.abs(density)),
+        allowed=left_open(flow, x, context, density, batch.seed),
+        decidable=finite_rows(x, density),
+        observed={"log-density beside the sample": beside, "log p(x)": density},
+    )
+
+
+def left_open(
+    flow: Density, x: Array, context: Array | None, density: Array, seed: int
+) -> Array | float:
+    """What an iterative inverse that is within its tolerance may change, ``(batch,)``."""
+    tolerance = float(flow.promises.get("inverse-tolerance", 0.0))
+    if not tolerance:
+        return 0.0
+    signs = np.random.default_rng(seed).choice((-1.0, 1.0), x.shape)
+    beside = np.asarray(flow.log_prob(x + tolerance * signs, context), np.float64)
+    moved = np.nan_to_num(np.abs(beside.reshape(len(x)) - density), nan=np.inf)
+    return np.asarray(GROWTH * (moved + tolerance * math.prod(flow.density_shape)))
+
+
+@law(
+    "density/expanded",
+    nats=True,
+    about=VOLUME,
+    points="data",
+    local=False,
+    effort=2,
+    size=7,
+    scales=(0.0, 0.3),
+    applies=exact_density,
+    source="torch.distributions: expand returns the same distribution with its batch dimensions expanded",
+)
+def expanded(flow: ExpandingDensity, batch: Batch) -> Residual:
+    """Each of the copies that a distribution is expanded to has the log-density of the distribution,
+    and takes the points that it takes.
+    """
+    several, error = attempt(flow.expanded, batch.x, batch.context)
+    rows = len(batch.x)
+    plain, refused = attempt(flow.log_prob, batch.x, batch.context)
+    if refused:
+        raise Undecidable(f"it refuses these points ({refused})")
+    density = np.asarray(plain, np.float64).reshape(rows)
+    if error.startswith(OUTSIDE) and finite_rows(density).all():
+        note = f"two copies refuse what the distribution takes: {error}"
+        return Residual(np.full(rows, np.inf), note=note)
+    if error:
+        raise Unsupported(f"it refuses to be expanded ({error})", waits=False)
+    several = np.asarray(several, np.float64)
+    if several.shape != (rows, 2):
+        note = f"two copies give {several.shape} log-densities for {rows} points"
+        return Residual(np.full(rows, np.inf), note=note)
+    return Residual(
+        several - density[:, None],
+        scale=4 + np.nan_to_num(np.abs(density), posinf=0.0),
+        decidable=finite_rows(density),
+        observed={"log p(x)": density, "of the first copy": several[:, 0]},
+    )
+
+
 @requires(
     "quadrature is done in few dimensions; sampling/overlap judges the mass of what is sampled"
 )
@@ -126,8 +289,9 @@ def promised_everywhere(flow: Flow) -> bool:
 
 @law(
     "density/integrates-to-one",
+    key="density/normalises",
+    former=("density/integrates-to-one",),
     about=VOLUME,
-    former="density/normalises",
     points="data",
     tolerance=BOUND,
     scales=(0.0, 0.3),

@@ -49,7 +49,8 @@ def dequantized(flow: Dequantizer, levels: Array, noise: Array, dtype: str) -> A
 
 @law(
     "preprocessing/dequantize-floor",
-    former="preprocessing/dequantise-floor",
+    key="preprocessing/dequantise-floor",
+    former=("preprocessing/dequantize-floor",),
     tolerance=EXACT,
     local=False,
     size=1,
@@ -93,7 +94,8 @@ def dequantize_floor(flow: Dequantizer, batch: Batch) -> Residual:
 
 @law(
     "preprocessing/dequantize-bound",
-    former="preprocessing/dequantise-bound",
+    key="preprocessing/dequantise-bound",
+    former=("preprocessing/dequantize-bound",),
     tolerance=BOUND,
     local=False,
     size=1,

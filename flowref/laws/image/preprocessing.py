@@ -95,9 +95,10 @@ def preprocessing_of(flow: Flow) -> Preprocessing:
 
 @law(
     "preprocessing/log-det",
+    key="preprocessing/ladj",
+    former=("preprocessing/log-det",),
     nats=True,
     about=VOLUME,
-    former="preprocessing/ladj",
     points="data",
     size=16,
     effort=4,

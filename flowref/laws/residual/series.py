@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.bijection.log_det_estimate import FEW, LivingDifferentiable, drawn, estimator
-from flowref.laws.bijection.log_det_unbiased import CONTRACTS, ERRORS, SHARE, pooled
+from flowref.laws.bijection.log_det_estimate import (
+    CONTRACTS,
+    FEW,
+    LivingDifferentiable,
+    drawn,
+    estimator,
+    excess_over,
+    fresh,
+    standard_errors,
+    true_log_dets,
+)
 from flowref.laws.bijection.roundtrip import inverse_tolerance
-from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, resolvable
-from flowref.laws.common.structure import WHOLE
+from flowref.laws.common.arithmetic import log_abs_det
+from flowref.laws.common.statistics import ERRORS, Finding, Look, two_stage
 from flowref.laws.residual.contraction import square
 from flowref.model import (
     STATISTICAL,
@@ -18,7 +27,6 @@ from flowref.model import (
     Mapped,
     Residual,
     Undecidable,
-    Unsupported,
     law,
     requires,
 )
@@ -68,14 +76,8 @@ def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
 
     Five standard errors are allowed; where a first stage is conspicuous, fresh draws decide.
     """
-    if batch.x[0].size > WHOLE:
-        raise Unsupported(
-            f"its events have {batch.x[0].size} entries, too many for a Jacobian", waits=True
-        )
-    matrices = flow.jacobian("forward", batch.x, batch.context)
-    truth = log_abs_det(matrices)
+    matrices, truth, usable = true_log_dets(flow, batch)
     rest = matrices - np.eye(matrices.shape[1], matrices.shape[2])
-    usable = finite_rows(truth) & resolvable(matrices, truth)
     rest = np.where(np.isfinite(rest), rest, 0.0)
     usable &= np.linalg.norm(rest, 2, axis=(1, 2)) < CONTRACTS
     sums = partial_sums(rest)
@@ -86,47 +88,41 @@ def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
     total = len(batch.x)
     chosen = np.argsort(-np.where(usable, np.abs(sums[0] - truth), -1.0), kind="stable")[:MEASURED]
     batch, truth, usable = batch.rows(chosen), truth[chosen], usable[chosen]
-    sums, rows = [one[chosen] for one in sums], len(chosen)
+    sums = [one[chosen] for one in sums]
     goals = [truth] if flow.promises.get("unbiased-log-det") else [truth, *sums]
     slack = looseness(flow, batch, truth)
+    # What draws nothing is called twice, at each look anew.
     times = REPEATS if drawing(flow, batch) else 1
-    context = None if batch.context is None else np.repeat(batch.context, times, 0)
-    repeated = Batch(np.repeat(batch.x, times, 0), context, batch.seed)
-    operations = flow.forward.observe(batch.x[:1], first(batch.context)).operations
+    context = None if batch.context is None else batch.context[:1]
+    operations = flow.forward.observe(batch.x[:1], context).operations
     several = min(ESTIMATES, max(LEAST, WORK // max(1, operations)))
-    stages = several, LATER * several
-    excess, mean, error, best = np.zeros(rows), truth, np.zeros(rows), 0
-    for stage, count in enumerate(stages):
-        # One life draws the same numbers again: those of the first stage are left out.
-        skipped, count = (sum(stages[:stage]), count) if times > 1 else (0, 2)
-        outs = drawn(flow, repeated, count + skipped)[skipped:]
-        each = np.stack([reported(flow, out, len(repeated.x)) for out in outs])
-        estimates = each.reshape(count, rows, times).mean(2)
+
+    def biases(look: Look) -> Finding:
+        before, count = (several * look.index, look.count) if times > 1 else (0, 2)
+        estimates = fresh(flow, batch, times, count, before)
         if not np.isfinite(estimates[:, usable]).all():
             raise Undecidable("an estimate is not finite")
-        mean, error = estimates.mean(0), estimates.std(0, ddof=1) / np.sqrt(count)
-        found = [excess_over(estimates, (error, slack), goal, usable) for goal in goals]
-        best = int(np.argmin([one.max() for one in found]))
-        excess = found[best]
-        if (excess <= CONSPICUOUS).all():
-            break
-    observed = {
-        "mean of the estimates": mean,
-        "log-det": truth,
-        "its first term": sums[0],
-        "standard error": error,
-    }
-    return Residual(
-        put(excess, chosen, total),
-        allowed=1.0,
-        decidable=put(usable, chosen, total) > 0,
-        observed={name: put(values, chosen, total) for name, values in observed.items()},
-        note="the estimates are neither log-dets nor sums of the first terms of their series"
-        if len(goals) > 1
-        else "the estimates are not log-dets on average",
-        road=f"as {'the log-det' if not best else f'the sum of {best} terms'}; a bias of "
-        f"{float(np.max(ERRORS * error)):.2g} would have been seen",
-    )
+        error = standard_errors(estimates)
+        each = [excess_over(estimates, goal, usable, slack) for goal in goals]
+        best = int(np.argmin([one.max() for one in each]))
+        observed = {
+            "mean of the estimates": estimates.mean(0),
+            "log-det": truth,
+            "its first term": sums[0],
+            "standard error": error,
+        }
+        return Finding(
+            put(each[best], chosen, total),
+            {name: put(values, chosen, total) for name, values in observed.items()},
+            "the estimates are neither log-dets nor sums of the first terms of their series"
+            if len(goals) > 1
+            else "the estimates are not log-dets on average",
+            f"as {'the log-det' if not best else f'the sum of {best} terms'}; a bias of "
+            f"{float(np.max(ERRORS * error)):.2g} would have been seen",
+        )
+
+    found = two_stage(biases, (several, LATER * several), batch.seed, CONSPICUOUS)
+    return found.residual(decidable=put(usable, chosen, total) > 0)
 
 
 def put(values: Array, chosen: Array, rows: int) -> Array:
@@ -134,11 +130,6 @@ def put(values: Array, chosen: Array, rows: int) -> Array:
     out = np.zeros(rows)
     out[chosen] = values
     return out
-
-
-def first(context: Array | None) -> Array | None:
-    """The context of the first row."""
-    return None if context is None else context[:1]
 
 
 def partial_sums(rest: Array) -> list[Array]:
@@ -173,15 +164,3 @@ def looseness(flow: LivingDifferentiable, batch: Batch, truth: Array) -> Array:
         for s in (1.0, -1.0)
     ]
     return np.asarray(4 * np.nan_to_num(np.maximum(*moved)) + tolerance)
-
-
-def excess_over(estimates: Array, errors: tuple[Array, Array], goal: Array, usable: Array) -> Array:
-    """How far means are from a goal beside what is allowed, point by point and over all; ``errors``:
-    the standard ones, and what is allowed besides.
-    """
-    error, slack = errors
-    allowed = np.maximum(ERRORS * error, SHARE * np.abs(goal) + 1e-9) + slack
-    excess = np.where(usable, np.abs(estimates.mean(0) - goal) / allowed, 0.0)
-    if (slack > SHARE * np.abs(goal))[usable].any():
-        return excess
-    return np.where(usable, np.maximum(excess, pooled(estimates - goal, goal, usable)), 0.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from flowref.laws.bijection.log_det_estimate import refuse_large
 from flowref.laws.common.arithmetic import finite_rows
-from flowref.laws.common.structure import WHOLE
 from flowref.laws.residual.contraction import square
 from flowref.model import (
     ADVICE,
@@ -14,7 +14,6 @@ from flowref.model import (
     Batch,
     Residual,
     Undecidable,
-    Unsupported,
     law,
     requires,
 )
@@ -53,10 +52,7 @@ def finite_variance(flow: Differentiable, batch: Batch) -> Residual:
     stop, rows = float(flow.promises["geometric-stop"]), len(batch.x)
     if not 0 < stop < 1:
         raise Undecidable(f"it promises to stop with a chance of {stop:g}; expected one below 1")
-    if batch.x[0].size > WHOLE:
-        raise Unsupported(
-            f"its events have {batch.x[0].size} entries, too many for a Jacobian", waits=True
-        )
+    refuse_large(batch)
     matrices = flow.jacobian("forward", batch.x, batch.context)
     rest = (matrices - np.eye(matrices.shape[1])).reshape(rows, -1)
     known = finite_rows(rest)

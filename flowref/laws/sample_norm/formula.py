@@ -6,13 +6,14 @@ import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import ratio
 from flowref.laws.batch_norm.normalizer import normal_batch, output
-from flowref.laws.sample_norm.dividing import Divisor, divisors
 from flowref.laws.sample_norm.groups import (
     NARROW,
     WIDE,
+    Divisor,
     at_no_threshold,
     centers,
     constants,
+    divisors,
     keeps_nothing,
     lines,
     normalizes_samples,

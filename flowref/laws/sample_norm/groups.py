@@ -1,34 +1,36 @@
-"""The values of a sample that are normalized together, and their moments."""
+"""The values of a sample that are normalized together: their moments, and what they are divided by beside
+their spread, the constant eps, as the narrowest samples show it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from flowref.model import DEVIATION, SAMPLE, Array, requires
+from flowref.laws.batch_norm.formula import constant
+from flowref.laws.batch_norm.normalizer import output
+from flowref.model import DEVIATION, SAMPLE, Array, Requirement, Undecidable
 from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Train
 
 # Spreads beside which eps does not count, and beside which nothing else does.
 WIDE, NARROW = 1e4, 1e-6
 
 
-@requires("it normalizes no sample by itself")
-def normalizes_samples(flow: BatchNormal) -> bool:
-    """Statistics are of each sample."""
-    return flow.normalizer.statistics in SAMPLE
+Divisor = Callable[[Array], Array]
+# The least share of the narrowest variance that counts for an eps, and how often that is measured.
+LEAST, TIMES = 1e-9, 4
 
-
-@requires("it takes no mean away")
-def centers(flow: BatchNormal) -> bool:
-    """What it divides by is a spread about the mean."""
-    return flow.normalizer.spread == DEVIATION
-
-
-@requires("its eval mode has statistics of its own")
-def keeps_nothing(flow: BatchNormal) -> bool:
-    """Nothing is averaged over batches."""
-    return not flow.normalizer.tracks
+normalizes_samples = Requirement(
+    lambda flow: flow.normalizer.statistics in SAMPLE, "it normalizes no sample by itself"
+)
+# What it divides by is a spread about the mean.
+centers = Requirement(lambda flow: flow.normalizer.spread == DEVIATION, "it takes no mean away")
+keeps_nothing = Requirement(
+    lambda flow: not flow.normalizer.tracks, "its eval mode has statistics of its own"
+)
 
 
 def spread_over(flow: BatchNormal, values: Array) -> tuple[Array, Array]:
@@ -71,9 +73,7 @@ def constants(flow: BatchNormal, rng: np.random.Generator, rows: int, spread: fl
     return np.asarray(spread * np.broadcast_to(rng.standard_normal(short), shape))
 
 
-def lines(
-    flow: BatchNormal, x: Array, y: Array, divisor: Callable[[Array], Array]
-) -> tuple[Array, Array]:
+def lines(flow: BatchNormal, x: Array, y: Array, divisor: Divisor) -> tuple[Array, Array]:
     """Weight and bias of each entry of an event: the line, over the samples, of its output in its
     standardized input, where that is at no threshold. ``divisor``: what is divided by, of a variance.
     """
@@ -100,3 +100,55 @@ def at_no_threshold(flow: BatchNormal, y: Array) -> Array:
     for end in (rows.min(axes, keepdims=True), rows.max(axes, keepdims=True)):
         free &= rows != end
     return free
+
+
+def divisors(
+    flow: BatchNormal, wide: Array, wide_y: Array, tiny: Array
+) -> list[tuple[float, Divisor]]:
+    """The eps, and what is divided by as a function of a variance, with eps in the root and beside it."""
+    mean, var = spread_over(flow, tiny)
+    y = output(flow, tiny, Train())
+    free = at_no_threshold(flow, y)
+    weight, _ = lines(flow, wide, wide_y, np.sqrt)
+    entry = int(np.where(free.any(0) & np.isfinite(weight), np.abs(weight), -1.0).argmax())
+    row = int(free.reshape(len(free), -1)[:, entry].argmax())
+    moved, own, first = (float(each[row].flat[entry]) for each in (tiny - mean, var, y))
+
+    def divided_by(divisor: Divisor) -> float:
+        """What the narrowest sample was divided by."""
+        weight, bias = lines(flow, wide, wide_y, divisor)
+        with np.errstate(all="ignore"):
+            found = float(np.abs(moved * weight.flat[entry] / (first - bias.flat[entry])))
+        if not np.isfinite(found):
+            raise Undecidable("its weight is zero")
+        return found
+
+    within = beside = 0.0
+    for _ in range(TIMES):  # eps is of weight among wide samples, too
+        within = divided_by(partial(_in_the_root, within)) ** 2 - own
+        within = constant(within, LEAST * own)
+        beside = divided_by(partial(_beside_the_root, beside)) - float(np.sqrt(own))
+    beside = written(beside, values_together(flow))
+    return [
+        (within, partial(_in_the_root, within)),
+        (beside, partial(_beside_the_root, beside)),
+    ]
+
+
+def written(measured: float, values: int) -> float:
+    """An eps beside the root as it was written, where it has few digits, or would have with a deviation by
+    n - 1.
+    """
+    for factor in (1.0, np.sqrt(values / max(values - 1, 1))):
+        whole = float(f"{measured * factor:.3g}")
+        if abs(whole - measured * factor) <= 1e-5 * abs(whole):
+            return float(whole / factor)
+    return measured
+
+
+def _in_the_root(eps: float, var: Array) -> Array:
+    return np.asarray(np.sqrt(var + eps))
+
+
+def _beside_the_root(eps: float, var: Array) -> Array:
+    return np.asarray(np.sqrt(var) + eps)

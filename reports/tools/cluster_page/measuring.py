@@ -86,7 +86,7 @@ def cluster(workers: int) -> Iterator[str]:
     """The address of a cluster of this machine, a process a worker."""
     from distributed import LocalCluster
 
-    with LocalCluster(  # type: ignore[no-untyped-call]  # of distributed
+    with LocalCluster(
         n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=60
     ) as local:
         yield local.scheduler_address

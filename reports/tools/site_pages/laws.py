@@ -175,7 +175,7 @@ def _law(law: Law, mutants: Sequence[Mutant], findings: Sequence[Finding], power
         ("profile", "thorough only" if law.thorough else ""),
         ("source", escaped(law.source)),
         ("also", "; ".join(f"`{law.in_case(one).id}`: {one.words}" for one in law.cases)),
-        ("formerly", f"`{law.former}`" if law.former else ""),
+        ("formerly", ", ".join(f"`{one}`" for one in law.older)),
     ]
     lines = [
         f"# {law.id}",

@@ -1,5 +1,6 @@
 """What a user chooses where conventions are ambiguous: by an option of the spec, by an attribute of
-the factory, or by one of the object. The first of these that says something counts.
+the factory, or by one of the object. The first of these that says something counts; where none names a
+call, the names of methods do (`roles`).
 """
 
 from __future__ import annotations
@@ -7,12 +8,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flowref.adapters.user.conventions.roles import roles_of
 from flowref.adapters.user.conventions.signatures import attribute
 from flowref.model import CONVENTIONS
 
+# Who names one of these says which calls are meant.
+ROLES = {"forward", "inverse", "log_prob"}
+
 
 def chosen_of(obj: Any, factory: Any, options: Mapping[str, str]) -> dict[str, str]:
-    """What is chosen, by name."""
+    """What is chosen, by name; where nobody names a call, what the names of methods say."""
+    chosen = choices(obj, factory, options)
+    return chosen if chosen.keys() & ROLES else {**chosen, **roles_of(obj)}
+
+
+def contradictions(obj: Any, factory: Any) -> list[str]:
+    """Where a factory chooses otherwise than its object, a sentence each."""
+    of_object, of_factory = choices(obj, None, {}), choices(None, factory, {})
+    return [
+        f"{name}={value} of its factory stands, though the object says {of_object[name]}"
+        for name, value in of_factory.items()
+        if of_object.get(name, value) != value
+    ]
+
+
+def choices(obj: Any, factory: Any, options: Mapping[str, str]) -> dict[str, str]:
+    """What is chosen by those who say it, by name."""
     chosen: dict[str, str] = {}
     for name in CONVENTIONS:
         for owner in (obj, factory):
@@ -22,13 +43,3 @@ def chosen_of(obj: Any, factory: Any, options: Mapping[str, str]) -> dict[str, s
         if name in options:
             chosen[name] = options[name]
     return chosen
-
-
-def contradictions(obj: Any, factory: Any) -> list[str]:
-    """Where a factory chooses otherwise than its object, a sentence each."""
-    of_object, of_factory = chosen_of(obj, None, {}), chosen_of(None, factory, {})
-    return [
-        f"{name}={value} of its factory stands, though the object says {of_object[name]}"
-        for name, value in of_factory.items()
-        if of_object.get(name, value) != value
-    ]

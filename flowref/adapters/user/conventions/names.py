@@ -41,9 +41,14 @@ LIKELY = (
     "synthesise", "synthesize", "from_latent", "to_data", "pull", "reverse_transform", "decoder",
     "pull_back", "pullback",
 )  # fmt: skip
-# Methods that may be a log-density, and those that may draw: named in a hint, never taken.
+# How log-densities are called everywhere.
+USUAL = ("log_prob", "log_probs")
+# Methods that are a log-density, those of them that say that it is normalized first, and those that draw.
+NORMALIZED = (
+    "logpdf", "log_pdf", "log_density", "logdensity", "log_probability", "logprob", "log_prob_density",
+)  # fmt: skip
 DENSE = (
-    "logpdf", "log_pdf", "logp", "log_p", "log_q", "log_density", "log_likelihood", "loglik", "logprob", "ll",
+    *NORMALIZED, "log_likelihood", "loglikelihood", "loglik", "log_lik", "score_samples", "logp", "log_p", "log_q", "ll",
 )  # fmt: skip
 DRAWING = (
     "rvs", "samples", "draw", "generate", "simulate", "get_sample", "get_samples", "draw_samples", "generate_samples", "sample_n",
@@ -107,6 +112,42 @@ LABELS = frozenset(
         "category", "target", "targets", "ids", "idx", "k",
     }
 )  # fmt: skip
+# Methods that lose what no other one brings back.
+LOSSY = re.compile(
+    r"(add)?noise|quanti[sz]e|compress|token|embed|blur|mask|round|sample|encode$|crop|resize"
+)
+# Parameters after a point that are contexts, whatever their default is.
+CONDITIONS = (OPTIONAL | LABELS) - {"target", "targets", "ids", "idx", "k"} | {
+    "cond",
+    "conditional",
+    "theta",
+}
+# Ways back whose names are other words, without the signs that authors differ in.
+TURNS: dict[str, tuple[str, ...]] = {
+    "encode": ("decode",),
+    "normalize": ("denormalise", "unnormalise", "generate", "denorm", "unnorm"),
+    "normalise": ("denormalize", "unnormalize", "generate", "denorm", "unnorm"),
+    "norm": ("denorm", "unnorm"),
+    "analyse": ("synthesise", "synthesize"),
+    "analyze": ("synthesise", "synthesize"),
+    "push": ("pull", "pullback"),
+    "pushforward": ("pullback", "pull", "pullbackward"),
+    "flow": ("unflow", "reverseflow", "backflow"),
+    "transform": ("invert", "inverse", "untransform", "inversetransform"),
+    "apply": ("invert", "inverse", "undo"),
+    "map": ("invert", "inverse", "unmap"),
+    "tolatent": ("fromlatent", "todata", "tosample"),
+    "latent": ("data",),
+    "whiten": ("color", "colour", "unwhiten", "dewhiten"),
+    "squeeze": ("unsqueeze", "expand"),
+    "scale": ("unscale", "descale"),
+    "standardize": ("unstandardize", "destandardize"),
+    "forwardtransform": ("inversetransform", "backwardtransform", "reversetransform"),
+    "forwardpass": ("inversepass", "backwardpass", "reversepass"),
+    "forwardflow": ("inverseflow", "backwardflow", "reverseflow"),
+    "infer": ("generate",),
+    "inference": ("generate", "generation"),
+}
 # Keys of a returned mapping that name a log-det.
 LOG_DETS = ADDED | {"logdetjacobians", "logabsdetj"}
 # Keys of a returned mapping that name a value.

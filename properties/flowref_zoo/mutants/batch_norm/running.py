@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flowref.laws.batch_norm.normalizer import STATISTICS
+from flowref.laws.batch_norm.formula import STATISTICS
 from flowref.model import Array, Subject, mutant
 from flowref.model.steps import Assign, Normalize, Roles
 from flowref_zoo.mutants.batch_norm.combinators import (

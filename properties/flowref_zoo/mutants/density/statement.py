@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.density.stated_form import MOMENTS, NOT_OF_COPIES
+from flowref.laws.density.moments import MOMENTS, NOT_OF_COPIES
 from flowref.model import Array, Subject, mutant
 from flowref_zoo.mutants.combinators import wrapped
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flowref.laws.density.stated_form import MISSHAPEN, MOMENTS, NO_NUMBER
+from flowref.laws.density.moments import MISSHAPEN, MOMENTS, NO_NUMBER
 from flowref.model import Array, Subject, mutant
 from flowref_zoo.mutants.combinators import wrapped
 

@@ -1,4 +1,6 @@
-"""The form of samples: points of the density that they are drawn from, and numbers all of them."""
+"""The form of samples, points of the density that they are drawn from and numbers all of them, and of
+log-densities, a number for each point.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import absent
-from flowref.laws.density.consistency import SampledDensity, unconditional
-from flowref.laws.density.draws import ALONE, number
-from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
-from flowref.model.abilities import Sampler
+from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.draws import ALONE, SampledDensity, number
+from flowref.model import BOUND, EXACT, VOLUME, Array, Batch, Residual, Unsupported, law
+from flowref.model.abilities import Density, Sampler
 
 # How many samples are asked for: squeezed axes show where there is one, swapped ones where there are
 # as many as coordinates. Fewer where each is solved step by step.
@@ -19,6 +21,10 @@ NUMBERS, DEAR_NUMBERS = (1, 2, 5), (1, ALONE)
 # How many samples are searched for what is no number, twice, and how many of them are chance: a uniform
 # number in single precision is zero once in sixteen million draws.
 SEARCHED, CHANCE = 8_000, 2
+# Sizes of batches whose log-densities are counted.
+SIZES = (1, 2, 3, 7)
+# What rounding may do to log-densities of other batches.
+CLOSE = 1e-4
 
 
 @law(
@@ -100,3 +106,57 @@ def without_density(flow: Sampler, x: Array) -> int:
     )
     density = np.asarray(told, np.float64).reshape(-1) if not refused else np.zeros(len(x))
     return int(np.isnan(density).sum()) if len(density) == len(x) else 0
+
+
+@law(
+    "density/log-prob-shape",
+    about=VOLUME,
+    points="data",
+    tolerance=BOUND,
+    local=False,
+    scales=(0.0,),
+    size=7,
+    effort=2,
+    version=3,
+    source="a log-density is a number for each point; torch.distributions, shapes of batches and events",
+)
+def log_prob_shape(flow: Density, batch: Batch) -> Residual:
+    """log_prob gives one number for each point of a batch, whatever its size.
+
+    A trailing axis of one is understood; a number for each entry is not, nor one for the batch. What
+    promises to take several batch axes gives those of the same points in a row, or refuses, and so it
+    does for one point without an axis of its own.
+    """
+    wrong = in_other_axes(flow, batch) if flow.promises.get("batch-dims") else []
+    if flow.promises.get("batch-sum"):
+        wrong.append("log_prob returned one number for several points, which their own add up to")
+    for size in SIZES:
+        if size > len(batch.x):
+            continue
+        few = batch.rows(slice(0, size))
+        shape = np.shape(flow.log_prob(few.x, few.context))
+        if shape not in ((size,), (size, 1)):
+            wrong.append(f"log_prob returned shape {shape} for {size} points; expected {(size,)}")
+    return Residual(np.full(len(batch.x), float(bool(wrong))), note="; ".join(wrong[:2]))
+
+
+def in_other_axes(flow: Density, batch: Batch) -> list[str]:
+    """What is wrong with the log-densities of points in two batch axes, and of one point in none."""
+    rows, shape, wrong = 6, flow.density_shape, []
+    if len(batch.x) < rows or batch.context is not None:
+        return []
+    x = batch.x[:rows]
+    flat = np.asarray(flow.log_prob(x, None), np.float64)
+    if flat.shape != (rows,):
+        return []
+    for lead, points in (((2, 3), x), ((), x[:1])) if shape else (((2, 3), x),):
+        told, refused = attempt(flow.log_prob, points.reshape(*lead, *shape), None)
+        if refused:
+            continue
+        value, one = np.asarray(told, np.float64), flat[: len(points)].reshape(lead)
+        given = (*lead, *shape)
+        if value.shape != lead:
+            wrong.append(f"log_prob returned shape {value.shape} for {given}; expected {lead}")
+        elif not np.allclose(value, one, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+            wrong.append(f"log_prob of points in shape {given} is not that of the points in a row")
+    return wrong

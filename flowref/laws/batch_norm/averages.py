@@ -9,31 +9,27 @@ the sums of squares divided by one less than their count. None of these is wrong
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import largest, moments, per_channel, ratio
-from flowref.laws.batch_norm.normalizer import Parameters, Running, random_batch
-from flowref.model import Array
+from flowref.laws.batch_norm.arithmetic import largest, moments, per_channel
+from flowref.laws.batch_norm.channels_first import channels_first
+from flowref.laws.batch_norm.formula import Parameters, Running
+from flowref.laws.batch_norm.normalizer import random_batch
+from flowref.model import Array, Batch, Figure, Unsupported
 from flowref.model.abilities import BatchNormal
+from flowref.model.figure import COURSE, figure
 from flowref.model.steps import Normalize, Roles, Step, Train
 
-# Sizes of the batches in a history.
-SIZES = (5, 11, 3, 8)
+# Sizes of the batches in a history, and in one that is shown.
+SIZES, SHOWN = (5, 11, 3, 8), (5, 11, 3, 8, 6, 9, 4, 12)
 # Up to here a convention explains a history.
 EXPLAINS = 1e-6
-NEW, KEEP, AVERAGE, WARMING, UNKNOWN, POOLED, COUNTED = (
-    "new",
-    "keep",
-    "average",
-    "warming",
-    "unknown",
-    "pooled",
-    "counted",
-)
+NEW, KEEP, AVERAGE, WARMING = "new", "keep", "average", "warming"
+UNKNOWN, POOLED, COUNTED = "unknown", "pooled", "counted"
 
 
 class History(NamedTuple):
@@ -41,6 +37,12 @@ class History(NamedTuple):
 
     batches: list[Array]
     parameters: list[Parameters]
+
+    def updates(self) -> Iterator[tuple[Array, Running, Running]]:
+        """Each batch, with the running statistics before and after it."""
+        states = pairwise(one.running for one in self.parameters)
+        for x, (before, after) in zip(self.batches, states, strict=True):
+            yield x, before, after
 
 
 class Convention(NamedTuple):
@@ -59,9 +61,11 @@ def trained(flow: BatchNormal, batches: list[Array]) -> History:
     return History(batches, [Parameters.of(flow, roles) for roles in (life[0], *life[3::2])])
 
 
-def random_history(flow: BatchNormal, rng: np.random.Generator) -> History:
+def random_history(
+    flow: BatchNormal, rng: np.random.Generator, sizes: tuple[int, ...] = SIZES
+) -> History:
     """The history of a few batches of different sizes."""
-    return trained(flow, [random_batch(flow, rng, rows) for rows in SIZES])
+    return trained(flow, [random_batch(flow, rng, rows) for rows in sizes])
 
 
 def fractions(momentum: str, history: History) -> list[float]:
@@ -89,19 +93,22 @@ def fractions(momentum: str, history: History) -> list[float]:
 
 
 def measured(history: History) -> list[float]:
-    """The fraction with which each batch entered the running mean, by least squares over the
-    channels.
+    """The fraction with which each batch entered the running mean."""
+    return [
+        share_of(moments(x)[0], before.mean, after.mean) for x, before, after in history.updates()
+    ]
+
+
+def share_of(own: Array, before: Array, after: Array, size: Array | float = 1.0) -> float:
+    """The fraction with which the mean of a batch entered the running one, by least squares over
+    the channels; ``size``: that of the numbers of each.
     """
-    values = []
-    for x, (before, after) in zip(history.batches, pairwise(history.parameters), strict=True):
-        way = moments(x)[0] - before.running.mean
-        with np.errstate(all="ignore"):
-            moved = way * (after.running.mean - before.running.mean)
-            values.append(float(moved.sum() / (way**2).sum()))
-    return values
+    way, moved = (own - before) / size, (after - before) / size
+    with np.errstate(all="ignore"):
+        return float((way * moved).sum() / (way**2).sum())
 
 
-def constant(history: History) -> float | None:
+def constant_share(history: History) -> float | None:
     """The fraction with which every batch entered the running mean, where it is one: a momentum,
     whether or not an attribute tells it.
     """
@@ -115,39 +122,28 @@ def gaps(history: History, convention: Convention) -> Array:
     """How far a history is from a convention, `(batches, 2, channels)`: of the mean and of the
     variance, relative.
     """
-    rows = []
-    steps = zip(
-        history.batches,
-        pairwise(history.parameters),
-        fractions(convention.momentum, history),
-        strict=True,
-    )
-    for x, (before, after), fraction in steps:
-        mean, var = updated(before.running, x, convention, fraction)
-        own = moments(x, convention.freedom)[1]
-        columns = [
-            ratio(np.abs(new - expected), np.abs(old) + size)
-            for old, new, expected, size in (
-                (before.running.mean, after.running.mean, mean, largest(x)),
-                (before.running.var, after.running.var, var, own),
-            )
-        ]
-        rows.append(np.stack(columns))
-    value = np.stack(rows)
-    return np.where(np.isnan(value), np.inf, value)
+    shares = fractions(convention.momentum, history)
+    rows = [
+        after.off(
+            updated(before, x, convention, share),
+            np.abs(before.mean) + largest(x),
+            np.abs(before.var) + moments(x, convention.freedom)[1],
+        )
+        for share, (x, before, after) in zip(shares, history.updates(), strict=True)
+    ]
+    return np.where(np.isnan(rows), np.inf, rows)
 
 
 def updated(old: Running, x: Array, convention: Convention, share: float) -> Running:
     """Running statistics after a batch, by a convention."""
-    freedom = convention.freedom
-    mean, var = moments(x, freedom)
+    mean, var = moments(x, convention.freedom)
     if convention.momentum == POOLED:
         # The variance of all values so far has a part between the batches.
         var = var + (1 - share) * (mean - old.mean) ** 2
-    new = (1 - share) * old.var + share * var
+    new = old.toward(mean, var, share)
     if convention.momentum == COUNTED:
-        new = of_all(old, x, share, freedom)
-    return Running((1 - share) * old.mean + share * mean, new)
+        return new._replace(var=of_all(old, x, share, convention.freedom))
+    return new
 
 
 def of_all(old: Running, x: Array, share: float, freedom: int) -> Array:
@@ -177,3 +173,51 @@ def explained(
     conventions += [] if has_momentum else [Convention(COUNTED, 1)]
     distances = [(one, gaps(history, one)) for one in conventions if admitted(one)]
     return min(distances, key=lambda pair: float(pair[1].max()))
+
+
+def course(flow: Any, batch: Batch) -> Figure:
+    """The running mean, or variance, of the channel that is farthest from the course that the
+    nearest known convention gives: what is recorded before the first batch and after each, and what
+    should be, from the same start.
+    """
+    normalizer = channels_first(flow)
+    history = random_history(normalizer, np.random.default_rng(batch.seed), SHOWN)
+    convention = nearest(history)
+    shares = np.nan_to_num(fractions(convention.momentum, history), nan=0.0)
+    expected = [history.parameters[0].running]
+    for x, share in zip(history.batches, shares, strict=True):
+        expected.append(updated(expected[-1], x, convention, share))
+    recorded = [state.running for state in history.parameters]
+    courses = [
+        (f"running {name}, channel {channel}", values[:, :, channel])
+        for at, name in enumerate(("mean", "variance"))
+        for values in [np.stack([[one[at] for one in recorded], [one[at] for one in expected]], 1)]
+        for channel in range(values.shape[2])
+    ]
+    if not courses:
+        raise Unsupported("it keeps no running statistics")
+    title, values = max(courses, key=lambda one: _apart(one[1]))
+    if _apart(values) < EXPLAINS:
+        raise Unsupported("what is wrong is not seen in the course of the statistics")
+    return figure(COURSE, title, recorded=values[:, 0], expected=values[:, 1])
+
+
+def nearest(history: History) -> Convention:
+    """The convention that explains most of a history; one that is fitted to each batch only where it
+    explains all of it, or where there is no other.
+    """
+    best, gap = explained(history)
+    if gap.max() < EXPLAINS:
+        return best
+    kinds = (NEW, KEEP) if history.parameters[0].momentum is not None else (AVERAGE, UNKNOWN)
+    found = [Convention(kind, freedom) for kind in kinds for freedom in (1, 0)]
+    scores = [float(np.minimum(gaps(history, one), 1.0).mean()) for one in found]
+    best_at = int(np.argmin(scores))
+    # Torch's, unless another one explains far more.
+    return found[best_at] if scores[best_at] < scores[0] / 2 else found[0]
+
+
+def _apart(values: Any) -> float:
+    """How far the course is from the other, relative to what moves."""
+    gap = np.abs(values[:, 0] - values[:, 1]).max()
+    return float(np.nan_to_num(gap / (np.abs(values).max() + 1e-300), nan=np.inf))

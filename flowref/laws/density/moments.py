@@ -1,19 +1,17 @@
-"""What a distribution says of itself besides its density, in any dimension: its moments by its samples,
-its mode by its density, its deviation by its variance.
+"""What a distribution says of itself besides its density, in any dimension: a number for each entry of an event,
+its moments by its samples, its mode by its density, its deviation by its variance.
 """
 
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.statistics import Finding, Look, critical, two_stage
 from flowref.laws.density.consistency import unconditional
-from flowref.laws.density.stated_form import misstated, numbers_told
-from flowref.laws.density.statements import has_density
 from flowref.model import (
     BOUND,
     STATISTICAL,
@@ -47,6 +45,61 @@ ROWS = 64
 WAYS, TOWARDS, HIGHER = (1.0, 0.1, 0.01), 64, 1e-6
 # What rounding may do to a deviation, by precision.
 ROUNDING = {"float64": 1e-9, "float32": 1e-4}
+# In the order in which they are told.
+MOMENTS = ("mean", "variance", "entropy", "deviation", "mode", "covariance")
+# What is said of each: as it should be, of another shape, no number, of copies not that of each.
+MISSHAPEN, NO_NUMBER, NOT_OF_COPIES = 1, 2, 3
+# Moments that are finite where the tails are light, and how far out, in spreads, and by how much a
+# log-density is lower there then: no power of a distance that leaves a variance infinite.
+FINITE, OUTSIDE, LOWER = ("mean", "variance", "deviation"), 1e3, 40.0
+# How near a circular moment is taken for one, and the angles within which samples then lie.
+CIRCULAR, TURN = 0.05, 2 * math.pi
+
+
+@requires("it has atoms, or parts that are no density")
+def has_density(flow: Flow) -> bool:
+    """A density tells all there is."""
+    return not flow.promises.get("atoms") and not flow.promises.get("truncated-domain")
+
+
+def numbers_told(flow: Stating) -> tuple[Array, Array]:
+    """What a distribution tells, flat, and what is to be said of each moment, zeros where it is not
+    known.
+    """
+    flat = np.asarray(flow.stated(), dtype=np.float64).reshape(-1)
+    size = math.prod(flow.density_shape)
+    plain, count = 4 * size + 1 + size * size, len(MOMENTS)
+    flags = flat[plain:] if flat.size == plain + count else np.zeros(count)
+    return flat[:plain], flags
+
+
+def misstated(flow: StatingDensity, flags: Array, x: Array) -> str:
+    """What is wrong with how the moments are told, in words; empty where nothing is.
+
+    ``x``: points where the density is.
+    """
+    for name, flag in zip(MOMENTS, flags, strict=True):
+        if flag == MISSHAPEN:
+            one = "one number" if name == "entropy" else f"the shape {flow.density_shape}"
+            return f"the {name} is not returned as {one}"
+        if flag == NOT_OF_COPIES:
+            return f"two copies in a batch do not return the {name} of each"
+        if flag == NO_NUMBER and name in FINITE and light_tails(flow, x):
+            return f"the {name} is returned as nan, and the tails are so light that it is finite"
+    return ""
+
+
+def light_tails(flow: Density, x: Array) -> bool:
+    """Whether the density falls along every axis faster than powers of the distance that matter."""
+    shape, flat = flow.density_shape, x.reshape(len(x), -1)
+    middle, spread = np.median(flat, axis=0), np.maximum(np.ptp(flat, axis=0), 1e-6)
+    steps = OUTSIDE * np.diag(spread)
+    points = np.concatenate([middle[None], middle + steps, middle - steps])
+    values, error = attempt(flow.log_prob, points.reshape(-1, *shape), None)
+    if error:
+        return False
+    log_p = np.asarray(values, np.float64).reshape(len(points))
+    return bool(np.isfinite(log_p[0]) and (log_p[1:] < log_p[0] - LOWER).all())
 
 
 class Told(NamedTuple):
@@ -162,10 +215,6 @@ def stated_mode(flow: StatingDensity, batch: Batch) -> Residual:
     )
 
 
-# How near a circular moment is taken for one, and the angles within which samples then lie.
-CIRCULAR, TURN = 0.05, 2 * math.pi
-
-
 def of_angles(name: str, claim: float, x: Array) -> bool:
     """Whether a moment is told as one of angles: the mean direction, or one minus the length of the mean
     of (cos x, sin x).
@@ -203,20 +252,15 @@ def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:
         return Residual(np.array([np.inf]), allowed=1.0, note=note)
     if not any(np.isfinite(one).any() for one in (told.mean, told.variance, told.entropy)):
         raise Unsupported("it states no moment", waits=False)
-    worst, note, size = 0.0, "", 0.0
-    for stage, count in enumerate(STAGES):
-        worst, size, note = furthest(flow, told, count, batch.seed + 1000 * stage)
-        if worst <= 1:
-            break
-    seen = {"smallest bias it could have seen": np.array([size])}
-    return Residual(np.array([worst]), allowed=1.0, observed=seen, note=note)
+    return two_stage(lambda look: furthest(flow, told, look), STAGES, batch.seed).residual()
 
 
-def furthest(flow: StatingSampler, told: Told, count: int, seed: int) -> tuple[float, float, str]:
-    """The largest standardized gap between what is told and means of samples, relative to its bound;
-    the smallest gap that would have shown, in units of the deviation; and words for it.
+def furthest(flow: StatingSampler, told: Told, look: Look) -> Finding:
+    """The largest standardized gap between what is told and means of samples, relative to its bound; and
+    the smallest gap that would have shown, in units of the deviation.
     """
-    drawn = np.asarray(flow.sample(count, seed, None), np.float64)
+    count = look.count
+    drawn = np.asarray(flow.sample(count, look.seed, None), np.float64)
     if drawn.shape != (count, *flow.density_shape):
         raise Unsupported(f"sample({count}) returned shape {drawn.shape}")
     if not np.isfinite(drawn).all():
@@ -256,6 +300,7 @@ def furthest(flow: StatingSampler, told: Told, count: int, seed: int) -> tuple[f
             )
     if not scores:
         raise Undecidable("it states no moment that its samples determine")
-    limit = NormalDist().inv_cdf(1 - LEVEL / (2 * len(scores)))
+    limit = critical(len(scores), LEVEL)
     score, note = max(scores)
-    return score / limit, limit / math.sqrt(count), note if score > limit else ""
+    seen = {"smallest bias it could have seen": limit / math.sqrt(count)}
+    return Finding(score / limit, seen, note)

@@ -1,16 +1,33 @@
-"""Coordinates in which samples of any marginals are about standard normal: each entry is bent by its own
-quantiles.
+"""A normal density that fits samples: in straight coordinates, or in such as are bent to them, each entry by its
+own quantiles, in which samples of any marginals are about standard normal.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 
-from flowref.laws.density.draws import CORRELATED, FLAT
+from flowref.laws.common.statistics import Look
+from flowref.laws.density.draws import (
+    CORRELATED,
+    FEWEST,
+    FLAT,
+    Draws,
+    Frame,
+    SampledDensity,
+    drawn,
+    frame,
+    placing,
+)
 from flowref.model import Array, Undecidable
+
+T = TypeVar("T")
+APART = "a normal density that fits its samples does not overlap it enough"
 
 # Scores of a standard normal variable at which quantiles are taken, besides the ends: so few that they
 # are known from a few hundred samples.
@@ -77,3 +94,50 @@ def bent(flat: Array) -> Bent:
         raise Undecidable("its samples do not spread in every direction")
     axes = np.sqrt(values)[:, None] * vectors.T
     return Bent(scores, knots, axes, float(0.5 * np.log(values).sum()))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A density r that is standard normal in coordinates that samples are about normal in; ``within``: the
+    box of these samples.
+    """
+
+    within: Frame
+    bend: Bent | None
+
+    def points(self, y: Array) -> Array:
+        """Draws of r, of standard normal numbers."""
+        return (self.bend or self.within).outward(y)
+
+    def log_density(self, flat: Array) -> Array:
+        """log r, ``(rows,)``."""
+        log_det: Array | float = -self.within.log_volume
+        if self.bend is None:
+            at = self.within.inward(flat)
+        else:
+            at, log_det = self.bend.inward(flat)
+        constant = 0.5 * at.shape[1] * math.log(2 * math.pi)
+        return np.asarray(-0.5 * (at**2).sum(1) - constant + log_det)
+
+
+def fitting(
+    flow: SampledDensity, told: Callable[[Fitted, Draws, Array], T | None]
+) -> Callable[[Look], T]:
+    """What is told of a density that fits samples, other samples and as many points of it, at looks one after the
+    other; once nothing was, None, by one that is bent to them. Raises `Undecidable` where nothing is then.
+    """
+    ways = [False, True]
+
+    def look_at(look: Look) -> T:
+        placed = placing(flow, look.seed + 1, max(look.count, FEWEST))
+        draws = drawn(flow, look.count, look.seed)
+        y = np.random.default_rng(look.seed).standard_normal(draws.flat.shape)
+        while ways:
+            near = Fitted(frame(flow, placed), bent(placed.flat) if ways[0] else None)
+            found = told(near, draws, near.points(y))
+            if found is not None:
+                return found
+            ways.pop(0)
+        raise Undecidable(APART)
+
+    return look_at

@@ -19,10 +19,9 @@ def batch_norm_law(law_id: str, *, effort: int = 4, **details: Any) -> Callable[
     """Declare a law of whole batches: one residual each, on batches of its own. It is given the
     normalizer with its channels first.
     """
-    former = law_id.replace("batch-norm/", "normalisation/")
     if (applies := details.get("applies")) is not None:
         details["applies"] = Requirement(_Viewed(applies), applies.otherwise)
-    declare = law(law_id, former=former, size=1, local=False, effort=effort, **details)
+    declare = law(law_id, size=1, local=False, effort=effort, **details)
     return lambda measure: declare(_given_channels_first(measure))
 
 

@@ -1,0 +1,327 @@
+r"""The formula of batch normalization, and its numbers in a normalizer.
+
+$$y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$$
+
+for each channel. The numbers are known in two ways: by the names of attributes
+(`Parameters`), and by calls alone, whatever attributes are called: a channel of a batch goes through
+a line $y = a x + l$ (`Line`), and lines at batches of huge and of tiny spread show w, b,
+$\epsilon$ and n - ``freedom`` in the variance (`Scale`), hence the statistics that any other line
+was made with (`used`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flowref.laws.batch_norm.arithmetic import (
+    apart,
+    largest,
+    moments,
+    per_channel,
+    ratio,
+    standardized,
+    wide,
+)
+from flowref.laws.batch_norm.normalizer import channels, normal_batch, output, settable
+from flowref.laws.common.outcomes import attempt
+from flowref.model import Array, Unsupported
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
+
+STATISTICS, SINGLE = ("running_mean", "running_var"), ("num_batches", "eps", "momentum")
+# Two values measure what is not known: so far apart that eps does not count, and so near that
+# nothing else does.
+FAR, NEAR = 1e3, 1e-7
+# The same of batches, and the rows that these have.
+WIDE, NARROW, ROWS = 1e4, 1e-6, 16
+# A measured constant that is so near to one of three digits is that one.
+FEW_DIGITS = 1e-5
+# How near weight and bias that are measured must come to others, but for conventions of the variance.
+ALIKE = 0.05
+
+
+class Running(NamedTuple):
+    """Mean and variance of each channel, ``(channels,)``, as they are kept or as those of a batch."""
+
+    mean: Array
+    var: Array
+
+    def toward(self, mean: Array, var: Array, share: float) -> Running:
+        r"""The update of running statistics, $r \leftarrow (1 - f)\,r + f\,s$."""
+        return Running((1 - share) * self.mean + share * mean, (1 - share) * self.var + share * var)
+
+    def off(self, expected: Running, of_mean: Array, of_var: Array) -> Array:
+        """How far both are from others, relative to sizes, ``(2, channels)``."""
+        return np.stack(
+            [
+                ratio(np.abs(self.mean - expected.mean), of_mean),
+                ratio(np.abs(self.var - expected.var), of_var),
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The numbers of a batch normalizer by their names, ``(channels,)`` or single; None for a role
+    that nothing plays.
+    """
+
+    flow: BatchNormal
+    weight: Array | None
+    bias: Array | None
+    running_mean: Array | None
+    running_var: Array | None
+    num_batches: float | None
+    eps: float | None
+    momentum: float | None
+
+    @classmethod
+    def of(cls, flow: BatchNormal, roles: Mapping[str, Any] | None = None) -> Parameters:
+        """From the outcome of a step `Roles` in some life, or of one played now."""
+        told = flow.play([Roles()])[0] if roles is None else roles
+        arrays: dict[str, Any] = {
+            role: None
+            if told.get(role) is None
+            else np.asarray(told[role], dtype=np.float64).reshape(-1)
+            for role in ("weight", "bias", *STATISTICS, *SINGLE)
+        }
+        single: dict[str, Any] = {
+            role: None if arrays[role] is None else float(arrays[role][0]) for role in SINGLE
+        }
+        return cls(flow, **(arrays | single))
+
+    @property
+    def scale(self) -> Array:
+        """The weight of each channel, ones where there is none."""
+        return np.ones(channels(self.flow)) if self.weight is None else self.weight
+
+    @property
+    def shift(self) -> Array:
+        """The bias of each channel, zeros where there is none."""
+        return np.zeros(channels(self.flow)) if self.bias is None else self.bias
+
+    @property
+    def statistics(self) -> dict[str, Array]:
+        """The running statistics that are kept, by role."""
+        kept = zip(STATISTICS, (self.running_mean, self.running_var), strict=True)
+        return {role: values for role, values in kept if values is not None}
+
+    @property
+    def running(self) -> Running:
+        """Both running statistics; `Unsupported` where one is not kept."""
+        if self.running_mean is None or self.running_var is None:
+            raise Unsupported("it keeps no running statistics under a known name")
+        return Running(self.running_mean, self.running_var)
+
+    def hat(self, x: Array, mean: Array, var: Array) -> Array:
+        r"""$\hat x = (x - \mu) / \sqrt{v + \epsilon}$."""
+        return standardized(x, mean, var, self.epsilon)
+
+    def affine(self, hat: Array) -> Array:
+        r"""$w \hat x + b$ of a standardized batch."""
+        return np.asarray(wide(self.scale, hat) * hat + wide(self.shift, hat))
+
+    def magnitude(self, hat: Array) -> Array:
+        """The size of the terms of that, with those of the standardization, per channel."""
+        return np.asarray(np.abs(self.scale) * (1 + largest(hat)) + np.abs(self.shift))
+
+    def off(self, y: Array, x: Array, mean: Array, var: Array) -> Array:
+        """How far an output is from the formula with a mean and a variance, relative to the size of
+        its terms, ``(channels,)``.
+        """
+        hat = self.hat(x, mean, var)
+        return apart(y, self.affine(hat), self.magnitude(hat))
+
+    @cached_property
+    def epsilon(self) -> float:
+        r"""The $\epsilon$ of the normalizer; where it is no attribute, that with which a batch of
+        tiny spread is normalized: two values $\pm d$ give $\hat x = d / \sqrt{d^2 + \epsilon}$.
+        Rounded to three digits, so that it is a constant.
+        """
+        if self.eps is not None:
+            return self.eps
+        y, channel = self._pair(NEAR)
+        with np.errstate(all="ignore"):
+            hat = float(((y[0] - self.shift[channel]) / self.scale[channel]).astype(np.float64))
+            eps = (NEAR / hat) ** 2 - NEAR**2
+        if not np.isfinite(eps):
+            raise Unsupported("its eps is not known")
+        return 0.0 if eps < 1e-2 * NEAR**2 else float(f"{eps:.3g}")
+
+    @cached_property
+    def measured_freedom(self) -> int:
+        """Whether a batch is in fact normalized with n - 1 instead of n, 1 or 0, for laws that hold
+        of either.
+        """
+        y, channel = self._pair(FAR)
+        off = np.abs(y - self.shift[channel]).mean()
+        size = float(off / abs(self.scale[channel]))
+        return int(abs(size - np.sqrt((len(y) - 1) / len(y))) < abs(size - 1))
+
+    @property
+    def freedom(self) -> int:
+        """The same where it is admitted: where that is declared, and in a flow layer. A flow layer
+        claims a map with its log-det, of which any variance makes one; that it is not the paper's is
+        advice.
+        """
+        if self.flow.normalizer.declared.get("variance") == "unbiased":
+            return 1
+        return self.measured_freedom if is_flow(self.flow) else 0
+
+    def _pair(self, size: float) -> tuple[Array, int]:
+        """What two values of opposite sign become in the channel of the largest weight, and which
+        channel that is.
+        """
+        x = np.stack([np.full(self.flow.event_shape, sign * size) for sign in (1.0, -1.0)])
+        channel = int(np.abs(self.scale).argmax())
+        return per_channel(output(self.flow, x, Train()))[channel], channel
+
+
+def is_flow(flow: BatchNormal) -> bool:
+    """Whether a normalizer is a layer of a flow, which has an inverse or returns a log-det."""
+    if "inverse" in flow.calls:
+        return True
+    run = Run(flow.normalizer.call, np.zeros((2, *flow.event_shape)))
+    return flow.play([Eval(), run]).of(run).ladj is not None
+
+
+class Line(NamedTuple):
+    """Slope and level of the line of each channel, and how far its values are from it, alone and
+    relative to the size of its terms, ``(channels,)`` each.
+    """
+
+    slope: Array
+    level: Array
+    off: Array
+    relative: Array
+
+
+def line(x: Array, y: Array) -> Line:
+    """The line that comes nearest to what each channel was mapped to; `Unsupported` where the output
+    has another shape.
+    """
+    if np.shape(y) != np.shape(x):
+        raise Unsupported(f"its output has shape {np.shape(y)}, where its input has {np.shape(x)}")
+    points, values = per_channel(x), per_channel(np.asarray(y, dtype=np.float64))
+    center, middle = points.mean(1, keepdims=True), values.mean(1, keepdims=True)
+    moved = points - center
+    slope = (moved * (values - middle)).sum(1) / (moved**2).sum(1)
+    off = np.abs(values - middle - slope[:, None] * moved).max(1)
+    level = middle[:, 0] - slope * center[:, 0]
+    slope, level, off = (np.asarray(each, dtype=np.float64) for each in (slope, level, off))
+    with np.errstate(all="ignore"):
+        return Line(slope, level, off, ratio(off, np.abs(slope) * largest(x) + np.abs(level)))
+
+
+class Scale(NamedTuple):
+    """Weight and bias of each channel, the constant eps, and n - ``freedom`` in the variance: as
+    train mode shows them.
+    """
+
+    weight: Array
+    bias: Array
+    eps: float
+    freedom: int
+
+
+def scale_of(flow: BatchNormal) -> Scale:
+    """Measured in train mode, on batches of huge and of tiny spread."""
+    z = normal_batch(flow, np.random.default_rng(5), ROWS)
+    wide_batch, few, tiny_batch = WIDE * z, WIDE * z[:2], NARROW * z
+    big, pair, tiny = (line(x, output(flow, x, Train())) for x in (wide_batch, few, tiny_batch))
+    weights = [big.slope * np.sqrt(moments(wide_batch, freedom)[1]) for freedom in (0, 1)]
+    gaps = [
+        np.abs(pair.slope * np.sqrt(moments(few, freedom)[1]) - weights[freedom]).max()
+        for freedom in (0, 1)
+    ]
+    freedom = int(gaps[1] < gaps[0])
+    weight, bias = weights[freedom], big.level + big.slope * moments(wide_batch)[0]
+    channel = int(np.abs(weight).argmax())
+    with np.errstate(all="ignore"):
+        var = moments(tiny_batch, freedom)[1][channel]
+        eps = constant(float((weight[channel] / tiny.slope[channel]) ** 2 - var))
+        weight = weight * np.sqrt(1 + eps / moments(wide_batch, freedom)[1])
+    return Scale(weight, bias, eps, freedom)
+
+
+def constant(measured: float, least: float = 1e-2 * NARROW**2) -> float:
+    """A constant as it was written, where it has few digits; zero where it is nothing beside the
+    narrowest batch.
+    """
+    if not np.isfinite(measured):
+        raise Unsupported("its eps is not seen, since it returns a constant")
+    if abs(measured) <= least:
+        return 0.0
+    written = float(f"{measured:.3g}")
+    return written if abs(written - measured) <= FEW_DIGITS * abs(measured) else measured
+
+
+class Used(NamedTuple):
+    """The mean that a line takes away, and what it divides by squared: the variance with eps."""
+
+    mean: Array
+    inside: Array
+
+
+def used(fixed: Line, scale: Scale) -> Used:
+    """The statistics of a line, given weight and bias; nan where a weight is zero."""
+    with np.errstate(all="ignore"):
+        return Used((scale.bias - fixed.level) / fixed.slope, (scale.weight / fixed.slope) ** 2)
+
+
+class Affine(NamedTuple):
+    """Weight and bias, ``(channels,)`` each."""
+
+    weight: Array
+    bias: Array
+
+    def like(self, other: Affine) -> bool:
+        """Whether two agree but for conventions of the variance."""
+        size = ALIKE * (0.05 + np.abs(other.weight))
+        return all(bool((np.abs(a - b) <= size).all()) for a, b in zip(self, other, strict=True))
+
+
+def apparent(flow: BatchNormal, weight: float, bias: float) -> list[Affine] | None:
+    """Weight and bias as attributes, and as the output shows them in train mode and, where
+    statistics are kept, in eval mode: after they were set, where that is possible, to values that
+    rise from these over the channels. None where a call raises.
+    """
+    x = normal_batch(flow, np.random.default_rng(1), 64)
+    begin: list[Step[Any]] = []
+    for role, start in (("weight", weight), ("bias", bias)):
+        assign = Assign(role, start + 1.3 * np.arange(channels(flow)))
+        if role in flow.normalizer.roles and settable(flow, assign):
+            begin.append(assign)
+    begin.append(Roles())
+    trained, error = attempt(flow.play, [*begin, Train(), Normalize(FAR * x), Roles()])
+    if error:
+        return None
+    *_, y, after = trained
+    parameters = Parameters.of(flow, trained[len(begin) - 1])
+    mean, var = moments(FAR * x)
+    averages = Parameters.of(flow, after)
+    if flow.normalizer.statistics == "running" and len(averages.statistics) == 2:
+        mean, var = averages.running
+    found = [Affine(parameters.scale, parameters.shift), fitted(FAR * x, y, mean, np.abs(var))]
+    if len(parameters.statistics) == 2:
+        evaluated, error = attempt(flow.play, [*begin, Eval(), Normalize(x)])
+        if error:
+            return None
+        mean, var = parameters.running
+        found.append(fitted(x, evaluated[-1], mean, np.abs(var) + (parameters.eps or 0.0)))
+    return found
+
+
+def fitted(x: Array, y: Array, mean: Array, inside: Array) -> Affine:
+    """Weight and bias of the line per channel that a batch went through, relative to a mean and a
+    squared deviation; nan where the output has another shape.
+    """
+    if np.shape(y) != np.shape(x):
+        return Affine(np.full(len(mean), np.nan), np.full(len(mean), np.nan))
+    slope, level, *_ = line(x, y)
+    return Affine(slope * np.sqrt(inside), level + slope * mean)

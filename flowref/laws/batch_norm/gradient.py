@@ -1,0 +1,433 @@
+r"""Laws of the gradients of a batch normalizer, which pass through the mean and the variance of the
+batch.
+
+With $d\hat x = w\,dy$, $s = \sqrt{v + \epsilon}$ and sums over the n values of a channel
+
+$$dx = (d\hat x - \overline{d\hat x} - \hat x \sum d\hat x\,\hat x / n) / s,$$
+
+for a variance with n - 1 the last n is n - 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from flowref.laws.batch_norm.arithmetic import (
+    apart,
+    largest,
+    moments,
+    per_channel,
+    ratio,
+    standardized,
+    summed,
+    wide,
+    worst,
+)
+from flowref.laws.batch_norm.conditions import (
+    is_not_constant,
+    normalizes,
+    normalizes_by_averages,
+    takes_eps,
+    tracked_layer,
+    understood,
+    understood_and_tracks,
+)
+from flowref.laws.batch_norm.declaration import batch_norm_law, batch_residual
+from flowref.laws.batch_norm.formula import Parameters, line, scale_of
+from flowref.laws.batch_norm.normalizer import (
+    channels,
+    input_gradient,
+    pulled_back,
+    random_batch,
+    random_cotangent,
+)
+from flowref.laws.common.outcomes import attempt, changed, listed
+from flowref.model import Array, Batch, Residual, Undecidable
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Assign, Eval, Pullback, Pulled, Roles, State, Train
+
+IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167)"
+# The size of a step of gradient descent, relative to the spread of the input or to the length of a weight.
+RATE = 0.1
+
+
+class Vjp(NamedTuple):
+    """What the formula makes of a cotangent: the normalized input, the gradient with respect to the
+    input, and the size of its terms, ``(channels,)``.
+    """
+
+    hat: Array
+    dx: Array
+    size: Array
+
+
+def vjp(x: Array, dy: Array, slope: Array, eps: float, freedom: int) -> Vjp:
+    r"""Of a batch in train mode, by the slope $w / s$ of each channel: without a part along the
+    constant, and without one along the output.
+    """
+    mean, var = moments(x, freedom)
+    hat, values = standardized(x, mean, var, eps), x[:, 0].size
+    along = hat * wide(summed(dy * hat) / (values - freedom), x)
+    dx = wide(slope, x) * (dy - wide(summed(dy) / values, x) - along)
+    return Vjp(hat, dx, np.abs(slope) * largest(dy) * (1 + largest(hat) ** 2))
+
+
+class Backward(NamedTuple):
+    """A train-mode batch of a normalizer whose numbers are known: its gradients and those of the
+    formula, and the variance with eps, ``(channels,)``.
+    """
+
+    dy: Array
+    pulled: Pulled
+    dx: Array
+    formula: Vjp
+    eps: float
+    inside: Array
+    dhat: Array
+
+    def along(self) -> Array:
+        r"""$\sum d\hat x\,\hat x$ of each channel."""
+        return summed(self.dhat * self.formula.hat)
+
+
+def backward(flow: BatchNormal, x: Array, rng: np.random.Generator) -> Backward:
+    """Pull a random cotangent back through a train-mode batch."""
+    known = Parameters.of(flow)
+    dy, pulled = pulled_back(flow, x, rng, Train())
+    inside = moments(x, known.measured_freedom)[1] + known.epsilon
+    dx, slope = input_gradient(pulled, x), known.scale / np.sqrt(inside)
+    if dx.shape != x.shape:
+        raise Undecidable(f"the gradient of an input of shape {x.shape} has shape {dx.shape}")
+    formula = vjp(x, dy, slope, known.epsilon, known.measured_freedom)
+    return Backward(dy, pulled, dx, formula, known.epsilon, inside, wide(known.scale, x) * dy)
+
+
+def off_parameters(pulled: Pulled, dy: Array, hat: Array) -> dict[str, Array]:
+    r"""How far the gradients that there are of weight and bias are from $\sum dy\,\hat x$ and
+    $\sum dy$, relative to the size of their terms, by what to say of them.
+    """
+    size = summed(np.abs(dy)) * (1 + largest(hat))
+    found = {
+        "the gradient of the weight is not the sum of dy times the normalized input": (
+            pulled.weight,
+            summed(dy * hat),
+        ),
+        "the gradient of the bias is not the sum of dy": (pulled.bias, summed(dy)),
+    }
+    return {
+        note: ratio(np.asarray(got).reshape(-1) - expected, size)
+        for note, (got, expected) in found.items()
+        if got is not None
+    }
+
+
+@batch_norm_law(
+    "batch-norm/backward-closed-form",
+    key="normalisation/backward-closed-form",
+    former=("batch-norm/backward-closed-form",),
+    applies=understood,
+    effort=6,
+    source=f"{IOFFE}, section 3, the gradients of the transform",
+)
+def backward_closed_form(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""The train-mode gradients are
+    $dx = (d\hat x - \overline{d\hat x} - \hat x\,\overline{d\hat x\,\hat x}) / \sqrt{v +
+    \epsilon}$, $dw = \sum dy\,\hat x$ and $db = \sum dy$, with $d\hat x = w\,dy$.
+    """
+    rng = np.random.default_rng(batch.seed)
+    back = backward(flow, random_batch(flow, rng), rng)
+    hat, closed, size = back.formula
+    rows = {
+        "the gradient of the input is not the derivative of normalization": apart(
+            back.dx, closed, size
+        ),
+        **off_parameters(back.pulled, back.dy, hat),
+    }
+    return batch_residual(
+        np.stack(list(rows.values())),
+        max(rows, key=lambda note: worst(rows[note])),
+        largest_dx=largest(back.dx),
+        expected_largest_dx=largest(closed),
+    )
+
+
+@batch_norm_law(
+    "batch-norm/measured-gradient",
+    key="normalisation/measured-gradient",
+    former=("batch-norm/measured-gradient",),
+    applies=normalizes & is_not_constant,
+    effort=6,
+    source=f"{IOFFE}, algorithm 1: the gradient flows through the mean and the variance of the batch",
+)
+def measured_gradient(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""In train mode the gradient of the input is that of the map of the whole batch:
+    $dx = a\,(dy - \overline{dy} - (x - \mu) \sum dy\,(x - \mu) / (n (v + \epsilon)))$ with the
+    slope a of the output.
+    """
+    rng, scale = np.random.default_rng(batch.seed), scale_of(flow)
+    x = random_batch(flow, rng)
+    dy, pulled = pulled_back(flow, x, rng, Train())
+    slope, dx = line(x, np.asarray(pulled.value)).slope, input_gradient(pulled, x)
+    _, expected, size = vjp(x, dy, slope, scale.eps, scale.freedom)
+    return batch_residual(
+        apart(dx, expected, size),
+        "the gradient of the input is not that of normalization by the batch",
+        largest_dx=largest(dx),
+        expected_largest_dx=largest(expected),
+    )
+
+
+@batch_norm_law(
+    "batch-norm/gradient-sums-to-zero",
+    key="normalisation/gradient-sums-to-zero",
+    former=("batch-norm/gradient-sums-to-zero",),
+    applies=normalizes,
+    source="the output does not depend on a constant added to a channel",
+)
+def gradient_sums_to_zero(flow: BatchNormal, batch: Batch) -> Residual:
+    """In train mode the gradients of the inputs of each channel sum to zero over samples and
+    positions.
+    """
+    rng = np.random.default_rng(batch.seed)
+    x = random_batch(flow, rng)
+    dy, pulled = pulled_back(flow, x, rng, Train())
+    dx = input_gradient(pulled, x)
+    size = summed(np.abs(dx)) + reach(x, dy, pulled)
+    note = "a constant added to a channel has a gradient"
+    return batch_residual(ratio(summed(dx), size), note, sum=summed(dx))
+
+
+def reach(x: Array, dy: Array, pulled: Pulled) -> Array:
+    """How large the terms are that cancel in the gradient of a constant: as large as the slope of
+    the map, the spread of the output over that of the input.
+    """
+    var = moments(np.asarray(pulled.value, dtype=np.float64))[1]
+    return np.asarray(np.sqrt(var / moments(x)[1]) * summed(np.abs(dy)))
+
+
+@batch_norm_law(
+    "batch-norm/bias-before-is-idle",
+    key="normalisation/bias-before-is-idle",
+    former=("batch-norm/bias-before-is-idle",),
+    applies=normalizes,
+    effort=3,
+    scales=(0.0, 0.3),
+    source="Ioffe and Szegedy 2015, section 2: without the gradient of the mean, a bias grows while the loss stays",
+)
+def bias_before_is_idle(flow: BatchNormal, batch: Batch) -> Residual:
+    """In train mode, gradient descent on a bias that is added before the layer leaves the bias
+    where it is.
+    """
+    rng = np.random.default_rng(batch.seed)
+    x = random_batch(flow, rng)
+    dy, spread = random_cotangent(x, rng), np.sqrt(moments(x)[1])
+    bias, moves = np.zeros((2, channels(flow)))
+    for _ in range(3):
+        pulled = flow.play([Train(), Pullback(x + wide(bias, x), dy)])[-1]
+        gradient, size = summed(input_gradient(pulled, x)), reach(x, dy, pulled)
+        # A step that moves the bias by a tenth of the spread where its gradient is as large as its
+        # terms.
+        step = RATE * spread * np.where(size > 0, ratio(gradient, size), 0.0)
+        bias, moves = bias - step, moves + np.abs(step)
+    return batch_residual(
+        ratio(moves, spread), "a bias before the layer is driven away by its gradient", bias=bias
+    )
+
+
+@batch_norm_law(
+    "batch-norm/gradient-along-output",
+    key="normalisation/gradient-along-output",
+    former=("batch-norm/gradient-along-output",),
+    applies=understood,
+    source="the derivative of the variance takes out of the gradient what points along the output, up to eps",
+)
+def gradient_along_output(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""In train mode $\sum dx\,\hat x = \epsilon\,(v + \epsilon)^{-3/2} \sum d\hat x\,\hat x$ in
+    every channel.
+    """
+    rng = np.random.default_rng(batch.seed)
+    back = backward(flow, random_batch(flow, rng), rng)
+    hat, _, size = back.formula
+    got, expected = summed(back.dx * hat), back.eps * back.inside**-1.5 * back.along()
+    return batch_residual(
+        ratio(got - expected, size * summed(np.abs(hat))),
+        "the gradient has a part along the output, as if the variance were a constant",
+        got=got,
+        expected=expected,
+    )
+
+
+@batch_norm_law(
+    "batch-norm/eval-still-trains",
+    key="normalisation/eval-still-trains",
+    former=("batch-norm/eval-still-trains",),
+    applies=understood_and_tracks,
+    source="layers are put into eval mode inside a model in training to freeze their statistics, not their parameters",
+)
+def eval_still_trains(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""In eval mode the statistics stay as they are while gradients flow:
+    $dx = w\,dy / \sqrt{v + \epsilon}$, $dw = \sum dy\,\hat x$ and $db = \sum dy$ with the running
+    statistics.
+    """
+    rng, known = np.random.default_rng(batch.seed), Parameters.of(flow)
+    x = random_batch(flow, rng)
+    played, error = attempt(pulled_back, flow, x, rng, Eval())
+    if error:
+        infinite = np.full(channels(flow), np.inf)
+        return batch_residual(infinite, f"no gradient flows in eval mode ({error})")
+    dy, pulled = played
+    slope = known.scale / np.sqrt(known.running.var + known.epsilon)
+    rows = [
+        apart(input_gradient(pulled, x), wide(slope, x) * dy, np.abs(slope) * largest(dy)),
+        *off_parameters(pulled, dy, known.hat(x, *known.running)).values(),
+    ]
+    note = "gradients in eval mode are not those of a fixed affine map"
+    _, before, _, after = flow.play([Eval(), State(), Pullback(x, dy), State()])
+    if written := changed(before, after):
+        rows.append(np.full(channels(flow), np.inf))
+        note = f"a call in eval mode changed {listed(written)}"
+    return batch_residual(np.stack(rows), note)
+
+
+@batch_norm_law(
+    "batch-norm/running-average-gradient",
+    key="normalisation/running-average-gradient",
+    former=("batch-norm/running-average-gradient",),
+    applies=normalizes_by_averages & tracked_layer,
+    source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E",
+)
+def running_average_gradient(flow: BatchNormal, batch: Batch) -> Residual:
+    """Where train mode normalizes by running averages, the gradient passes through the statistics
+    of the batch with the fraction with which they enter, and not into older averages.
+    """
+    rng = np.random.default_rng(batch.seed)
+    x = random_batch(flow, rng)
+    dy = random_cotangent(x, rng)
+    before, _, pulled, after = flow.play([Roles(), Train(), Pullback(x, dy), Roles()])
+    old, known = Parameters.of(flow, before).running, Parameters.of(flow, after)
+    new, way = known.running, moments(x)[0] - old.mean
+    fraction = float((way * (new.mean - old.mean)).sum() / (way**2).sum())
+    s, centered = np.sqrt(new.var + known.epsilon), x - wide(moments(x)[0], x)
+    dhat, dx, values = wide(known.scale, x) * dy, input_gradient(pulled, x), x[:, 0].size
+    by_mean = -summed(dhat) / s
+    by_var = -0.5 * summed(dhat * (x - wide(new.mean, x))) / s**3
+    size = largest(dhat) / s + np.abs(by_mean) + np.abs(by_var) * largest(centered)
+    through = [
+        wide(by_mean / values, x) + wide(2 * by_var / (values - freedom), x) * centered
+        for freedom in (1, 0)
+    ]
+    # Where no one said that it follows the appendix, averages may as well be constants.
+    through += [np.zeros_like(x)] if flow.normalizer.evidence else []
+    gaps = [apart(dx, dhat / wide(s, x) + fraction * part, size) for part in through]
+    return batch_residual(
+        min(gaps, key=worst),
+        "the gradient does not pass through the running averages as the batch entered them",
+    )
+
+
+# The weights of a linear map before the normalizer, x = u W, whose scale it takes away: features
+# before the layer, and samples.
+INPUTS, ROWS = 4, 8
+
+
+class Linear(NamedTuple):
+    """A linear map before the layer: x = u W, over samples and positions."""
+
+    u: Array
+    matrix: Array
+    x: Array
+
+    def gradient(self, dx: Array) -> Array:
+        """Of the loss with respect to the matrix, `(inputs, channels)`."""
+        return np.asarray((self.u.T.astype(np.longdouble) @ per_channel(dx).T), dtype=np.float64)
+
+    def terms(self, back: Backward) -> Array:
+        """The size of the terms of what the gradient adds up along each column of the matrix."""
+        sizes = np.abs(self.u).max() * np.abs(self.matrix).sum(0)
+        return np.asarray(sizes * back.formula.size * len(self.u))
+
+
+def random_linear(flow: BatchNormal, rng: np.random.Generator) -> Linear:
+    """Random inputs, and weights whose channels differ in size."""
+    count, positions = channels(flow), flow.event_shape[1:]
+    matrix = rng.standard_normal((INPUTS, count)) * 10.0 ** rng.uniform(-2.5, 1, count)
+    u = rng.standard_normal((ROWS * int(np.prod(positions)), INPUTS))
+    return Linear(u, matrix, np.moveaxis((u @ matrix).reshape(ROWS, *positions, count), -1, 1))
+
+
+@batch_norm_law(
+    "batch-norm/weight-before-orthogonality",
+    key="normalisation/weight-before-orthogonality",
+    former=("batch-norm/weight-before-orthogonality",),
+    applies=understood,
+    source="Ioffe and Szegedy 2015, section 3.3: the scale of a weight before the layer has no effect, up to eps",
+)
+def weight_before_orthogonality(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""For $x = uW$ the gradient of a column of $W$ is orthogonal to it, up to $\epsilon$:
+    $\langle W_k, dW_k \rangle = \frac{\epsilon}{v_k + \epsilon}\,w_k\,dw_k$.
+    """
+    rng = np.random.default_rng(batch.seed)
+    linear = random_linear(flow, rng)
+    back = backward(flow, linear.x, rng)
+    got = (linear.matrix * linear.gradient(back.dx)).sum(0)
+    expected = back.eps / back.inside * back.along()
+    note = "the gradient of a weight has a part along it"
+    off = ratio(got - expected, linear.terms(back))
+    return batch_residual(off, note, got=got, expected=expected)
+
+
+@batch_norm_law(
+    "batch-norm/weight-before-scale",
+    key="normalisation/weight-before-scale",
+    former=("batch-norm/weight-before-scale",),
+    applies=normalizes & takes_eps,
+    source="Ioffe and Szegedy 2015, section 3.3: larger weights lead to smaller gradients, and the gradient of u is unchanged",
+)
+def weight_before_scale(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""For $x = uW$, with $aW$ for $W$ and $a^2\epsilon$ for $\epsilon$, the gradient of the
+    weights is $1/a$ times what it was and that of $u$ is the same.
+    """
+    rng = np.random.default_rng(batch.seed)
+    u, matrix, x = linear = random_linear(flow, rng)
+    factor, eps = float(rng.choice((0.125, 0.5, 4.0, 16.0))), float(rng.choice((1e-5, 0.1)))
+    dy, pulled = pulled_back(flow, x, rng, Assign("eps", eps), Train())
+    scaled = [Assign("eps", factor**2 * eps), Train(), Pullback(factor * x, dy)]
+    dx, dx_scaled = (input_gradient(one, x) for one in (pulled, flow.play(scaled)[-1]))
+    gap = np.abs(factor * linear.gradient(dx_scaled) - linear.gradient(dx)).max(0)
+    columns = np.abs(matrix).max(0)
+    rows = [
+        ratio(gap, np.abs(u).max() * summed(np.abs(dx))),
+        ratio(columns * largest(factor * dx_scaled - dx), columns * largest(dx)),
+    ]
+    note = f"scaling the weights by {factor:g} does not scale their gradient by {1 / factor:g}"
+    return batch_residual(np.stack(rows), note)
+
+
+@batch_norm_law(
+    "batch-norm/weight-before-growth",
+    key="normalisation/weight-before-growth",
+    former=("batch-norm/weight-before-growth",),
+    applies=understood,
+    effort=3,
+    source="a gradient orthogonal to a weight can only lengthen it: the effective learning rate of normalized weights decays",
+)
+def weight_before_growth(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""For $x = uW$, a step of gradient descent makes $\|W_k\|^2$ larger by $\eta^2 \|dW_k\|^2$,
+    less $2\eta\,\epsilon/(v_k + \epsilon)\,w_k\,dw_k$.
+    """
+    rng = np.random.default_rng(batch.seed)
+    linear = random_linear(flow, rng)
+    back = backward(flow, linear.x, rng)
+    gradient = linear.gradient(back.dx)
+    length, steep = (np.sqrt((matrix**2).sum(0)) for matrix in (linear.matrix, gradient))
+    # The step of each column is as long as a part of the column, so that neither term hides the
+    # other.
+    rate = RATE * length / np.where(steep > 0, steep, 1.0)
+    grown = ((linear.matrix - rate * gradient) ** 2).sum(0)
+    along = back.eps / back.inside * back.along()
+    expected = length**2 + rate**2 * steep**2 - 2 * rate * along
+    size = length**2 + rate * linear.terms(back)
+    note = "the length of a weight does not grow as it must"
+    return batch_residual(ratio(grown - expected, size), note, got=grown, expected=expected)

@@ -1,0 +1,545 @@
+r"""Laws of the running statistics: how batches enter what eval mode normalizes by, by names and as
+the lines of its map show it; and how batches are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flowref.laws.batch_norm.arithmetic import (
+    apart,
+    largest,
+    moments,
+    nan_as_inf,
+    ratio,
+    wide,
+    worst,
+)
+from flowref.laws.batch_norm.averages import (
+    AVERAGE,
+    EXPLAINS,
+    KEEP,
+    NEW,
+    constant_share,
+    course,
+    explained,
+    fractions,
+    of_all,
+    random_history,
+    share_of,
+    trained,
+)
+from flowref.laws.batch_norm.conditions import (
+    averages,
+    averages_plainly,
+    bare,
+    channelled,
+    counts,
+    is_not_constant,
+    keeps_some_statistics,
+    normalizes,
+    normalizes_by_averages,
+    takes_momentum,
+    tracked_layer,
+    tracks,
+    understood_and_tracks,
+)
+from flowref.laws.batch_norm.declaration import batch_norm_law, batch_residual
+from flowref.laws.batch_norm.formula import (
+    WIDE,
+    Parameters,
+    Running,
+    Scale,
+    Used,
+    constant,
+    line,
+    scale_of,
+    used,
+)
+from flowref.laws.batch_norm.normalizer import channels, normal_batch, random_batch
+from flowref.laws.common.outcomes import attempt, flags
+from flowref.laws.common.requirements import as_built
+from flowref.model import BOUND, EXACT, OPPOSITE, Array, Batch, Residual, Unsupported
+from flowref.model.abilities import BatchNormal
+from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
+
+TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_tracked"
+
+# By names.
+
+
+@batch_norm_law(
+    "batch-norm/running-update",
+    key="normalisation/running-update",
+    former=("batch-norm/running-update",),
+    picture=course,
+    applies=averages,
+    scales=(0.0, 0.3),
+    source=f"{TORCH}; Keras calls momentum what torch calls one minus it, and both kinds of variance are kept by some",
+)
+def running_update(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""Each train-mode batch moves the running mean and variance once,
+    $r \leftarrow (1 - f)\,r + f\,s$, with one f for both: the momentum, one minus the momentum, or
+    1/t in an average over t batches; the variance s is the unbiased or the biased one.
+    """
+    history = random_history(flow, np.random.default_rng(batch.seed))
+    convention, gap = explained(history)
+    index = int(gap.max((1, 2)).argmax())
+    x, before, after = list(history.updates())[index]
+    mean, var = moments(x, convention.freedom)
+    return batch_residual(
+        gap,
+        "no known convention explains how the running statistics moved",
+        running_mean=after.mean,
+        nearest_running_mean=before.toward(
+            mean, var, fractions(convention.momentum, history)[index]
+        ).mean,
+        running_var=after.var,
+        variance_of_the_batch=var,
+    )
+
+
+@batch_norm_law(
+    "batch-norm/momentum-limits",
+    key="normalisation/momentum-limits",
+    former=("batch-norm/momentum-limits",),
+    picture=course,
+    applies=averages & takes_momentum,
+    effort=3,
+    scales=(0.0,),
+    source=TORCH,
+)
+def momentum_limits(flow: BatchNormal, batch: Batch) -> Residual:
+    """At one end of the momentum, 0 or 1, the running statistics are those of the last batch; at
+    the other they stay.
+    """
+    rng = np.random.default_rng(batch.seed)
+    convention, gap = explained(random_history(flow, rng))
+    if convention.momentum not in (NEW, KEEP) or not gap.max() < EXPLAINS:
+        raise Unsupported("its running statistics follow no fixed momentum")
+    x, ends = random_batch(flow, rng), []
+    for momentum in (0.0, 1.0):
+        steps = [Assign("momentum", momentum), Roles(), Train(), Normalize(x), Roles()]
+        ends.append([Parameters.of(flow, roles).running for roles in flow.play(steps)[1::3]])
+    gaps = []
+    for (_, last), (before, after) in (ends[::-1], ends):
+        for freedom in (1, 0):
+            own = Running(*moments(x, freedom))
+            follows = last.off(own, largest(x) + np.abs(own.mean), 2 * own.var)
+            stays = after.off(before, 1 + np.abs(before.mean), 1 + np.abs(before.var))
+            gaps.append(nan_as_inf(np.vstack([follows, stays])))
+    return batch_residual(min(gaps, key=worst), "momentum 0 and 1 are not the two limits")
+
+
+@batch_norm_law(
+    "batch-norm/plain-average",
+    key="normalisation/plain-average",
+    former=("batch-norm/plain-average",),
+    picture=course,
+    applies=averages & averages_plainly,
+    effort=3,
+    scales=(0.0,),
+    source=f"{TORCH}: momentum=None",
+)
+def plain_average(flow: BatchNormal, batch: Batch) -> Residual:
+    """Without a momentum, the running statistics are the plain average of those of all batches,
+    whatever their sizes.
+    """
+    history = random_history(flow, np.random.default_rng(batch.seed))
+    fraction = constant_share(history)
+    if fraction is not None:
+        raise Unsupported(f"it has a momentum, {fraction:.6g}, that no attribute states")
+    _, gap = explained(history, lambda convention: convention.momentum == AVERAGE)
+    return batch_residual(gap, "the running statistics are not the average over the batches")
+
+
+@batch_norm_law(
+    "batch-norm/average-warms-up",
+    key="normalisation/average-warms-up",
+    former=("batch-norm/average-warms-up",),
+    picture=course,
+    applies=averages & as_built,
+    effort=2,
+    scales=(0.0,),
+    history="fresh",
+    source="after t batches of mean a, an average that starts at 0 is (1 - (1 - m)^t) a; a corrected one is a",
+)
+def average_warms_up(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""Shown one batch t times, a new layer's running statistics are
+    $r_0 + (1 - (1 - f)^t)(s - r_0)$, or s where the start is corrected for.
+    """
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    history = trained(flow, [x] * 4)
+    first, momentum = history.parameters[0], history.parameters[0].momentum
+    entered = constant_share(history) if momentum is None else None
+    if momentum is None and first.num_batches is None and entered is None:
+        raise Unsupported("its momentum is not known")
+    shares = [1.0] if momentum is None else [1.0, momentum, 1 - momentum]
+    shares += [] if entered is None else [entered]
+    gaps = []
+    for share in shares:
+        for mean, var in (moments(x, 1), moments(x)):
+            rows = [
+                state.running.off(
+                    first.running.toward(mean, var, 1 - (1 - share) ** times),
+                    largest(x),
+                    var + np.abs(first.running.var),
+                )
+                for times, state in enumerate(history.parameters[1:], 1)
+            ]
+            gaps.append(nan_as_inf(np.vstack(rows)))
+    return batch_residual(
+        min(gaps, key=worst),
+        "a new layer's running statistics do not approach those of the batch as an average does",
+    )
+
+
+@batch_norm_law(
+    "batch-norm/batch-counter",
+    key="normalisation/batch-counter",
+    former=("batch-norm/batch-counter",),
+    tolerance=EXACT,
+    applies=tracks & counts,
+    effort=2,
+    scales=(0.0,),
+    source=TORCH,
+)
+def batch_counter(flow: BatchNormal, batch: Batch) -> Residual:
+    """The number of batches grows by one in every train-mode call, and in no call in eval mode."""
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    call: list[Step[Any]] = [Normalize(x), Roles()]
+    life = flow.play([Roles(), Train(), *call, *call, Eval(), *call])
+    counted = [Parameters.of(flow, life[index]).num_batches for index in (0, 3, 5, 8)]
+    before, once, twice, evaluated = (np.nan if one is None else one for one in counted)
+    if None in counted:
+        raise Unsupported("its counter holds no number")
+    wrong = (once - before, twice - once, evaluated - twice) != (1, 1, 0)
+    trace = f"{before:g}, {once:g} and {twice:g} after two batches"
+    return flags(wrong, 1, f"the counter was {trace}, {evaluated:g} after one in eval mode")
+
+
+@batch_norm_law(
+    "batch-norm/updates-without-gradients",
+    key="normalisation/updates-without-gradients",
+    former=("batch-norm/updates-without-gradients",),
+    applies=tracks,
+    effort=3,
+    scales=(0.0, 0.3),
+    source="torch.optim.swa_utils.update_bn recomputes running statistics by train-mode passes under no_grad",
+)
+def updates_without_gradients(flow: BatchNormal, batch: Batch) -> Residual:
+    """A train-mode pass under no_grad normalizes by the batch and moves the running statistics as
+    any train-mode pass does.
+    """
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    _, y, roles = flow.play([Train(), Normalize(x), Roles()])
+    _, other, other_roles = flow.play([Train(), Normalize(x, "no_grad"), Roles()])
+    one, two = (Parameters.of(flow, outcome).running for outcome in (roles, other_roles))
+    off = two.off(one, np.abs(one.mean) + largest(x), np.abs(one.var))
+    note = "under no_grad a train-mode pass normalizes or updates differently"
+    return batch_residual(nan_as_inf(np.vstack([apart(other, y, largest(y)), off])), note)
+
+
+@batch_norm_law(
+    "batch-norm/inverse-keeps-statistics",
+    key="normalisation/inverse-keeps-statistics",
+    former=("batch-norm/inverse-keeps-statistics",),
+    tolerance=EXACT,
+    applies=tracked_layer,
+    effort=2,
+    scales=(0.0,),
+    source="statistics belong to the data that is normalized; a step that also inverts must not count its batch twice",
+)
+def inverse_keeps_statistics(flow: BatchNormal, batch: Batch) -> Residual:
+    """In train mode the call that undoes normalization leaves the running statistics as they are."""
+    x = random_batch(flow, np.random.default_rng(batch.seed))
+    which = OPPOSITE[flow.normalizer.call]
+    life, error = attempt(flow.play, [Train(), Normalize(x), Roles(), Run(which, x), Roles()])
+    if error:
+        raise Unsupported(f"its {which} is refused in train mode")
+    before, after = (Parameters.of(flow, roles).running for roles in (life[2], life[4]))
+    return flags(not np.array_equal(before, after), 1, f"its {which} moved the running statistics")
+
+
+# How often one batch is shown until running statistics are compared with its own.
+TIMES = 60
+
+
+@batch_norm_law(
+    "batch-norm/eval-approaches-train",
+    key="normalisation/eval-approaches-train",
+    former=("batch-norm/eval-approaches-train",),
+    applies=understood_and_tracks & averages,
+    tolerance=BOUND,
+    effort=2,
+    scales=(0.0, 0.3),
+    source="on stationary data the running statistics become those of the batches, so that the two modes agree",
+)
+def eval_approaches_train(flow: BatchNormal, batch: Batch) -> Residual:
+    """After many train-mode passes over one batch, eval mode returns for it what train mode does,
+    up to what the average still remembers and the factor n/(n - 1) of an unbiased variance.
+    """
+    rng = np.random.default_rng(batch.seed)
+    level = wide(rng.choice((-1.0, 0.0, 2.0), channels(flow)), np.zeros((1, *flow.event_shape)))
+    x = level + normal_batch(flow, rng, 24)
+    shown = [Normalize(x)] * TIMES
+    life = flow.play([Roles(), Train(), *shown, Eval(), Normalize(x), Roles()])
+    before, after = Parameters.of(flow, life[0]), Parameters.of(flow, life[-1])
+    share = remembered(flow, before, batch)
+    weight, eps, (mean, var) = np.abs(after.scale), after.epsilon, moments(x)
+    # Bounds of the running statistics, and with them of the output, where it is furthest from the
+    # mean.
+    off_mean = share * np.abs(before.running.mean - mean)
+    off_var = share * np.abs(before.running.var - var) + var / (x[:, 0].size - 1)
+    if (off_var > 0.5 * var).any() or share > 0.5:
+        raise Unsupported("its average still remembers too much of its past to be compared")
+    reach, deviation = largest(x - wide(mean, x)) + off_mean, np.sqrt(var + eps)
+    low = np.sqrt(np.maximum(var - off_var, 0) + eps)
+    allowed = weight * (
+        off_mean / low + reach * off_var / (low * deviation * (low + deviation))
+    ) + 1e-9 * (1 + weight)
+    value = nan_as_inf(apart(life[-2], life[1 + TIMES], np.where(allowed > 0, allowed, 1.0)))
+    note = "eval mode stays away from train mode on the same data" if worst(value) > 1 else ""
+    return Residual(value.reshape(1, -1), allowed=1.0, note=note)
+
+
+def remembered(flow: BatchNormal, before: Parameters, batch: Batch) -> float:
+    """The share of the running statistics that is older than the batches shown."""
+    if before.momentum is not None:
+        convention, gap = explained(random_history(flow, np.random.default_rng(batch.seed)))
+        kept = {NEW: 1 - before.momentum, KEEP: before.momentum}
+        # Either factor may be that of the old value: the slower is allowed.
+        known = gap.max() < EXPLAINS and convention.momentum in kept
+        return float((kept[convention.momentum] if known else max(kept.values())) ** TIMES)
+    if before.num_batches is not None:
+        return before.num_batches / (before.num_batches + TIMES)
+    raise Unsupported("its momentum is not known")
+
+
+# As the map of eval mode shows them.
+
+# Batches of a history, and the fraction below which one enters not at all.
+BATCHES, STILL = 4, 1e-7
+# The largest constant that is taken for an eps.
+LARGEST_EPS = 0.1
+# Batches after which a running average is that of a batch, and how near to one a gain must come.
+SHOWN, NEAR_ONE = 100, 0.05
+
+
+class Moved(NamedTuple):
+    """A train-mode batch, what eval mode normalized by before and after it, and the fraction with
+    which the batch entered the mean.
+    """
+
+    x: Array
+    before: Used
+    after: Used
+    share: float
+
+
+def lived(flow: BatchNormal, scale: Scale, batches: list[Array]) -> list[Moved]:
+    """What batches do to the statistics of eval mode, in one life."""
+    z = normal_batch(flow, np.random.default_rng(6), 6)
+    steps: list[Step[Any]] = [Eval(), Normalize(z)]
+    for x in batches:
+        steps += [Train(), Normalize(x), Eval(), Normalize(z)]
+    seen = [used(line(z, y), scale) for y in flow.play(steps)[1::4]]
+    sizes = [largest(x) + np.abs(before.mean) for x, before in zip(batches, seen, strict=False)]
+    return [
+        Moved(x, old, new, share_of(moments(x)[0], old.mean, new.mean, size))
+        for x, size, (old, new) in zip(batches, sizes, pairwise(seen), strict=True)
+    ]
+
+
+@batch_norm_law(
+    "batch-norm/statistics-follow",
+    key="normalisation/statistics-follow",
+    former=("batch-norm/statistics-follow",),
+    applies=normalizes & keeps_some_statistics & is_not_constant,
+    scales=(0.0, 0.3),
+    source="Ioffe and Szegedy 2015, algorithm 2: inference uses averages of the statistics of training batches",
+)
+def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""A train-mode batch moves the mean and the variance that eval mode normalizes by towards its
+    own, once and both by one fraction f, $0 < f \le 1$, which does not grow from batch to batch; as
+    a variance, a deviation or a precision is averaged, with n or n - 1, and with the eps of train
+    mode.
+    """
+    return followed(flow, batch, scale_of(flow))
+
+
+@batch_norm_law(
+    "batch-norm/averages-follow",
+    key="normalisation/averages-follow",
+    former=("batch-norm/averages-follow",),
+    applies=channelled & normalizes_by_averages & bare,
+    scales=(0.0,),
+    source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E; Kingma and Ba 2015, Adam, section 3",
+)
+def averages_follow(flow: BatchNormal, batch: Batch) -> Residual:
+    r"""Where train mode normalizes by running averages, each batch moves mean and variance of eval mode
+    towards its own, once and both by one fraction f, $0 < f \le 1$, which does not grow from batch to
+    batch: an average that is corrected for its start is so in both.
+    """
+    plain = Scale(np.ones(channels(flow)), np.zeros(channels(flow)), 0.0, 0)
+    gains = [1.0, *fixed_gain(flow, batch)]
+    found = [
+        followed(flow, batch, plain._replace(weight=gain * plain.weight), eps_unknown=True)
+        for gain in gains
+    ]
+    return min(found, key=lambda one: worst(np.asarray(one.value)))
+
+
+def fixed_gain(flow: BatchNormal, batch: Batch) -> list[float]:
+    """A constant by which it multiplies all that it normalizes, as a batch of the largest spread of all
+    shows it after many of its kind; none where it is one.
+    """
+    x = WIDE * random_batch(flow, np.random.default_rng(batch.seed), 16)
+    run = Run(flow.normalizer.call, x)
+    life, error = attempt(flow.play, [Train(), *[run] * SHOWN, Eval(), run])
+    if error or np.shape(life[-1].value) != x.shape:
+        return []
+    slope = line(x, np.asarray(life[-1].value)).slope
+    with np.errstate(all="ignore"):
+        gains = [slope * np.sqrt(moments(x, less)[1]) for less in (0, 1)]
+    told = min(gains, key=lambda one: float(np.abs(one - 1).max()))
+    return [] if np.abs(told - 1).max() < NEAR_ONE else [float(np.median(told))]
+
+
+def followed(flow: BatchNormal, batch: Batch, scale: Scale, eps_unknown: bool = False) -> Residual:
+    """How the statistics of eval mode follow batches, given what they are scaled and shifted by;
+    ``eps_unknown``: one constant is left open.
+    """
+    rng = np.random.default_rng(batch.seed)
+    rows = int(rng.integers(5, 12))
+    history = lived(flow, scale, [random_batch(flow, rng, rows) for _ in range(BATCHES)])
+    shares = [each.share for each in history]
+    means = np.stack([off_mean(each) for each in history])
+    variances = min(
+        (
+            np.stack([rule(each, known.eps) for each in history])
+            for rule in rules()
+            for known in (constants(history, scale) if eps_unknown else [scale])
+        ),
+        key=worst,
+    )
+    growth = max([later - earlier for earlier, later in pairwise(shares)] + [0.0])
+    beyond = max([share - 1 for share in shares] + [-share for share in shares] + [0.0])
+    still = float(any(abs(share) < STILL for share in shares))
+    odd = np.full(channels(flow), max(growth, beyond, still))
+    gaps = {
+        "eval mode does not follow the batches: its mean stays": still,
+        f"the fractions of the batches are {', '.join(f'{share:.4g}' for share in shares)}": max(
+            growth, beyond
+        ),
+        "the mean that eval mode takes away moved otherwise than an average": worst(means),
+        "the variance that eval mode divides by did not move as its mean did": worst(variances),
+    }
+    last = history[-1]
+    return batch_residual(
+        nan_as_inf(np.vstack([means, variances, odd])),
+        max(gaps, key=lambda name: gaps[name]),
+        fraction=shares[-1],
+        variance_and_eps_used=last.after.inside,
+        before=last.before.inside,
+        variance_of_the_batch=moments(last.x)[1],
+    )
+
+
+def off_mean(moved: Moved) -> Array:
+    """How far the mean is from what its fraction says, relative."""
+    x, before, after, share = moved
+    expected = (1 - share) * before.mean + share * moments(x)[0]
+    return ratio(np.abs(after.mean - expected), np.abs(before.mean) + largest(x))
+
+
+# What is left of a batch by one way to average, given eps, ``(channels,)``.
+Rule = Callable[[Moved, float], Array]
+# Functions of the variance with eps that may be averaged.
+AVERAGED: tuple[Callable[[Array, float], Array], ...] = (
+    lambda inside, eps: np.sqrt(inside),
+    lambda inside, eps: np.sqrt(inside - eps),
+    lambda inside, eps: 1 / np.sqrt(inside),
+    lambda inside, eps: 1 / inside,
+    lambda inside, eps: np.log(inside),
+)
+
+
+def rules() -> Iterator[Rule]:
+    """How a variance may be averaged: as it is, with what the means add, or as another function of
+    it; with n or n - 1.
+    """
+    for less in (1, 0):
+        yield averaged(less, lambda inside, eps: inside)
+        yield pooled(less)
+        yield counted(less)
+        for held in AVERAGED:
+            yield averaged(less, held)
+
+
+def averaged(less: int, held: Callable[[Array, float], Array]) -> Rule:
+    """The average of a function of the variance with eps."""
+
+    def rule(moved: Moved, eps: float) -> Array:
+        x, before, after, share = moved
+        with np.errstate(all="ignore"):
+            inside = (before.inside, after.inside, moments(x, less)[1] + eps)
+            old, new, own = (held(each, eps) for each in inside)
+            gap = np.abs(new - (1 - share) * old - share * own)
+            return nan_as_inf(ratio(gap, np.abs(old) + np.abs(own)))
+
+    return rule
+
+
+def pooled(less: int) -> Rule:
+    """The variance of all values so far."""
+
+    def rule(moved: Moved, eps: float) -> Array:
+        x, before, after, share = moved
+        mean, var = moments(x, less)
+        between = share * (1 - share) * (mean - before.mean) ** 2
+        expected = (1 - share) * before.inside + share * (var + eps) + between
+        return nan_as_inf(ratio(np.abs(after.inside - expected), before.inside + var + between))
+
+    return rule
+
+
+def counted(less: int) -> Rule:
+    """The same, sums of squares divided by n or n - 1, with n of all values so far."""
+
+    def rule(moved: Moved, eps: float) -> Array:
+        x, before, after, share = moved
+        expected = of_all(Running(before.mean, before.inside - eps), x, share, less) + eps
+        size = np.abs(expected) + before.inside + moments(x, less)[1]
+        return nan_as_inf(ratio(np.abs(after.inside - expected), size))
+
+    return rule
+
+
+def constants(history: list[Moved], scale: Scale) -> list[Scale]:
+    """The scale with each constant that the channel and batch of the smallest variance leave open: none,
+    and those by which a plain average, or one of all values so far, would be exact there.
+    """
+    moved = min(history, key=lambda one: float(moments(one.x)[1].min()))
+    x, before, after, share = moved
+    channel = int(moments(x)[1].argmin())
+    old, new, found = before.inside[channel], after.inside[channel], []
+    for less in (0, 1):
+        mean, var = moments(x, less)
+        between = share * (1 - share) * (mean - before.mean) ** 2
+        for part in (0.0, between[channel]):
+            with np.errstate(all="ignore"):
+                found.append(float((new - (1 - share) * old - part) / share - var[channel]))
+    # What is expected of sums of squares divided by their number less one is linear in eps.
+    plain, less_one = (
+        of_all(Running(before.mean, before.inside - eps), x, share, 1)[channel]
+        for eps in (0.0, 1.0)
+    )
+    with np.errstate(all="ignore"):
+        found.append(float((new - plain) / (1 + less_one - plain)))
+    kept = [0.0, *(constant(eps) for eps in found if 0 <= eps <= LARGEST_EPS)]
+    return [scale._replace(eps=eps) for eps in dict.fromkeys(kept)]

@@ -1,0 +1,268 @@
+"""How a density decays far out, and latents that a base does not count: along these it is the same however far
+they are moved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import reported
+from flowref.laws.common.statistics import center_and_spread
+from flowref.laws.density.balance import comparable
+from flowref.laws.density.base import normalizing_calls
+from flowref.laws.density.draws import (
+    SampledDensity,
+    answered,
+    drawn,
+    elsewhere,
+    periodic,
+    pilot,
+    repeats,
+)
+from flowref.laws.density.pictures import density_map
+from flowref.model import (
+    OPPOSITE,
+    STATISTICAL,
+    VOLUME,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+)
+from flowref.model.abilities import Density, Flow, Invertible, offers
+from flowref.model.means import fitting, means
+
+# Points on random rays, and how few do where a log-density is dear; how far they reach, in units of
+# the spread, and the mass beyond which they accuse, twice.
+RAYS, FEW_RAYS, NEAR, REACH, MASS = 1_024, 16, 0.1, 1e8, 1e3
+# As few samples tell where the mass is where they are dear, and where each takes a second or so.
+PLACED, BARELY = 64, 8
+# Blocks of latents that are moved one at a time, by how much, by how much a base falls there that
+# decays, and what rounding may do to one that does not; and how far that has to be so, where a map
+# goes so far.
+BLOCKS, FAR, FALL, LEVEL, FARTHER = 16, 30.0, 100.0, 1e-6, 3_000.0
+# As few are enough to tell halves; and how many times what one call of several may take is spent on one.
+FEWEST, SPARED = 2, 3
+# Samples gather at an end where more than the share GATHERED of them lies within the share END of their
+# range: of more than MANY, where a few at an end are no accident.
+END, GATHERED, MANY = 0.01, 0.004, 1_000
+
+
+class InvertibleDensity(Density, Invertible, Protocol):
+    """A density with its map, which goes both ways."""
+
+
+@law(
+    "density/tails",
+    about=VOLUME,
+    points="data",
+    picture=density_map,
+    tolerance=STATISTICAL,
+    scales=(0.0, 0.3),
+    size=1,
+    effort=2,
+    applies=comparable,
+    version=7,
+    source="a density that stays up along rays does not integrate to one; Markov's inequality",
+)
+def tails(flow: Density, batch: Batch) -> Residual:
+    r"""The density decays: its mass $\int p\,dx$, estimated from points $m + r u$ on random rays
+    with $\log r$ uniform, is not a thousand.
+
+    The estimate has the mass as its mean, so that for a density it exceeds $10^3$ with probability
+    $10^{-3}$ at most, twice with $10^{-6}$: that much accuses. The rays reach so far that a density
+    is seen for certain that stays where a standard normal is at four in every dimension. Where nothing
+    tells whether a support ends, it accuses only if the base falls along some latents and not along
+    others, as where the log-density of one scale was forgotten; that is looked for first, since few
+    rays are of such latents alone.
+
+    Where a log-density is dear fewer rays are asked, down to 16: they accuse as rarely, and what stays up
+    along a fifth of all directions is met by both estimates with probability 0.94.
+    """
+    found = [*forgotten(flow, batch)]
+    if found and not any(ends_there(flow, batch, *one) for one in found):
+        return Residual(
+            np.array([np.inf]),
+            allowed=math.log(MASS),
+            observed={"log of the mass": np.array([np.inf])},
+            note="the log-density falls along some latents, and is the same however far others are moved",
+        )
+    # Samples that tell where the mass is are not drawn for nothing.
+    cost = flow.facts.cost.of("log_prob")
+    rays = max(FEW_RAYS, min(RAYS, fitting(cost)))
+    means().foresee(f"log_prob of {rays} points, twice", 2 * cost.work.of(rays))
+    center, spread = _place(flow, batch.seed)
+    logs = [_log_mass(flow, center, spread, rays, batch, batch.seed + stage) for stage in range(2)]
+    mass = min(logs)
+    if mass > math.log(MASS) and _may_end(flow, batch):
+        raise Undecidable(
+            "the density stays up where no sample is; where its support ends can be declared "
+            "(?support=)"
+        )
+    return Residual(
+        np.array([max(0.0, mass)]),
+        allowed=math.log(MASS),
+        nats=np.array([mass]),
+        observed={"log of the mass": np.array([mass])},
+    )
+
+
+def _place(flow: Density, seed: int) -> tuple[Array, Array]:
+    """Where the mass is, and how wide: as samples tell, if there are any, else the origin and one."""
+    size = math.prod(flow.density_shape)
+    if offers(flow, SampledDensity):
+        try:
+            fits = fitting(flow.facts.cost.of("sample"))
+            count = min(pilot(flow), max(BARELY if fits < BARELY else PLACED, fits))
+            flat = drawn(flow, count, seed).flat
+            center, spread = center_and_spread(flat)
+            if (spread > 0).all():
+                return center, spread
+        except Exception:  # samples are the affair of other laws; the origin will do
+            pass
+    return np.zeros(size), np.ones(size)
+
+
+def _may_end(flow: Density, batch: Batch) -> bool:
+    """Whether samples gather at an end that is not declared, or the density repeats as that of angles
+    does, or there are no samples to tell.
+    """
+    if not offers(flow, SampledDensity):
+        return not flow.facts.declared and (
+            repeats(flow, batch) or not any(True for _ in forgotten(flow, batch))
+        )
+    try:
+        draws = drawn(flow, pilot(flow), batch.seed)
+    except Exception:
+        return True
+    if periodic(flow, draws) or any(
+        ends_there(flow, batch, *one) for one in forgotten(flow, batch)
+    ):
+        return True
+    return not flow.facts.declared and gather(draws.flat)
+
+
+def _log_mass(
+    flow: Density, center: Array, spread: Array, rays: int, batch: Batch, seed: int
+) -> float:
+    """The log of an estimate whose mean is the mass within the reach of the rays."""
+    size, rng = len(center), np.random.default_rng(seed)
+    u = rng.standard_normal((rays, size))
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    span = math.log(REACH / NEAR)
+    log_r = span * rng.random(rays) + math.log(NEAR)
+    sphere = math.log(2) + 0.5 * size * math.log(math.pi) - math.lgamma(0.5 * size)
+    context = None if batch.context is None else np.repeat(batch.context[:1], rays, 0)
+    points = center + spread * np.exp(log_r)[:, None] * u
+    # What is no number is left out, which makes the mass no larger.
+    log_p = elsewhere(flow, points, context, lost=1.0)
+    terms = log_p + size * log_r + sphere + float(np.log(spread).sum())
+    terms = terms[np.isfinite(terms)] + math.log(span) - math.log(rays)
+    if not len(terms):
+        return -math.inf
+    return float(terms.max() + np.log(np.exp(terms - terms.max()).sum()))
+
+
+def ends_there(flow: Density, batch: Batch, which: str, latents: Array) -> bool:
+    """Whether the density may well be the same along some latents, since it repeats, as of angles, or
+    since samples end there, as of what is uniform between ends. ``which``: the call that gives them.
+    """
+    if repeats(flow, batch):
+        return True
+    if not offers(flow, SampledDensity):
+        return False
+    try:
+        draws = drawn(flow, pilot(flow), batch.seed)
+        x = draws.flat.reshape(-1, *flow.density_shape)
+        z = np.asarray(flow.calls[which](x, draws.context).value).reshape(len(x), -1)[:, latents]
+    except Exception:  # samples are the affair of other laws
+        return False
+    # Of few samples there is always one at an end: together the latents give enough.
+    return gather(z if len(z) > MANY else z.reshape(-1, 1))
+
+
+def gather(flat: Array) -> bool:
+    """Whether samples gather at an end, as those of bounded supports do."""
+    low, high = flat.min(0), flat.max(0)
+    near = END * (high - low)
+    shares = ((flat < low + near).mean(0), (flat > high - near).mean(0))
+    return bool(np.max(shares) > GATHERED)
+
+
+def forgotten(flow: Flow, batch: Batch) -> Iterator[tuple[str, Array]]:
+    """The call that maps data to latents, and latents along which the base is the same far out, while it
+    falls along others: it knows where it ends, and some are not counted.
+    """
+    if not offers(flow, InvertibleDensity):
+        return
+    try:
+        ways = normalizing_calls(flow)  # either, where user code does not say which it is
+    except Unsupported:
+        return
+    for which in ways:
+        found = _forgotten(flow, batch, which)
+        if len(found):
+            yield which, found
+
+
+def _affordable(flow: InvertibleDensity) -> int:
+    """How many blocks there are: fewer where calls are so dear that no time would be left."""
+    cost = flow.facts.cost
+    rows = min(fitting(cost.of(name)) for name in ("forward", "inverse", "log_prob"))
+    return max(FEWEST, min(BLOCKS, SPARED * rows // 4))
+
+
+def _forgotten(flow: InvertibleDensity, batch: Batch, which: str) -> Array:
+    """Such latents, where a call maps data to latents; none where all are, or it is not known. A scale
+    that other latents tell may be so large far out that nothing falls: what is forgotten is so everywhere.
+    """
+    context = None if batch.context is None else batch.context[:1]
+    try:
+        z = np.asarray(flow.calls[which](batch.x[:1], context).value, np.float64)
+    except Exception:  # which error is the affair of other laws
+        return np.zeros(0, dtype=int)
+    found = _flat(flow, z, context, which)
+    if not len(found):
+        return found
+    ordinary = np.random.default_rng(batch.seed).standard_normal(z.shape)
+    return np.intersect1d(found, _flat(flow, ordinary, context, which))
+
+
+def _flat(flow: InvertibleDensity, z: Array, context: Array | None, which: str) -> Array:
+    """Latents along which the base is the same, from one point of them on, ``(1, *latent)``."""
+    there, back = flow.calls[which], flow.calls[OPPOSITE[which]]
+    none = np.zeros(0, dtype=int)
+    try:
+        blocks = np.array_split(np.arange(z.size), min(z.size, _affordable(flow)))
+        steps = (FAR, -FAR, FARTHER, -FARTHER)
+        moved = np.repeat(z.reshape(1, -1), 1 + len(steps) * len(blocks), 0)
+        for row, (block, step) in enumerate(itertools.product(blocks, steps), 1):
+            moved[row, block] += step
+        moved = moved.reshape(-1, *z.shape[1:])
+        contexts = None if context is None else np.repeat(context, len(moved), 0)
+        x = np.asarray(back(moved, contexts).value)
+        reached = there(x, contexts)
+        log_p, _ = answered(flow, x, contexts)
+        base = log_p - reported(flow, reached, len(x))
+    except Exception:  # which error is the affair of other laws
+        return none
+    off = np.abs(np.asarray(reached.value) - moved).reshape(len(x), -1).max(1)
+    change = np.where(off < LEVEL * FAR, base - base[0], np.nan)[1:].reshape(-1, len(steps))
+    # Of each by itself: where scales depend on other latents it is vast along these alone.
+    size = np.abs(log_p[0]) + np.abs(log_p[1:]).reshape(-1, len(steps))
+    rounding = np.where(np.isfinite(size), LEVEL * (1 + size), 0.0)
+    near, far = change[:, :2], change[:, 2:]
+    falls = (np.abs(near) >= rounding[:, :2]).any(1) | (np.abs(far) >= rounding[:, 2:]).any(1)
+    flat = np.asarray(~falls & np.isfinite(near).all(1))
+    if not (near < -FALL).all(1).any():
+        return none
+    return np.concatenate(
+        [none, *(block for block, same in zip(blocks, flat, strict=True) if same)]
+    )
