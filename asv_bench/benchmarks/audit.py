@@ -24,19 +24,19 @@ TARGETS = (
 JAX_TARGETS = ("flowjax:Affine", "flowjax:coupling_flow", "numpyro:InverseAutoregressiveTransform")
 # One of each kind: values, derivatives, noise, modes, hygiene.
 LAWS = (
-    "bijection/forward-roundtrip",
-    "bijection/inverse-roundtrip",
-    "bijection/log-det",
-    "bijection/injective",
-    "composition/double-inverse",
-    "mode/rows-independent",
-    "conduct/float32-agrees",
-    "conduct/input-not-mutated",
+    "map/inverse[latents]",
+    "map/inverse",
+    "map/log-det",
+    "map/one-to-one",
+    "composition/algebra[double-inverse]",
+    "same/rows",
+    "dtype/accurate",
+    "effects/process[input]",
 )
 MUTANTS = (
-    "bijection/inverse-roundtrip#inverse-scaled",
-    "bijection/log-det#log-det-sign",
-    "conduct/input-not-mutated#writes-its-input",
+    "map/inverse#inverse-scaled",
+    "map/log-det#log-det-sign",
+    "effects/process[input]#writes-its-input",
 )
 PROFILE = "quick"
 

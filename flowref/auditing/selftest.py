@@ -24,11 +24,11 @@ from flowref.reporting.report import Report
 MOST = 20
 # Defects that nothing which stands in can have, though their laws speak of it, and why.
 MEANINGLESS = {
-    "bijection/log-det-shape#log-det-summed-in-training": "no map has a train mode of its own",
-    "bijection/log-det-shape#log-det-summed-after-training": "no step of training changes an object",
-    "conduct/earlier-calls#temperature-kept": "what is sampled keeps no state",
-    "density/stated-deviation#deviation-grows": "no distribution states its deviation",
-    "sampling/sample-then-inverse#noise-through-forward": "what draws from a base maps it forward",
+    "shape/one-number-per-point[log-det]#log-det-summed-in-training": "no map has a train mode of its own",
+    "shape/one-number-per-point[log-det]#log-det-summed-after-training": "no step of training changes an object",
+    "same/history[other-calls]#temperature-kept": "what is sampled keeps no state",
+    "density/stated[deviation]#deviation-grows": "no distribution states its deviation",
+    "sampling/base-through-inverse#noise-through-forward": "what draws from a base maps it forward",
 }
 
 

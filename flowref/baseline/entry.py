@@ -36,7 +36,7 @@ class Entry:
     def covers(self, target: str) -> bool:
         """Whether this entry is about a target.
 
-        >>> Entry("zuko:N*", "bijection/log-det", "").covers("zuko:NSF?features=3")
+        >>> Entry("zuko:N*", "map/log-det", "").covers("zuko:NSF?features=3")
         True
         """
         name = target if "?" in self.target else target.partition("?")[0]

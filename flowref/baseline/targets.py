@@ -129,7 +129,7 @@ def _entry(row: dict[str, Any], where: str, common: Defaults) -> Declared:
 def _globs(laws: Any, name: str, where: str) -> tuple[str, ...]:
     laws = [laws] if isinstance(laws, str) else laws
     if not isinstance(laws, list) or not all(isinstance(law, str) for law in laws):
-        raise SpecError(f'{where}: {name} is {laws!r}; expected ids or globs, as ["bijection/*"]')
+        raise SpecError(f'{where}: {name} is {laws!r}; expected ids or globs, as ["map/*"]')
     return tuple(laws)
 
 

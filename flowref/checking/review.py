@@ -92,7 +92,7 @@ def confirm(judgement: Judgement) -> Judgement:
 
 def _at_single(judgement: Judgement) -> Judgement:
     """The judgement at float32's roundoff, of the points that violate at float64's:
-    `conduct/dtype-follow` reports that there is float32 inside.
+    `dtype/follows` reports that there is float32 inside.
     """
     again = judge(judgement.measurement.at(SINGLE_INSIDE))
     new = again.violated & ~judgement.violated

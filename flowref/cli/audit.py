@@ -43,7 +43,7 @@ from flowref.cli.parameters import (
     type=Laws(),
     multiple=True,
     metavar="GLOB",
-    help="Laws to check, such as 'bijection/*'; repeat or separate by commas.",
+    help="Laws to check, such as 'map/*'; repeat or separate by commas.",
 )
 @click.option(
     "--ignore",

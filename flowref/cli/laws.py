@@ -62,7 +62,7 @@ def _list_for(spec: str, profile: str) -> None:
 
 @click.command(
     cls=Command,
-    examples=(("flowref explain bijection/log-det", "the law that finds wrong log-dets"),),
+    examples=(("flowref explain map/log-det", "the law that finds wrong log-dets"),),
 )
 @click.argument("law", type=Laws())
 def explain(law: str) -> None:

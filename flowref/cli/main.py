@@ -62,7 +62,7 @@ EXAMPLES = (
     ("flowref audit zuko --profile quick", "every law on a library"),
     ("flowref report -v", "the last audit, in more words"),
     ("flowref script K7Q2", "a program that shows a violation"),
-    ("flowref explain bijection/log-det", "how a law is measured"),
+    ("flowref explain map/log-det", "how a law is measured"),
 )
 # Commands whose reports tell what is wrong with the catalogue.
 AUDITING = ("audit", "check", "fit", "selftest")

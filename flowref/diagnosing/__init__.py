@@ -111,13 +111,13 @@ def _either(*tries: Callable[[], str]) -> str:
 
 # What a law is about, where a slip may explain its violation.
 KINDS = {
-    "bijection/log-det": "log-det",
-    "bijection/inverse-log-det": "inverse log-det",
-    "bijection/log-det-antisymmetry": "both log-dets",
+    "map/log-det": "log-det",
+    "map/log-det[inverse]": "inverse log-det",
+    "map/log-det[antisymmetry]": "both log-dets",
     "density/change-of-variables": "density",
-    "density/samples-consistent": "density",
-    "density/mass-at-most-one": "density",
-    "density/integrates-to-one": "mass",
-    "bijection/inverse-roundtrip": "round trip",
-    "bijection/forward-roundtrip": "round trip",
+    "sampling/follows-density[ratios]": "density",
+    "density/mass[importance]": "density",
+    "density/mass": "mass",
+    "map/inverse": "round trip",
+    "map/inverse[latents]": "round trip",
 }

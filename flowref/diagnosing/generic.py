@@ -23,11 +23,11 @@ from flowref.model import Law
 
 # Law -> two of the numbers that it observes: what was got, and what is right.
 PAIRS = {
-    "density/gaussian-constant": ("base log-density", "closed form"),
-    "density/affine-oracle": ("log p(x)", "multivariate normal"),
-    "density/log-prob-by-parts": ("log p(x)", "base + log-dets of the parts"),
-    "density/beside-samples": ("log-density beside the sample", "log p(x)"),
-    "density/bits-per-dim": ("bits per dimension", "expected"),
+    "density/base-constant": ("base log-density", "closed form"),
+    "density/base-constant[affine-flow]": ("log p(x)", "multivariate normal"),
+    "density/change-of-variables[parts]": ("log p(x)", "base + log-dets of the parts"),
+    "density/change-of-variables[samples]": ("log-density beside the sample", "log p(x)"),
+    "density/units[bits-per-dim]": ("bits per dimension", "expected"),
 }
 
 

@@ -272,28 +272,28 @@ def _rows(
 TRAINED, EVALUATED, MOVED = (trained_output,), (evaluated_output,), (running_mean, running_var)
 # Law -> what it is about.
 VIEWS: Mapping[str, Sequence[Callable[[Scene], tuple[Comparison, str]]]] = {
-    "batch-norm/matches-reference": TRAINED + EVALUATED,
+    "batch-norm/train-map[reference]": TRAINED + EVALUATED,
     **dict.fromkeys(
         (
-            "batch-norm/moments",
-            "batch-norm/deviation",
-            "batch-norm/two-values",
-            "batch-norm/scale-law",
-            "batch-norm/shift-law",
+            "batch-norm/train-map[moments]",
+            "batch-norm/train-map[deviation]",
+            "batch-norm/train-map[two-values]",
+            "batch-norm/train-map[scale]",
+            "batch-norm/train-map[shift]",
             "batch-norm/train-map",
-            "batch-norm/identity-recovery",
-            "batch-norm/positions-are-samples",
+            "batch-norm/train-map[identity]",
+            "batch-norm/train-map[positions]",
         ),
         TRAINED,
     ),
-    **dict.fromkeys(("batch-norm/eval-affine-map", "batch-norm/eval-approaches-train"), EVALUATED),
+    **dict.fromkeys(("batch-norm/eval-map", "batch-norm/modes-agree[average-limit]"), EVALUATED),
     **dict.fromkeys(
         (
-            "batch-norm/running-update",
-            "batch-norm/statistics-follow",
-            "batch-norm/plain-average",
-            "batch-norm/average-warms-up",
-            "batch-norm/momentum-limits",
+            "batch-norm/statistics[buffers]",
+            "batch-norm/statistics",
+            "batch-norm/statistics[plain-average]",
+            "batch-norm/statistics[warm-up]",
+            "batch-norm/statistics[momentum-limits]",
         ),
         MOVED,
     ),

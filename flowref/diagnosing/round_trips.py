@@ -28,8 +28,8 @@ from flowref.laws.common.arithmetic import finite_rows, latents
 from flowref.model import Array, Subject
 
 CALLS = {
-    "bijection/inverse-roundtrip": ("forward", "inverse"),
-    "bijection/forward-roundtrip": ("inverse", "forward"),
+    "map/inverse": ("forward", "inverse"),
+    "map/inverse[latents]": ("inverse", "forward"),
 }
 # A coordinate comes back from another one where they agree to this.
 SAME = 1e-8

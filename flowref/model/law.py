@@ -106,8 +106,8 @@ CIRCUMSTANCES = ("train", "trained", "no-grad", "context", "many", "inverse")
 def statement_of(law_id: str) -> str:
     """The statement that a law is a case of.
 
-    >>> statement_of("bijection/log-det[train]"), statement_of("bijection/log-det")
-    ('bijection/log-det', 'bijection/log-det')
+    >>> statement_of("map/log-det[train]"), statement_of("map/log-det")
+    ('map/log-det', 'map/log-det')
     """
     return law_id.partition("[")[0]
 
@@ -115,7 +115,7 @@ def statement_of(law_id: str) -> str:
 def cases_of(law_id: str) -> tuple[str, ...]:
     """The names in the brackets of an id.
 
-    >>> cases_of("bijection/log-det[inverse, train]"), cases_of("bijection/log-det")
+    >>> cases_of("map/log-det[inverse, train]"), cases_of("map/log-det")
     (('inverse', 'train'), ())
     """
     inside = law_id.partition("[")[2].rstrip("]")
@@ -125,8 +125,8 @@ def cases_of(law_id: str) -> tuple[str, ...]:
 def id_of(statement: str, cases: Iterable[str]) -> str:
     """The id of a statement in some cases.
 
-    >>> id_of("bijection/log-det", ["inverse", "train"]), id_of("bijection/log-det", [])
-    ('bijection/log-det[inverse, train]', 'bijection/log-det')
+    >>> id_of("map/log-det", ["inverse", "train"]), id_of("map/log-det", [])
+    ('map/log-det[inverse, train]', 'map/log-det')
     """
     inside = ", ".join(cases)
     return f"{statement}[{inside}]" if inside else statement
@@ -135,8 +135,8 @@ def id_of(statement: str, cases: Iterable[str]) -> str:
 def base_of(law_id: str) -> str:
     """The law that is measured, without the circumstance in which it is.
 
-    >>> base_of("bijection/log-det[estimate, train]"), base_of("bijection/log-det[estimate]")
-    ('bijection/log-det[estimate]', 'bijection/log-det[estimate]')
+    >>> base_of("map/log-det[estimate, train]"), base_of("map/log-det[estimate]")
+    ('map/log-det[estimate]', 'map/log-det[estimate]')
     """
     cases = cases_of(law_id)
     if cases and cases[-1] in CIRCUMSTANCES:
@@ -147,8 +147,8 @@ def base_of(law_id: str) -> str:
 def spelled(name: str) -> str:
     """An id or a glob with its cases as ids have them.
 
-    >>> spelled("bijection/log-det[inverse,train]"), spelled("bijection/*")
-    ('bijection/log-det[inverse, train]', 'bijection/*')
+    >>> spelled("map/log-det[inverse,train]"), spelled("map/*")
+    ('map/log-det[inverse, train]', 'map/*')
     """
     return id_of(statement_of(name), cases_of(name))
 

@@ -164,7 +164,7 @@ def _printable(text: str) -> str:
 def identity(target: str, law: str) -> str:
     """Four characters (base 32, no look-alikes) naming a pair.
 
-    >>> len(identity("zuko:NSF", "bijection/log-det"))
+    >>> len(identity("zuko:NSF", "map/log-det"))
     4
     """
     alphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"

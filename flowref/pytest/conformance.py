@@ -81,7 +81,7 @@ def conformance(
     """Run a test function once for each target and law that applies to it, with that `Pair` as its
     argument ``pair``.
 
-        @flowref.pytest.conformance([my_flow, "zuko:NSF?features=3"], laws="bijection/*")
+        @flowref.pytest.conformance([my_flow, "zuko:NSF?features=3"], laws="map/*")
         def test_conforms(pair):
             pair.check()
 

@@ -236,7 +236,7 @@ def _applying(config: pytest.Config, tests: list[Load], home: str) -> list[Load]
         targets = len({test.target for test in tests})
         text = (
             f"{len(tests)} tests of {targets} target{'' if targets == 1 else 's'}; "
-            'laws="bijection/*", or other ids and globs, says which are wanted'
+            'laws="map/*", or other ids and globs, says which are wanted'
         )
         warning = warnings.WarningMessage(
             pytest.PytestWarning(text), pytest.PytestWarning, home.partition("::")[0], 1

@@ -13,24 +13,24 @@ from flowref.model import Status, Verdict, base_of, named_by
 from flowref.reporting.severity import KINDS, kind
 
 FAMILIES = (
-    "batch-norm/*", "bijection/*", "composition/*", "coupling/*", "density/*", "multi-scale/*", "preprocessing/*",
+    "batch-norm/*", "map/*", "composition/*", "coupling/*", "density/*", "multi-scale/*", "preprocessing/*",
     "sampling/*", "squeeze/*",
 )  # fmt: skip
-DERIVATIVES = ("conduct/*gradient*", "conduct/score", "conduct/double-backward")
-BATCHES = ("conduct/batch-one", "conduct/nan-containment", "conduct/vmap-compatible")
+DERIVATIVES = ("conduct/*gradient*", "gradient/input[log-prob]", "gradient/input[second-order]")
+BATCHES = ("shape/any-batch[one-row]", "map/finite[nan-row]", "same/manner[vmap]")
 # Laws by which two calls of one object, or of two that are equal, agree.
 REPEATS = (
-    "conduct/cache-coherent", "conduct/compile-equal", "conduct/float32-agrees", "conduct/functional-call",
-    "conduct/strides-agree", "mode/batch-content", "mode/grad-modes-agree", "mode/rows-independent", "mode/train-inverse",
-    "mode/train-log-det", "state/copies-equal", "state/copies-independent", "state/reload-equals",
-    "state/resume-equals-continue",
+    "same/history[optimizer-step]", "same/manner[compile]", "dtype/accurate", "same/manner[functional-call]",
+    "same/manner[strides]", "same/rows[large-batch]", "same/manner[grad-modes]", "same/rows", "same/train-mode[inverse]",
+    "same/train-mode[log-det]", "same/copied", "same/copied[independence]", "same/saved[reload]",
+    "same/saved[resume]",
 )  # fmt: skip
 
 
 # How much larger than its cause a symptom may be, and what is allowed at most where rounding alone is.
 BEYOND, OF_ROUNDING = 1e6, 1e-3
 COUPLED = "because rows depend on each other"
-OF_ROWS = (*FAMILIES, *BATCHES, *DERIVATIVES, "conduct/strides-agree")
+OF_ROWS = (*FAMILIES, *BATCHES, *DERIVATIVES, "same/manner[strides]")
 
 
 @dataclass(frozen=True)
@@ -53,68 +53,68 @@ class Cause:
 # then their derivatives.
 CAUSES = (
     Cause(
-        "conduct/deterministic",
+        "same/history[repeat]",
         "because its results are random",
-        (*FAMILIES, *REPEATS, *BATCHES, *DERIVATIVES, "mode/eval-is-pure"),
+        (*FAMILIES, *REPEATS, *BATCHES, *DERIVATIVES, "effects/state[eval]"),
     ),
-    Cause("mode/rows-independent", COUPLED, (*OF_ROWS, "mode/batch-content")),
-    Cause("mode/batch-content", COUPLED, OF_ROWS),
+    Cause("same/rows", COUPLED, (*OF_ROWS, "same/rows[large-batch]")),
+    Cause("same/rows[large-batch]", COUPLED, OF_ROWS),
     Cause(
-        "conduct/no-global-settings",
+        "effects/process[settings]",
         "because a call changes global settings",
-        ("conduct/dtype-follow", "mode/grad-modes-agree", *DERIVATIVES),
+        ("dtype/follows", "same/manner[grad-modes]", *DERIVATIVES),
     ),
     Cause(
-        "conduct/input-not-mutated",
+        "effects/process[input]",
         "because a call writes to its input",
-        ("conduct/same-tensor",),
+        ("same/history[same-tensor]",),
     ),
     Cause(
-        "mode/eval-is-pure",
+        "effects/state[eval]",
         "because calls in eval mode change its state",
-        ("conduct/cache-coherent", "state/reload-equals", "state/resume-equals-continue"),
+        ("same/history[optimizer-step]", "same/saved[reload]", "same/saved[resume]"),
     ),
     Cause(
-        "batch-norm/matches-reference",
+        "batch-norm/train-map[reference]",
         "because its output is not that of the formula",
         (
-            "batch-norm/backward-closed-form", "batch-norm/deviation", "batch-norm/gradient-along-output",
-            "batch-norm/measured-gradient", "batch-norm/moments", "batch-norm/two-values", "batch-norm/weight-before-*",
-            "batch-norm/without-affine",
+            "batch-norm/gradient[closed-form]", "batch-norm/train-map[deviation]", "batch-norm/gradient[along-output]",
+            "batch-norm/gradient", "batch-norm/train-map[moments]", "batch-norm/train-map[two-values]", "batch-norm/weight-before-*",
+            "batch-norm/train-map[without-affine]",
         ),
     ),
     Cause(
-        "bijection/inverse-roundtrip",
+        "map/inverse",
         "because its inverse does not undo forward",
         (
-            "bijection/forward-roundtrip", "bijection/jacobian-inverse-product", "bijection/log-det-antisymmetry",
-            "composition/inverse-reverses", "coupling/any-conditioner", "density/beside-samples",
-            "density/samples-consistent", "multi-scale/recombines", "sampling/pit-uniform", "sampling/sample-then-inverse",
+            "map/inverse[latents]", "map/inverse-jacobian", "map/log-det[antisymmetry]",
+            "composition/algebra[inverse]", "map/inverse[conditioner]", "density/change-of-variables[samples]",
+            "sampling/follows-density[ratios]", "multi-scale/split[inverse]", "sampling/follows-density[pit]", "sampling/base-through-inverse",
         ),
     ),
     Cause(
-        "bijection/log-det",
+        "map/log-det",
         "because its log-det is wrong",
         (
-            "bijection/constant-jacobian", "bijection/honest-zero", "bijection/injective", "bijection/log-det-antisymmetry",
-            "bijection/log-det-by-differences", "coupling/closed-form", "coupling/log-det-sum", "density/affine-oracle",
-            "density/integrates-to-one", "density/samples-consistent", "preprocessing/log*", "sampling/detailed-balance",
-            "sampling/overlap",
+            "map/promised-jacobian[constant]", "map/singular-jacobian", "map/one-to-one", "map/log-det[antisymmetry]",
+            "map/log-det[differences]", "coupling/closed-form", "map/log-det[coupling]", "density/base-constant[affine-flow]",
+            "density/mass", "sampling/follows-density[ratios]", "preprocessing/log*", "sampling/follows-density[balance]",
+            "sampling/follows-density",
         ),
     ),
     Cause(
-        "bijection/inverse-log-det",
+        "map/log-det[inverse]",
         "because the log-det of its inverse is wrong",
-        ("bijection/log-det-antisymmetry", "bijection/log-det-by-differences"),
+        ("map/log-det[antisymmetry]", "map/log-det[differences]"),
     ),
 )  # fmt: skip
 
 # Where the log-dets of the two directions cancel, one that is wrong makes the other wrong.
-OPPOSITE = "bijection/log-det-antisymmetry"
+OPPOSITE = "map/log-det[antisymmetry]"
 ONE_LOG_DET = Cause(
-    "bijection/log-det",
+    "map/log-det",
     "because it is minus the log-det of forward",
-    ("bijection/inverse-log-det",),
+    ("map/log-det[inverse]",),
 )
 
 

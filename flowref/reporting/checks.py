@@ -38,48 +38,48 @@ class Check:
 CHECKS = tuple(
     Check(*row)
     for row in (
-        ("bijection/inverse-roundtrip", "inverse(forward(x)) is x", "inverse does not undo forward"),
-        ("bijection/forward-roundtrip", "forward(inverse(z)) is z", "forward does not undo inverse"),
-        ("bijection/log-det", "log-det of forward is log|det J|", "its log-det is wrong"),
-        ("bijection/inverse-log-det", "log-det of inverse is log|det J|", "the log-det of its inverse is wrong"),
-        ("bijection/log-det-by-differences", "log-det is that of differences", "its log-det is wrong"),
-        ("bijection/log-det-shape", "one log-det for each point", "its log-det has the wrong shape"),
-        ("bijection/inverse-roundtrip[context]", "the same round trip, given a context", "inverse fails, given a context"),
-        ("bijection/log-det[context]", "the same log-det, given a context", "its log-det is wrong, given a context"),
+        ("map/inverse", "inverse(forward(x)) is x", "inverse does not undo forward"),
+        ("map/inverse[latents]", "forward(inverse(z)) is z", "forward does not undo inverse"),
+        ("map/log-det", "log-det of forward is log|det J|", "its log-det is wrong"),
+        ("map/log-det[inverse]", "log-det of inverse is log|det J|", "the log-det of its inverse is wrong"),
+        ("map/log-det[differences]", "log-det is that of differences", "its log-det is wrong"),
+        ("shape/one-number-per-point[log-det]", "one log-det for each point", "its log-det has the wrong shape"),
+        ("map/inverse[context]", "the same round trip, given a context", "inverse fails, given a context"),
+        ("map/log-det[context]", "the same log-det, given a context", "its log-det is wrong, given a context"),
         ("density/change-of-variables[context]", "the same log_prob, given a context", "log_prob is wrong, given a context"),
-        ("mode/rows-independent[context]", "rows of a context are independent", "rows of a context influence each other"),
-        ("bijection/finite", "values and log-dets are finite", "it returns numbers that are not finite"),
+        ("same/rows[context]", "rows of a context are independent", "rows of a context influence each other"),
+        ("map/finite", "values and log-dets are finite", "it returns numbers that are not finite"),
         ("density/change-of-variables", "log_prob is base plus log-det", "log_prob is not that of the base plus the log-det"),
-        ("sampling/overlap", "log_prob is normalized and sampled from", "log_prob is not normalized, or samples do not follow it"),
-        ("density/samples-consistent", "samples follow log_prob", "samples do not follow log_prob"),
-        ("density/integrates-to-one", "log_prob integrates to one", "log_prob does not integrate to one"),
-        ("density/mass-at-most-one", "log_prob has a mass of one at most", "log_prob has a mass of more than one"),
-        ("density/tails", "log_prob decays", "log_prob does not decay"),
-        ("density/log-prob-shape", "one log_prob for each point", "log_prob has the wrong shape"),
-        ("sampling/sample-shape", "sample(n) gives n points", "samples have the wrong shape"),
-        ("sampling/finite", "samples are finite", "samples are not finite"),
-        ("sampling/rows-differ", "samples differ from each other", "samples repeat each other"),
-        ("batch-norm/statistics-follow", "running statistics follow the batches", "its running statistics do not follow batches"),
-        ("batch-norm/matches-reference", "output is that of the formula", "its output is not that of the formula"),
-        ("batch-norm/moments", "train mode gives mean 0 and variance v / (v + eps)", "it does not normalize"),
-        ("batch-norm/measured-gradient", "gradients pass through the statistics", "its gradients in train mode are wrong"),
-        ("batch-norm/backward-closed-form", "gradients are those of the formula", "its gradients in train mode are wrong"),
-        ("batch-norm/running-update", "each batch moves the statistics once", "it updates its running statistics wrongly"),
-        ("batch-norm/average-warms-up", "statistics start as they should", "its running statistics start wrongly"),
-        ("batch-norm/momentum-limits", "momentum does what it says at 0 and 1", "its momentum is wrong at 0 or 1"),
-        ("batch-norm/eval-approaches-train", "eval mode approaches train mode", "eval mode does not approach train mode"),
-        ("batch-norm/eval-still-trains", "gradients flow in eval mode", "its gradients in eval mode are wrong"),
+        ("sampling/follows-density", "log_prob is normalized and sampled from", "log_prob is not normalized, or samples do not follow it"),
+        ("sampling/follows-density[ratios]", "samples follow log_prob", "samples do not follow log_prob"),
+        ("density/mass", "log_prob integrates to one", "log_prob does not integrate to one"),
+        ("density/mass[importance]", "log_prob has a mass of one at most", "log_prob has a mass of more than one"),
+        ("density/mass[tails]", "log_prob decays", "log_prob does not decay"),
+        ("shape/one-number-per-point[log-prob]", "one log_prob for each point", "log_prob has the wrong shape"),
+        ("shape/one-number-per-point[samples]", "sample(n) gives n points", "samples have the wrong shape"),
+        ("map/finite[samples]", "samples are finite", "samples are not finite"),
+        ("random/rows-independent[duplicates]", "samples differ from each other", "samples repeat each other"),
+        ("batch-norm/statistics", "running statistics follow the batches", "its running statistics do not follow batches"),
+        ("batch-norm/train-map[reference]", "output is that of the formula", "its output is not that of the formula"),
+        ("batch-norm/train-map[moments]", "train mode gives mean 0 and variance v / (v + eps)", "it does not normalize"),
+        ("batch-norm/gradient", "gradients pass through the statistics", "its gradients in train mode are wrong"),
+        ("batch-norm/gradient[closed-form]", "gradients are those of the formula", "its gradients in train mode are wrong"),
+        ("batch-norm/statistics[buffers]", "each batch moves the statistics once", "it updates its running statistics wrongly"),
+        ("batch-norm/statistics[warm-up]", "statistics start as they should", "its running statistics start wrongly"),
+        ("batch-norm/statistics[momentum-limits]", "momentum does what it says at 0 and 1", "its momentum is wrong at 0 or 1"),
+        ("batch-norm/modes-agree[average-limit]", "eval mode approaches train mode", "eval mode does not approach train mode"),
+        ("batch-norm/gradient[eval]", "gradients flow in eval mode", "its gradients in eval mode are wrong"),
         ("batch-norm/modes-agree", "parameters act alike in both modes", "its parameters act differently in the two modes"),
-        ("batch-norm/updates-without-gradients", "no_grad changes nothing", "no_grad changes what it does"),
-        ("batch-norm/log-det-of-slopes", "log-det is that of its slopes", "its log-det is wrong"),
-        ("mode/rows-independent", "rows of a batch are independent", "the result of a point depends on the rest of its batch"),
-        ("conduct/deterministic", "the same call gives the same result", "two equal calls give different results"),
-        ("mode/eval-is-pure", "calls in eval mode change no state", "a call in eval mode changes its state"),
-        ("state/restore-equals", "a saved state restores it", "a saved state does not restore it"),
-        ("conduct/value-gradient", "gradients of values", "the gradient of its values is wrong"),
-        ("bijection/log-det-parameter-gradient", "gradients of the log-det", "the gradient of its log-det is wrong"),
-        ("conduct/score", "gradients of log_prob", "the gradient of log_prob is wrong"),
-        ("conduct/parameter-gradient", "gradients in the parameters", "its gradients in the parameters are wrong"),
+        ("same/manner[batch-norm-updates]", "no_grad changes nothing", "no_grad changes what it does"),
+        ("map/log-det[slopes]", "log-det is that of its slopes", "its log-det is wrong"),
+        ("same/rows", "rows of a batch are independent", "the result of a point depends on the rest of its batch"),
+        ("same/history[repeat]", "the same call gives the same result", "two equal calls give different results"),
+        ("effects/state[eval]", "calls in eval mode change no state", "a call in eval mode changes its state"),
+        ("same/saved[restore]", "a saved state restores it", "a saved state does not restore it"),
+        ("gradient/input[value]", "gradients of values", "the gradient of its values is wrong"),
+        ("gradient/parameters[log-det]", "gradients of the log-det", "the gradient of its log-det is wrong"),
+        ("gradient/input[log-prob]", "gradients of log_prob", "the gradient of log_prob is wrong"),
+        ("gradient/parameters[value]", "gradients in the parameters", "its gradients in the parameters are wrong"),
     )
 )  # fmt: skip
 LAWS = tuple(check.law for check in CHECKS)
@@ -140,7 +140,7 @@ def _size(verdict: Verdict) -> str:
 def sentence(name: str, verdicts: Iterable[Verdict], accepted: Container[str] = ()) -> str:
     """What came of a target in one sentence, given the laws that are known to fail.
 
-    >>> sentence("make", [Verdict("make", "bijection/log-det", Status.HOLDS)])
+    >>> sentence("make", [Verdict("make", "map/log-det", Status.HOLDS)])
     'make: the one check that applies passed.'
     """
     judged = sorted(filter(concerns, verdicts), key=lambda one: LAWS.index(one.law))
@@ -175,9 +175,9 @@ def _faults(failed: Sequence[Verdict]) -> list[str]:
     """What is wrong, by how much, each cause once."""
     causes = explained(failed)
     own = {verdict.law: verdict for verdict in failed if verdict.law not in causes}
-    both = {LOG_DET, "bijection/inverse-log-det"} <= own.keys()
+    both = {LOG_DET, "map/log-det[inverse]"} <= own.keys()
     if both:
-        del own["bijection/inverse-log-det"]
+        del own["map/log-det[inverse]"]
     faults = []
     for verdict in own.values():
         check = CHECKS[LAWS.index(verdict.law)]

@@ -12,8 +12,8 @@ from flowref.reporting.text import clean
 CALLS = (
     ("*inverse-log-det*", "inverse", True),
     ("*log-det*", "forward", True),
-    ("bijection/constant-jacobian", "forward", True),
-    ("bijection/honest-zero", "forward", True),
+    ("map/promised-jacobian[constant]", "forward", True),
+    ("map/singular-jacobian", "forward", True),
     ("density/*", "log_prob", False),
     ("sampling/*", "sample", False),
     ("*inverse*", "inverse", False),

@@ -12,30 +12,30 @@ KINDS = (LIKELIHOOD, SAMPLES, VALUES, GRADIENTS, STATE, PRECISION, INTERFACE)
 
 # Globs of laws and what their violation makes wrong; the first that matches decides.
 TABLE = (
-    (PRECISION, "*dtype* conduct/float32-* conduct/cast-follows conduct/extremes bijection/far-log-det"),
-    (PRECISION, "state/cast-and-back batch-norm/offset-stability preprocessing/logit-boundary"),
-    (INTERFACE, "*-shape */declared-sign bijection/log-det-narrow bijection/log-det-wide bijection/batch-dimensions"),
-    (STATE, "batch-norm/updates-without-gradients conduct/no-gradients-left"),
-    (GRADIENTS, "*gradient* batch-norm/backward-closed-form batch-norm/bias-before-is-idle conduct/score"),
-    (GRADIENTS, "batch-norm/weight-before-* conduct/double-backward sampling/rsample-grad conduct/rsample-carries"),
-    (GRADIENTS, "conduct/*parameters* conduct/no-dead-start coupling/init-not-dead coupling/every-parameter-learns"),
-    (GRADIENTS, "bijection/inverse-gradient-finite bijection/solved-inverse-gradient state/trains"),
-    (GRADIENTS, "batch-norm/eval-still-trains"),
-    (STATE, "state/* batch-norm/*keeps-statistics mode/eval-is-pure mode/first-* mode/kept mode/settled mode/protocol"),
-    (STATE, "batch-norm/running-* batch-norm/average* batch-norm/*momentum* batch-norm/batch-counter"),
-    (STATE, "batch-norm/statistics-follow batch-norm/plain-average"),
-    (STATE, "batch-norm/without-tracking batch-norm/initial-values batch-norm/eval-* batch-norm/state-dict-keys"),
-    (STATE, "conduct/deterministic conduct/cache-coherent conduct/earlier-* conduct/no-global-settings"),
-    (STATE, "conduct/input-not-mutated conduct/saved-leaves conduct/same-tensor conduct/instances-share-nothing"),
-    (STATE, "conduct/no-random-numbers conduct/key-decides"),
-    (LIKELIHOOD, "*log-det* density/* contribution/* residual/* preprocessing/* mode/train-density composition/additive"),
-    (LIKELIHOOD, "bijection/constant-jacobian bijection/honest-zero bijection/orientation bijection/volume-preserving"),
-    (LIKELIHOOD, "continuous/* bijection/injective bijection/monotone bijection/no-gap coupling/conditioner-blind"),
-    (LIKELIHOOD, "batch-norm/batch-jacobian"),
-    (SAMPLES, "sampling/* *roundtrip *inverse* bijection/back-into-domain bijection/image-in-codomain conduct/samples-*"),
-    (SAMPLES, "mode/train-way-back multi-scale/recombines bijection/closed-ends"),
-    (VALUES, "batch-norm/* sample-norm/* mode/* coupling/* multi-scale/* squeeze/* composition/* bijection/finite"),
-    (VALUES, "conduct/nan-containment conduct/batch-one"),
+    (PRECISION, "*dtype* conduct/float32-* dtype/follows[cast] map/finite-far-out[extremes] map/finite-far-out[log-det]"),
+    (PRECISION, "same/saved[cast] batch-norm/numerics[offset] map/finite[boundary]"),
+    (INTERFACE, "*-shape */declared-sign shape/one-number-per-point[one-feature] map/finite[wide] shape/any-batch[batch-axes]"),
+    (STATE, "same/manner[batch-norm-updates] effects/process[gradients]"),
+    (GRADIENTS, "*gradient* batch-norm/gradient[closed-form] batch-norm/gradient[bias-before] gradient/input[log-prob]"),
+    (GRADIENTS, "batch-norm/weight-before-* gradient/input[second-order] gradient/of-samples gradient/of-samples[graph]"),
+    (GRADIENTS, "conduct/*parameters* gradient/reaches-parameters[start] gradient/reaches-parameters[conditioner-start] gradient/reaches-parameters[conditioner]"),
+    (GRADIENTS, "gradient/finite[inverse] map/inverse-jacobian[solver] state/trains"),
+    (GRADIENTS, "batch-norm/gradient[eval]"),
+    (STATE, "state/* batch-norm/*keeps-statistics effects/state[eval] mode/first-* effects/state[mode] batch-norm/modes-agree[many-batches] mode/protocol"),
+    (STATE, "batch-norm/running-* batch-norm/average* batch-norm/*momentum* batch-norm/statistics[counter]"),
+    (STATE, "batch-norm/statistics batch-norm/statistics[plain-average]"),
+    (STATE, "batch-norm/eval-map[without-tracking] batch-norm/as-built[values] batch-norm/eval-* batch-norm/conventions[state-dict]"),
+    (STATE, "same/history[repeat] same/history[optimizer-step] conduct/earlier-* effects/process[settings]"),
+    (STATE, "effects/process[input] same/saved[leaves] same/history[same-tensor] effects/construction[sharing]"),
+    (STATE, "random/seeded[global-streams] random/seeded[key]"),
+    (LIKELIHOOD, "*log-det* density/* contribution/* residual/* preprocessing/* same/train-mode[density] composition/parts"),
+    (LIKELIHOOD, "map/promised-jacobian[constant] map/singular-jacobian map/one-to-one[orientation] map/promised-jacobian[volume]"),
+    (LIKELIHOOD, "continuous/* map/one-to-one map/promised-jacobian[monotone] map/inverse[gap] coupling/pattern[conditioner]"),
+    (LIKELIHOOD, "map/log-det[batch]"),
+    (SAMPLES, "sampling/* *roundtrip *inverse* map/domain[preimage] map/domain[image] conduct/samples-*"),
+    (SAMPLES, "map/inverse[last-call] multi-scale/split[inverse] map/domain[ends]"),
+    (VALUES, "batch-norm/* sample-norm/* mode/* coupling/* multi-scale/* squeeze/* composition/* map/finite"),
+    (VALUES, "map/finite[nan-row] shape/any-batch[one-row]"),
     (INTERFACE, "conduct/*"),
 )  # fmt: skip
 
@@ -43,7 +43,7 @@ TABLE = (
 def kind(law: str) -> str:
     """What the violation of a law makes wrong, one of `KINDS`.
 
-    >>> kind("bijection/log-det"), kind("state/reload-equals"), kind("mine/own-law")
+    >>> kind("map/log-det"), kind("same/saved[reload]"), kind("mine/own-law")
     ('wrong likelihood', 'state', 'wrong values')
     """
     for name, globs in TABLE:
@@ -65,7 +65,7 @@ def severity(verdict: Verdict) -> str:
     """What a violation makes wrong, and its size where it has one.
 
     >>> from flowref.model import Status
-    >>> severity(Verdict("t", "bijection/log-det", Status.VIOLATED, size=Size(2.0, 3.0, 48, 2)))
+    >>> severity(Verdict("t", "map/log-det", Status.VIOLATED, size=Size(2.0, 3.0, 48, 2)))
     'wrong likelihood: 2 nats per point, 1.4 bits per dimension'
     """
     kinds = f"minor, {kind(verdict.law)}" if verdict.minor else kind(verdict.law)

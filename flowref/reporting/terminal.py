@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # An audit of more targets lists its failures again at the end.
 FEW = 3
 # The law without which nothing is known of a map's likelihood.
-LOG_DET = "bijection/log-det"
+LOG_DET = "map/log-det"
 # The profile that looks at one state.
 QUICK = "quick"
 # So many targets of one cause are named, and so many laws of one reason.

@@ -18,7 +18,7 @@ from flowref.model import Status
 from flowref.registry import parse_target
 from rows import crossed
 
-MASS, SHAPE = "density/mass-at-most-one", "density/log-prob-shape"
+MASS, SHAPE = "density/mass[importance]", "shape/one-number-per-point[log-prob]"
 
 
 class Normal(nn.Module):
@@ -112,7 +112,10 @@ def test_each_point_has_its_log_density(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "law"),
-    crossed(["Summed", "Averaged"], [MASS, SHAPE, "conduct/score", "conduct/parameter-gradient"]),
+    crossed(
+        ["Summed", "Averaged"],
+        [MASS, SHAPE, "gradient/input[log-prob]", "gradient/parameters[value]"],
+    ),
 )
 def test_what_is_right_is_judged_and_holds(name: str, law: str) -> None:
     """Also its shape: nobody took it for one of points."""
@@ -136,5 +139,5 @@ def test_what_points_do_not_add_up_to_is_no_sum(name: str, slip: str) -> None:
     """It stays as it is, and is undecided where points are asked for."""
     target = spec(name, slip)
     assert not any("over the batch" in said for said in recipe_of(parse_target(target)).recognized.conventions)  # fmt: skip
-    assert status(target, "conduct/score") is Status.INCONCLUSIVE
+    assert status(target, "gradient/input[log-prob]") is Status.INCONCLUSIVE
     assert status(target, SHAPE) is Status.VIOLATED

@@ -16,7 +16,7 @@ from flowref.loading.recipe import recipe_of
 from flowref.model import Ambiguous, SpecError, Status
 
 QUICK = Settings("quick")
-INTEGRAL = "contribution/integral"
+INTEGRAL = "density/mass[contribution]"
 
 
 class Absolute(nn.Module):
@@ -138,7 +138,7 @@ def test_each_form_is_read(form: Any, factor: float, status: Status) -> None:
 @pytest.mark.parametrize("form", [Added, Named, Several])
 def test_each_form_goes_back(form: Any) -> None:
     """The direction that draws is undone by the one that does not, and so is what it contributes."""
-    assert check(form(), "contribution/one-sided-inverse", QUICK).status is Status.HOLDS
+    assert check(form(), "map/inverse[draws]", QUICK).status is Status.HOLDS
 
 
 def test_what_both_directions_have_in_common_is_said_once() -> None:
@@ -162,7 +162,7 @@ class Trainable(Absolute):
 
 def test_a_layer_has_no_likelihood_of_its_own() -> None:
     """Laws of what training does say so, and not that it has no forward."""
-    verdict = check(Trainable(), "conduct/gradients-finite", QUICK)
+    verdict = check(Trainable(), "gradient/finite", QUICK)
     assert verdict.status is Status.NOT_APPLICABLE
     assert "no likelihood of its own" in verdict.reason
 
@@ -223,7 +223,7 @@ class Level(nn.Module):
 
 def test_whole_numbers_between_ends_are_no_reals() -> None:
     """One of them comes back as what it is, where a batch holds no other."""
-    assert check(Level(), "contribution/one-sided-inverse").status is Status.HOLDS
+    assert check(Level(), "map/inverse[draws]").status is Status.HOLDS
 
 
 class Totalled(Absolute):

@@ -103,10 +103,10 @@ class Density(nn.Module):
 
 def test_a_bijection_of_the_protocol_is_audited() -> None:
     """As any other."""
-    assert check(Affine(), "bijection/log-det", QUICK).status is Status.HOLDS
+    assert check(Affine(), "map/log-det", QUICK).status is Status.HOLDS
 
 
-@pytest.mark.parametrize("law", ["bijection/log-det", "conduct/deterministic"])
+@pytest.mark.parametrize("law", ["map/log-det", "same/history[repeat]"])
 def test_laws_of_maps_are_not_about_a_surjection(law: str) -> None:
     """Nothing is held against it that it does not claim."""
     assert check(Absolute(), law, QUICK).status is Status.NOT_APPLICABLE
@@ -122,7 +122,7 @@ def test_a_surjection_is_judged_by_what_it_contributes(law: str) -> None:
 
 def test_a_wrong_contribution_is_found() -> None:
     """One factor of two for two signs."""
-    assert check(Absolute(1.0), "contribution/integral", QUICK).status is Status.VIOLATED
+    assert check(Absolute(1.0), "density/mass[contribution]", QUICK).status is Status.VIOLATED
 
 
 def undeclared(factor: float) -> Absolute:
@@ -134,13 +134,13 @@ def undeclared(factor: float) -> Absolute:
 
 def test_without_a_codomain_more_than_one_accuses() -> None:
     """However small the set of latents is, no density has a mass of more than 1."""
-    assert check(undeclared(1.0), "contribution/integral", QUICK).status is Status.VIOLATED
+    assert check(undeclared(1.0), "density/mass[contribution]", QUICK).status is Status.VIOLATED
 
 
 def test_without_a_codomain_the_way_back_tells_which_points_are_latents() -> None:
     """Where forward gives back any point that inverse was given, latents fill the set."""
-    assert check(undeclared(2.0), "contribution/integral", QUICK).status is Status.HOLDS
-    assert check(undeclared(4.0), "contribution/integral", QUICK).status is Status.VIOLATED
+    assert check(undeclared(2.0), "density/mass[contribution]", QUICK).status is Status.HOLDS
+    assert check(undeclared(4.0), "density/mass[contribution]", QUICK).status is Status.VIOLATED
 
 
 class Dequantization(Affine):
@@ -170,10 +170,10 @@ def test_a_surjection_needs_a_shape() -> None:
     layer = Absolute()
     layer.event_shape = None  # type: ignore[assignment]  # as a class without the attribute
     with pytest.raises(TargetError, match=r"may draw or forget.*\?event=3"):
-        check(layer, "contribution/integral", QUICK)
+        check(layer, "density/mass[contribution]", QUICK)
 
 
-@pytest.mark.parametrize("law", ["conduct/deterministic", "mode/rows-independent"])
+@pytest.mark.parametrize("law", ["same/history[repeat]", "same/rows"])
 def test_a_density_that_draws_on_its_way_is_not_accused_of_it(law: str) -> None:
     """It is a random lower bound, as its layers say."""
     assert check(Density(Affine(), Slice()), law, QUICK).status is not Status.VIOLATED
@@ -181,5 +181,5 @@ def test_a_density_that_draws_on_its_way_is_not_accused_of_it(law: str) -> None:
 
 def test_a_density_of_bijections_is_held_to_be_exact() -> None:
     """Nothing is excused."""
-    verdict = check(Density(Affine(), Affine()), "density/integrates-to-one", QUICK)
+    verdict = check(Density(Affine(), Affine()), "density/mass", QUICK)
     assert verdict.status is Status.HOLDS

@@ -151,7 +151,7 @@ def test_a_mapping_beside_the_value_is_read_by_its_keys(name: str, words: str) -
 @pytest.mark.parametrize("name", ["TripleBothWays?returns=z,log_prior,ladj", "QuadrupleBothWays"])
 def test_the_way_back_returns_what_forward_is_said_to(name: str) -> None:
     """Where it returns as many things: its log-det is at the same place."""
-    for law in ("bijection/inverse-log-det", "bijection/inverse-roundtrip"):
+    for law in ("map/log-det[inverse]", "map/inverse"):
         target = registry.parse_target(f"{STRANGE}:{name}")
         assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS
 
@@ -160,11 +160,11 @@ def test_one_log_det_for_a_batch_is_told_with_the_option_that_means_it() -> None
     """Where weights that are zero hid it at first; of points that are mixed nothing of the kind is said."""
     for name, hinted in (("SummedOverBatch", True), ("SummedOverBatch?mixed=True", False)):
         target = registry.parse_target(f"{STRANGE}:{name}")
-        verdict = checking.check(target, "mode/rows-independent", checking.Settings("quick"))
+        verdict = checking.check(target, "same/rows", checking.Settings("quick"))
         assert verdict.status is Status.VIOLATED
         assert ("?ladj_form=batch" in verdict.reason) == hinted, verdict.reason
     meant = registry.parse_target(f"{STRANGE}:SummedOverBatch?ladj_form=batch")
-    for law in ("mode/rows-independent", "bijection/log-det"):
+    for law in ("same/rows", "map/log-det"):
         assert checking.check(meant, law, checking.Settings("quick")).status is Status.HOLDS
 
 
@@ -173,7 +173,7 @@ def test_a_context_in_a_triple_is_found() -> None:
     assert "context: context of shape (2,)" in said("TripleOfContext")
     for name, status in (("", Status.HOLDS), ("?far=True", Status.VIOLATED)):
         target = registry.parse_target(f"{STRANGE}:TripleOfContext{name}")
-        verdict = checking.check(target, "bijection/log-det", checking.Settings("quick"))
+        verdict = checking.check(target, "map/log-det", checking.Settings("quick"))
         assert verdict.status is status, verdict.reason
 
 
@@ -183,7 +183,9 @@ def test_what_the_way_back_initializes_has_one_log_det_for_all_rows() -> None:
     assert "one log-det for all rows" not in said("StandardizedBack?mean=True")
     for name, status in (("", Status.HOLDS), ("?mean=True", Status.VIOLATED)):
         target = registry.parse_target(f"{STRANGE}:StandardizedBack{name}")
-        verdict = checking.check(target, "bijection/log-det-shape", checking.Settings("quick"))
+        verdict = checking.check(
+            target, "shape/one-number-per-point[log-det]", checking.Settings("quick")
+        )
         assert verdict.status is status, verdict.reason
 
 
@@ -238,7 +240,7 @@ def test_a_running_log_det_that_is_forgotten_is_an_error() -> None:
     for all points has lost the first.
     """
     assert "running log-det, added (logdet)" in said("Forgetful")
-    verdict = checking.check(registry.parse_target(f"{STRANGE}:Forgetful"), "bijection/log-det")
+    verdict = checking.check(registry.parse_target(f"{STRANGE}:Forgetful"), "map/log-det")
     assert verdict.status is Status.VIOLATED
 
 
@@ -251,7 +253,7 @@ def test_a_density_of_other_words_is_told_how_to_be_one(name: str, method: str) 
 
 @pytest.mark.parametrize(
     ("law", "status"),
-    [("density/integrates-to-one", Status.HOLDS), ("density/samples-consistent", Status.HOLDS)],
+    [("density/mass", Status.HOLDS), ("sampling/follows-density[ratios]", Status.HOLDS)],
 )
 def test_a_density_of_other_words_is_judged_by_them(law: str, status: Status) -> None:
     """With the two methods named it is a density with a sampler, held to the laws of both."""
@@ -259,14 +261,14 @@ def test_a_density_of_other_words_is_judged_by_them(law: str, status: Status) ->
     assert checking.check(target, law).status is status
 
 
-@pytest.mark.parametrize("law", ["bijection/log-det", "bijection/inverse-roundtrip"])
+@pytest.mark.parametrize("law", ["map/log-det", "map/inverse"])
 def test_entries_of_strange_names_are_named_in_order(law: str) -> None:
     """The line says what may be the log-det, ?returns= makes it one, and it is judged then."""
     (line,) = [one for one in said("StrangeKeys") if "'volume'" in one]
     assert "say ?returns=z,ladj" in line
     for wrong, status in (("", Status.HOLDS), ("&wrong=True", Status.VIOLATED)):
         target = registry.parse_target(f"{STRANGE}:StrangeKeys?returns=z,ladj{wrong}")
-        expected = status if law == "bijection/log-det" else Status.HOLDS
+        expected = status if law == "map/log-det" else Status.HOLDS
         assert checking.check(target, law).status is expected
 
 
@@ -294,7 +296,7 @@ def test_what_goes_back_by_default_is_turned_around() -> None:
     """The map is the call with the flag off, and its log-det is that of this call."""
     assert {"forward: reverse=False", "inverse: reverse=True"} <= {*said("BackwardsByDefault")}
     target = registry.parse_target(f"{STRANGE}:BackwardsByDefault")
-    for law in ("bijection/log-det", "bijection/inverse-roundtrip"):
+    for law in ("map/log-det", "map/inverse"):
         assert checking.check(target, law).status is Status.HOLDS
 
 
@@ -305,7 +307,7 @@ def test_a_way_back_that_may_start_from_noise_is_told_to_reconstruct(
     """What forward returned are latents, and no noise of which they are made."""
     target = registry.parse_target(f"{STRANGE}:Reconstructing{name}")
     assert "inverse: reverse(reconstruct=True)" in said(f"Reconstructing{name}")
-    assert checking.check(target, "bijection/forward-roundtrip").status is status
+    assert checking.check(target, "map/inverse[latents]").status is status
 
 
 @pytest.mark.parametrize(
@@ -324,9 +326,9 @@ def test_a_sampler_that_asks_for_more_is_none(name: str, words: str, status: Sta
     """What nobody gives it is no fault of it; what raises of a number alone is one."""
     assert [one for one in said(name) if "sampler" in one] == list(filter(None, [words]))
     target = registry.parse_target(f"{STRANGE}:{name}")
-    verdict = checking.check(target, "conduct/abilities-work", checking.Settings("quick"))
+    verdict = checking.check(target, "map/calls-work", checking.Settings("quick"))
     assert verdict.status is (Status.HOLDS if words else status)
-    verdict = checking.check(target, "density/samples-consistent", checking.Settings("quick"))
+    verdict = checking.check(target, "sampling/follows-density[ratios]", checking.Settings("quick"))
     assert (verdict.status is Status.HOLDS) == (status is Status.HOLDS)
 
 
@@ -335,7 +337,7 @@ def test_the_last_of_the_states_of_a_sampler_is_the_sample(option: str, status: 
     """As the last of those of a map is the latent; the first are points of the base."""
     assert "sample: the last of 3 states" in said(f"Listing{option}")
     target = registry.parse_target(f"{STRANGE}:Listing{option}")
-    assert checking.check(target, "density/samples-consistent").status is status
+    assert checking.check(target, "sampling/follows-density[ratios]").status is status
 
 
 def test_a_layer_that_returns_what_it_draws_beside_points_is_refused() -> None:
@@ -357,7 +359,7 @@ def test_a_layer_that_returns_what_it_draws_beside_points_is_refused() -> None:
 def test_log_dets_in_several_lists_add_up(options: str, slip: str, status: Status) -> None:
     """Those of entries and those of points, or of a batch; which lists are log-dets is asked."""
     target = registry.parse_target(f"{STRANGE}:Listed?{options}{slip}")
-    assert checking.check(target, "bijection/log-det").status is status
+    assert checking.check(target, "map/log-det").status is status
     with pytest.raises(Ambiguous, match=r"say \?returns=z,ladj,ladj if all of them count"):
         recipe("Listed")
 
@@ -366,7 +368,7 @@ def test_log_dets_in_several_lists_add_up(options: str, slip: str, status: Statu
 def test_an_event_may_be_said_to_be_a_number(slip: str, status: Status) -> None:
     """By the shape of one number, which is no shape of a context."""
     target = registry.parse_target(f"{STRANGE}:Numbers?event=(){slip}")
-    assert checking.check(target, "bijection/log-det").status is status
+    assert checking.check(target, "map/log-det").status is status
     with pytest.raises(SpecError, match=r"context was given as '\(\)'"):
         recipe("Numbers?event=()&context=()")
 
@@ -378,7 +380,7 @@ def test_a_method_may_hand_out_what_a_call_left(option: str, status: Status) -> 
     """The attribute that holds it is no second log-det."""
     assert "log-det: logdet, which each call leaves" in said(f"Leaving{option}")
     target = registry.parse_target(f"{STRANGE}:Leaving{option}")
-    assert checking.check(target, "bijection/log-det").status is status
+    assert checking.check(target, "map/log-det").status is status
 
 
 def test_a_likely_sampler_is_a_hint() -> None:
@@ -416,14 +418,16 @@ def test_a_way_back_that_only_raises_is_absent(name: str, raised: str) -> None:
     recognized = recipe(name).recognized
     assert "no inverse" in recognized.conventions
     assert any(raised in hint for hint in recognized.hints)
-    verdict = checking.check(registry.parse_target(f"{STRANGE}:{name}"), "conduct/abilities-work")
+    verdict = checking.check(registry.parse_target(f"{STRANGE}:{name}"), "map/calls-work")
     assert verdict.status is Status.HOLDS
 
 
 @pytest.mark.parametrize("name", ["Unsummed", "BatchMean"])
 def test_a_form_that_calls_disagree_on_is_no_convention(name: str) -> None:
     """A log-det in two forms, or one that depends on the batch, is accused by the law of its form."""
-    verdict = checking.check(registry.parse_target(f"{STRANGE}:{name}"), "bijection/log-det-shape")
+    verdict = checking.check(
+        registry.parse_target(f"{STRANGE}:{name}"), "shape/one-number-per-point[log-det]"
+    )
     assert verdict.status is Status.VIOLATED
 
 
@@ -443,7 +447,7 @@ def test_parts_stand_only_where_they_are_the_whole(name: str, parts: int) -> Non
     assert len(loading.load(registry.parse_target(f"{STRANGE}:{name}")).parts) == parts
 
 
-@pytest.mark.parametrize("law", ["composition/additive", "bijection/log-det"])
+@pytest.mark.parametrize("law", ["composition/parts", "map/log-det"])
 def test_parts_with_running_log_dets_are_fed_like_the_whole(law: str) -> None:
     """Layers that take columns are given columns."""
     verdict = checking.check(registry.parse_target(f"{STRANGE}:Chained"), law)
@@ -453,10 +457,10 @@ def test_parts_with_running_log_dets_are_fed_like_the_whole(law: str) -> None:
 @pytest.mark.parametrize(
     ("name", "law"),
     [
-        ("closures:enclosed", "state/resume-equals-continue"),
-        ("closures:enclosed", "bijection/log-det-parameter-gradient"),
-        ("spoken_first:refusing", "bijection/log-det"),
-        ("spoken:unfinished", "bijection/log-det"),
+        ("closures:enclosed", "same/saved[resume]"),
+        ("closures:enclosed", "gradient/parameters[log-det]"),
+        ("spoken_first:refusing", "map/log-det"),
+        ("spoken:unfinished", "map/log-det"),
     ],
 )
 def test_what_is_spoken_otherwise_is_not_accused(name: str, law: str) -> None:
@@ -482,7 +486,7 @@ def test_an_accumulator_in_single_precision_is_a_convention() -> None:
     target = registry.parse_target(f"{STRANGE}:Accumulating")
     statuses = [
         checking.check(target, law).status
-        for law in ("conduct/dtype-follow", "conduct/log-det-dtype", "bijection/log-det")
+        for law in ("dtype/follows", "dtype/follows[log-det]", "map/log-det")
     ]
     assert statuses == [Status.HOLDS, Status.ADVICE, Status.HOLDS]
 
@@ -491,8 +495,7 @@ def test_a_log_density_that_is_added_up_in_single_precision_is_a_convention() ->
     """One law advises against it, and no other speaks."""
     target = registry.parse_target(f"{STRANGE}:OneWay")
     statuses = [
-        checking.check(target, law).status
-        for law in ("conduct/dtype-follow", "conduct/log-det-dtype")
+        checking.check(target, law).status for law in ("dtype/follows", "dtype/follows[log-det]")
     ]
     assert statuses == [Status.HOLDS, Status.ADVICE]
 

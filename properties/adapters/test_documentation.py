@@ -80,9 +80,9 @@ def undocumented(kind: type[nn.Module]) -> nn.Module:
 @pytest.mark.parametrize(
     ("kind", "law"),
     [
-        (Negated, "bijection/log-det"),
-        (Standardizing, "batch-norm/deviation"),
-        (ClippedBatchNorm, "batch-norm/eval-affine-map"),
+        (Negated, "map/log-det"),
+        (Standardizing, "batch-norm/train-map[deviation]"),
+        (ClippedBatchNorm, "batch-norm/eval-map"),
     ],
     ids=["sign", "eps", "clip"],
 )
@@ -119,7 +119,7 @@ class Usual(nn.BatchNorm1d):
 
 def test_words_alone_excuse_nothing() -> None:
     """A layer that divides by the root is a batch norm, whatever formula stands in its text."""
-    assert check(Usual(), "batch-norm/deviation", QUICK).status is Status.HOLDS
+    assert check(Usual(), "batch-norm/train-map[deviation]", QUICK).status is Status.HOLDS
 
 
 class Tempered(nn.Module):
@@ -144,7 +144,7 @@ class Tempered(nn.Module):
         return noise if context is None else noise + context
 
 
-@pytest.mark.parametrize("law", ["conduct/abilities-work", "density/samples-consistent"])
+@pytest.mark.parametrize("law", ["map/calls-work", "sampling/follows-density[ratios]"])
 def test_how_many_samples_may_be_a_keyword(law: str) -> None:
     """It is found by its name."""
     assert check(Tempered(), law, QUICK).status is Status.HOLDS
@@ -175,7 +175,7 @@ class Absolute(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "law", ["bijection/log-det", "bijection/orientation", "conduct/deterministic"]
+    "law", ["map/log-det", "map/one-to-one[orientation]", "same/history[repeat]"]
 )
 def test_a_layer_that_draws_beside_a_density_is_no_bijection(law: str) -> None:
     """The way back undoes the layer, whatever it draws."""
@@ -201,4 +201,4 @@ class KeptInDouble(Negated):
 
 def test_a_module_may_say_what_is_cast() -> None:
     """By a method of its own."""
-    assert check(KeptInDouble(), "conduct/cast-follows", QUICK).status is Status.HOLDS
+    assert check(KeptInDouble(), "dtype/follows[cast]", QUICK).status is Status.HOLDS

@@ -47,9 +47,9 @@ class Called(Scaling):
 @pytest.mark.parametrize(("factor", "status"), [(1.0, Status.HOLDS), (2.0, Status.VIOLATED)])
 def test_its_log_det_is_judged(kind: Any, factor: float, status: Status) -> None:
     """It goes by what is told beside the value."""
-    assert check(kind(factor), "bijection/log-det", QUICK).status is status
+    assert check(kind(factor), "map/log-det", QUICK).status is status
 
 
 def test_reverse_goes_back() -> None:
     """There is no other method for that."""
-    assert check(Scaling(1.0), "bijection/inverse-roundtrip", QUICK).status is Status.HOLDS
+    assert check(Scaling(1.0), "map/inverse", QUICK).status is Status.HOLDS

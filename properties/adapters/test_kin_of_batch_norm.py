@@ -16,7 +16,11 @@ from flowref.loading.recipe import recipe_of
 from flowref.model import Status
 
 QUICK = Settings("quick")
-LAWS = ("batch-norm/moments", "batch-norm/shape-of-distribution", "batch-norm/shift-law")
+LAWS = (
+    "batch-norm/train-map[moments]",
+    "batch-norm/train-map[distribution-shape]",
+    "batch-norm/train-map[shift]",
+)
 
 
 class Plain(nn.BatchNorm1d):

@@ -13,7 +13,7 @@ from flowref.loading.recipe import recipe_of
 from flowref.model import Ambiguous, SpecError, Status, TargetError
 
 FORMED = Path(__file__).with_name("formed.py")
-LOG_DET = "bijection/log-det"
+LOG_DET = "map/log-det"
 
 
 def status(name: str, law: str = LOG_DET) -> Status:
@@ -109,11 +109,11 @@ def test_what_sync_does_besides_makes_it_no_repair(name: str) -> None:
 def test_single_precision_of_log_dets_excuses_no_values() -> None:
     """Beside a log-det in float32 a way back that is off by 1e-9 is accused."""
     spec = "flowref_zoo.specimens.spoken_log_dets:narrow?defect=inverse-off"
-    verdict = checking.check(registry.parse_target(spec), "bijection/inverse-roundtrip")
+    verdict = checking.check(registry.parse_target(spec), "map/inverse")
     assert verdict.status is Status.VIOLATED
 
 
-@pytest.mark.parametrize("law", [LOG_DET, "bijection/inverse-roundtrip"])
+@pytest.mark.parametrize("law", [LOG_DET, "map/inverse"])
 def test_vectors_that_torch_keeps_of_a_spectral_norm_follow_weights_that_are_moved(
     law: str,
 ) -> None:

@@ -13,8 +13,8 @@ from flowref.loading.recipe import Recipe, recipe_of
 from flowref.model import Ambiguous, Status
 
 NAMING = Path(__file__).with_name("naming.py")
-INVERSE_LOG_DET = "bijection/inverse-log-det"
-LOG_DET, SHAPE, BACK = "bijection/log-det", "bijection/log-det-shape", "bijection/inverse-roundtrip"
+INVERSE_LOG_DET = "map/log-det[inverse]"
+LOG_DET, SHAPE, BACK = "map/log-det", "shape/one-number-per-point[log-det]", "map/inverse"
 
 
 def recipe(name: str) -> Recipe:

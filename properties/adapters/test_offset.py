@@ -55,8 +55,8 @@ class Both(nn.Module):
     reverse = backward
 """
 LAWS = (
-    "bijection/log-det", "bijection/inverse-log-det", "bijection/log-det-antisymmetry",
-    "density/samples-consistent",
+    "map/log-det", "map/log-det[inverse]", "map/log-det[antisymmetry]",
+    "sampling/follows-density[ratios]",
 )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def test_what_the_base_class_leaves_to_others_is_not_offered(
 
 def test_a_density_without_samples_is_not_accused_of_that() -> None:
     """What raises for want of a sampler is the base class."""
-    verdict = check(f"{ZOO}:circular", "conduct/abilities-work", Settings("quick"))
+    verdict = check(f"{ZOO}:circular", "map/calls-work", Settings("quick"))
     assert verdict.status in (Status.HOLDS, Status.NOT_APPLICABLE)
 
 
@@ -50,20 +50,20 @@ def test_moments_of_angles_are_circular() -> None:
     """The variance of an angle is one minus the length of its mean vector, in vectors as well."""
     angles = torch.distributions.VonMises(torch.tensor([0.0, 1.0]), torch.tensor([2.0, 0.5]))
     told = torch.distributions.Independent(angles, 1)
-    assert told_of(told, "sampling/stated-moments") is not Status.VIOLATED
+    assert told_of(told, "density/stated[sample-moments]") is not Status.VIOLATED
 
 
 def test_an_end_that_is_no_point_of_the_support_is_no_error() -> None:
     """The moments of a density that refuses zero are integrals up to zero."""
     assert told_of(
-        torch.distributions.Weibull(torch.tensor(1.0), torch.tensor(0.7)), "density/stated-moments"
+        torch.distributions.Weibull(torch.tensor(1.0), torch.tensor(0.7)), "density/stated[moments]"
     ) not in (Status.ERROR, Status.VIOLATED)
 
 
 @pytest.mark.parametrize("name", ["LogitNormal", "TransformedDistribution"])
 def test_moments_that_are_not_told_are_not_asked_for(name: str) -> None:
     """A distribution of vectors within one turn that tells no moment is not held to any."""
-    verdict = check(f"torch:{name}", "sampling/stated-moments", Settings("quick"))
+    verdict = check(f"torch:{name}", "density/stated[sample-moments]", Settings("quick"))
     assert verdict.status is Status.NOT_APPLICABLE
     assert verdict.reason == "it states no moment"
 
@@ -117,7 +117,7 @@ def test_a_moment_that_is_nan_is_no_error_where_tails_are_heavy(name: str) -> No
     given = {"Pareto": (1.0, 0.9), "StudentT": (0.9,), "Cauchy": (0.0, 1.0)}.get(name, (1.0,))
     numbers = [torch.tensor(number, dtype=torch.float64) for number in given]
     told = getattr(torch.distributions, name)(*numbers)
-    assert told_of(told, "density/stated-moments") is not Status.VIOLATED
+    assert told_of(told, "density/stated[moments]") is not Status.VIOLATED
 
 
 class Rows(torch.distributions.Distribution):
@@ -144,7 +144,7 @@ class Rows(torch.distributions.Distribution):
 )
 def test_several_batch_axes_are_kept_or_refused(way: str, status: Status) -> None:
     """What torch calls sample and batch shapes comes back, or the points do not go in."""
-    assert told_of(Rows(way), "density/log-prob-shape") is status
+    assert told_of(Rows(way), "shape/one-number-per-point[log-prob]") is status
 
 
 class Knots(torch.distributions.Transform):
@@ -171,4 +171,4 @@ class Knots(torch.distributions.Transform):
 
 def test_the_shape_that_a_transform_states_is_believed() -> None:
     """Tensors of more axes than an event has tell another one."""
-    assert check(Knots(), "bijection/log-det", Settings("quick")).status is Status.HOLDS
+    assert check(Knots(), "map/log-det", Settings("quick")).status is Status.HOLDS

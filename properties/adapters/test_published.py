@@ -157,7 +157,7 @@ def test_glow_has_the_published_number_of_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    "law", ["bijection/forward-roundtrip", "bijection/inverse-roundtrip", "bijection/orientation"]
+    "law", ["map/inverse[latents]", "map/inverse", "map/one-to-one[orientation]"]
 )
 def test_an_integrated_flow_is_not_held_to_more_than_its_solver_does(law: str) -> None:
     """torchflows integrates by one step of a method of fourth order: its round trips are off by what

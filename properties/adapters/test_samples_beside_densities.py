@@ -37,7 +37,10 @@ class Shifted(nn.Module):
 @pytest.mark.parametrize(("off", "status"), [(0.0, Status.HOLDS), (0.5, Status.VIOLATED)])
 def test_each_context_has_its_own(off: float, status: Status) -> None:
     """Samples for each of several contexts are judged by their own log-densities."""
-    assert check(Shifted(off), "density/beside-samples", Settings("quick")).status is status
+    assert (
+        check(Shifted(off), "density/change-of-variables[samples]", Settings("quick")).status
+        is status
+    )
 
 
 class Spread(nn.Module):
@@ -62,4 +65,4 @@ class Spread(nn.Module):
 @pytest.mark.parametrize(("spread", "status"), [(1.3, Status.HOLDS), (1.6, Status.VIOLATED)])
 def test_points_may_come_before_contexts(spread: float, status: Status) -> None:
     """Of samples for each of several contexts either axis may be the first."""
-    assert check(Spread(spread), "sampling/overlap").status is status
+    assert check(Spread(spread), "sampling/follows-density").status is status

@@ -142,17 +142,17 @@ def centred_of_all() -> nn.Module:
 # What is audited -> how it is read, and which of its laws are violated.
 ROWS: dict[str, tuple[str, set[str]]] = {
     "Stretched": (SPHERE, set()),
-    "stretched_off": (SPHERE, {"bijection/log-det"}),
+    "stretched_off": (SPHERE, {"map/log-det"}),
     "Radial": ("", set()),
     "Girdle": (SPHERE, set()),
-    "girdle_of_the_sphere": (SPHERE, {"density/integrates-to-one"}),
+    "girdle_of_the_sphere": (SPHERE, {"density/mass"}),
     "Centred": (SUBSPACE, set()),
     "Shares": ("on a subspace of 2 dimensions", set()),
-    "centred_of_all": ("", {"density/samples-consistent"}),
+    "centred_of_all": ("", {"sampling/follows-density[ratios]"}),
 }
 LAWS = (
-    "bijection/log-det", "bijection/inverse-log-det", "bijection/inverse-roundtrip", "bijection/orientation", "bijection/finite",
-    "density/integrates-to-one", "density/samples-consistent", "density/normal-constant",
+    "map/log-det", "map/log-det[inverse]", "map/inverse", "map/one-to-one[orientation]", "map/finite",
+    "density/mass", "sampling/follows-density[ratios]", "density/base-constant[quadratic-form]",
 )  # fmt: skip
 
 

@@ -14,12 +14,12 @@ from flowref.model import Status
 
 QUICK = Settings("quick")
 LAWS = (
-    "batch-norm/running-average-used",
-    "batch-norm/running-average-gradient",
-    "batch-norm/running-average-limits",
-    "batch-norm/running-average-log-det",
-    "batch-norm/log-det",
-    "batch-norm/eval-still-trains",
+    "batch-norm/statistics[running-average-use]",
+    "batch-norm/gradient[running-average]",
+    "batch-norm/statistics[running-average-limits]",
+    "map/log-det[running-average]",
+    "map/log-det[batch-norm]",
+    "batch-norm/gradient[eval]",
 )
 WEIGHTS: dict[str, Any] = {
     "itself": torch.clone,

@@ -66,7 +66,7 @@ def test_what_takes_too_long_to_load_is_told_how_it_gets_more() -> None:
     assert all("a larger --timeout gives it more" in one.reason for one in verdicts)
 
 
-@pytest.mark.parametrize(("law", "times"), [("", 3), ("bijection/log-det", 1)])
+@pytest.mark.parametrize(("law", "times"), [("", 3), ("map/log-det", 1)])
 def test_loading_may_take_longer_than_a_pair(law: str, times: int) -> None:
     """No law of a target is judged that is not loaded, so that this has several times as long."""
     pair = Pair(registry.parse_target("torch:BatchNorm1d"), registry.find_law(law) if law else None)

@@ -33,10 +33,10 @@ from flowref.reporting.report import Report
 
 HERE = Path(__file__).parent
 LAWS = (
-    "bijection/inverse-log-det",
-    "bijection/inverse-roundtrip",
-    "bijection/log-det",
-    "bijection/log-det-shape",
+    "map/log-det[inverse]",
+    "map/inverse",
+    "map/log-det",
+    "shape/one-number-per-point[log-det]",
 )
 FATAL = {
     "segfault": (Status.CRASHED, "SIGSEGV"),
@@ -319,7 +319,7 @@ def test_a_budget_starves_no_family() -> None:
     """Where time may run out, each family of laws is measured on each target before any family is
     measured again; laws that do not apply are not counted.
     """
-    laws = select_laws(("bijection/*", "conduct/*"))
+    laws = select_laws(("map/*", "conduct/*"))
     one, two = Target("user", "a.py:one"), Target("user", "a.py:two")
     schedule = Schedule([one, two], laws, hurried=True)
     assert schedule.next() == Pair(one, None)
@@ -342,11 +342,11 @@ def test_a_budget_starves_no_family() -> None:
 
 def test_starved_families_are_named() -> None:
     """Families of which nothing was run are counted, target by target."""
-    run = Verdict("a", "bijection/injective", Status.HOLDS)
+    run = Verdict("a", "map/one-to-one", Status.HOLDS)
     left = [
         Verdict(target, law, Status.NOT_RUN)
         for target in "ab"
-        for law in ("bijection/log-det", "mode/restored")
+        for law in ("map/log-det", "mode/restored")
     ]
     assert starved([run, *left]) == {"bijection": 1, "mode": 2}
 
@@ -371,9 +371,7 @@ def test_processor_time_is_that_of_the_process() -> None:
 def test_workers_and_this_process_agree() -> None:
     """The same audit gives the same report, to the bit, in workers and in this process."""
     here, there = (
-        flowref.audit(
-            "torch:SoftplusTransform", laws="bijection/log-det*", profile="quick", jobs=jobs
-        )
+        flowref.audit("torch:SoftplusTransform", laws="map/log-det*", profile="quick", jobs=jobs)
         for jobs in (0, 1)
     )
     assert here.without_time() == there.without_time()
@@ -383,7 +381,9 @@ def test_workers_and_this_process_agree() -> None:
 def test_live_objects_stay_in_this_process() -> None:
     """Asked for workers, an audit of a live object says that it runs here, and judges it."""
     flow = torch.distributions.ExpTransform()
-    report = flowref.audit(flow, laws="bijection/log-det-shape", jobs=1, profile="quick")
+    report = flowref.audit(
+        flow, laws="shape/one-number-per-point[log-det]", jobs=1, profile="quick"
+    )
     assert report.targets[0].startswith("object:ExpTransform#")
     assert report.exit_code in (0, 5)
 
@@ -395,7 +395,7 @@ def test_an_event_shape_is_that_of_all_targets(shape: Any) -> None:
     report = flowref.audit(
         [flow, "no_such_module:flow"],
         event_shape=shape,
-        laws="bijection/log-det-shape",
+        laws="shape/one-number-per-point[log-det]",
         profile="quick",
     )
     assert report.targets[0].endswith("?event=3")
@@ -429,7 +429,7 @@ def test_workers_of_one_target_keep_to_families_of_their_own() -> None:
     """Laws of a family ask for the same calls, whose results a worker keeps; whoever is done with one
     takes the next at which nobody is.
     """
-    laws = select_laws(("bijection/finite", "bijection/injective", "mode/*", "state/registered"))
+    laws = select_laws(("map/finite[]", "map/one-to-one[]", "mode/*", "state/registered"))
     target = Target("user", "a.py:one")
     schedule = Schedule([target], laws)
     assert schedule.next() == Pair(target, None)
@@ -448,7 +448,12 @@ def test_workers_of_one_target_keep_to_families_of_their_own() -> None:
 
 def test_a_worker_of_a_slow_target_keeps_to_what_goes_back() -> None:
     """Where calls take long, laws of any family follow those whose results they share."""
-    names = ("bijection/finite", "bijection/forward-roundtrip", "mode/kept", "mode/not-a-direction")
+    names = (
+        "map/finite",
+        "map/inverse[latents]",
+        "effects/state[mode]",
+        "same/train-mode[direction]",
+    )
     target = Target("user", "a.py:one")
     schedule = Schedule([target], select_laws(names))
     assert schedule.next() == Pair(target, None)
@@ -461,14 +466,14 @@ def test_a_worker_of_a_slow_target_keeps_to_what_goes_back() -> None:
         had[turn].append(pair.kin)
         laws[turn].append(pair.law.id)
     assert laws == [
-        ["bijection/finite", "mode/kept"],
-        ["bijection/forward-roundtrip", "mode/not-a-direction"],
+        ["map/finite", "effects/state[mode]"],
+        ["map/inverse[latents]", "same/train-mode[direction]"],
     ]
 
 
 def test_of_what_comes_last_the_longest_is_begun_first() -> None:
     """Whoever has gone back from points before, and whatever the worker measured last."""
-    names = ("bijection/forward-roundtrip", "bijection/inverse-log-det", "bijection/log-det")
+    names = ("map/inverse[latents]", "map/log-det[inverse]", "map/log-det")
     target = Target("user", "a.py:one")
     schedule = Schedule([target], select_laws(names))
     assert schedule.next() == Pair(target, None)
@@ -505,7 +510,7 @@ def test_what_breaks_twice_is_set_aside_and_the_other_laws_are_run() -> None:
     """Two laws that need the same ability broke, and no law came back from it: it is not used
     again, and what does without it is judged.
     """
-    laws = select_laws(["bijection/*", "mode/*", "state/*"])
+    laws = select_laws(["map/*", "mode/*", "state/*"])
     target = Target("user", "a.py:one")
     guilty = {law.id for law in laws if "jacobian" in law.needs}
     ended = outcomes(Schedule([target], laws), target, dict.fromkeys(guilty, Status.CRASHED))
@@ -517,7 +522,7 @@ def test_whole_jacobians_of_what_is_slow_to_load_come_last() -> None:
     """What they break or do not come to keeps no cheap law from running; quick targets keep the order. Of
     those, what needs most comes first: in the end one worker is waited for.
     """
-    laws = select_laws(["bijection/*", "mode/*", "state/*"])
+    laws = select_laws(["map/*", "mode/*", "state/*"])
     target = Target("user", "a.py:one")
     dear = [law for law in laws if law.needs & {"jacobian", "along"}]
     dear.sort(key=lambda law: -len(law.needs))
@@ -535,7 +540,7 @@ def test_whole_jacobians_of_what_is_slow_to_load_come_last() -> None:
 
 def test_an_ability_from_which_a_law_came_back_is_not_set_aside() -> None:
     """What breaks then breaks alone, however often."""
-    laws = select_laws(["bijection/*"])
+    laws = select_laws(["map/*"])
     target = Target("user", "a.py:one")
     needing = [law.id for law in laws if "inverse" in law.needs]
     broken = dict.fromkeys(needing[1:5], Status.TIMEOUT)
@@ -556,7 +561,7 @@ def test_a_target_that_most_laws_break_is_left_alone() -> None:
 
 def test_what_broke_before_an_interruption_counts() -> None:
     """A resumed audit goes on with the charges of the first part."""
-    laws = select_laws(["bijection/*"])
+    laws = select_laws(["map/*"])
     target = Target("user", "a.py:one")
     needing = [law for law in laws if "jacobian" in law.needs]
     before = [Pair(target, law).verdict(Status.CRASHED, "") for law in needing[:STRIKES]]
@@ -573,7 +578,7 @@ def test_a_worker_is_ready_to_give_back_what_a_target_frees_before_it_is_called(
     monkeypatch.setattr(worker, "give_back", lambda: given.append(True))
     worker.make_ready.cache_clear()
     target = registry.parse_target("nflows:AffineCouplingTransform")
-    for law in (None, "bijection/log-det-shape"):
+    for law in (None, "shape/one-number-per-point[log-det]"):
         worker.check_pair(target, law, Settings("quick"))
     worker.make_ready.cache_clear()
     assert len(given) == 1
@@ -607,7 +612,7 @@ def test_what_shows_only_in_a_batch_is_told_as_it_was_in_the_batch(tmp_path: Pat
     that is not there.
     """
     (tmp_path / "flows.py").write_text(CROWDED)
-    verdict = flowref.check(f"{tmp_path / 'flows.py'}:Crowded", "bijection/log-det")
+    verdict = flowref.check(f"{tmp_path / 'flows.py'}:Crowded", "map/log-det")
     assert verdict.status is Status.VIOLATED
     assert verdict.counterexample is not None and verdict.evidence is not None
     told = verdict.counterexample.observed

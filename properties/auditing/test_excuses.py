@@ -13,7 +13,7 @@ from flowref.auditing.power.kills import Kill
 from flowref.checking import Settings
 from flowref.model import Status, Verdict
 
-LAW = "bijection/log-det-shape"
+LAW = "shape/one-number-per-point[log-det]"
 HOSTS = ("torch:SigmoidTransform", "torch:distributions.Normal")
 
 

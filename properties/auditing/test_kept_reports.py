@@ -13,7 +13,7 @@ from flowref.reporting import Environment, Report
 
 def report(target: str) -> Report:
     """A report with one violation."""
-    verdict = Verdict(target, "bijection/log-det", Status.VIOLATED)
+    verdict = Verdict(target, "map/log-det", Status.VIOLATED)
     return Report(Environment("0", "3", ""), targets=(target,), verdicts=(verdict,))
 
 

@@ -23,7 +23,7 @@ from flowref.model import Status, Target, Verdict
 from flowref.model.means import MEBIBYTE
 
 HERE = Path(__file__).parent
-LAWS = ("bijection/inverse-log-det", "bijection/log-det", "bijection/log-det-shape")
+LAWS = ("map/log-det[inverse]", "map/log-det", "shape/one-number-per-point[log-det]")
 NEEDS = 700
 
 
@@ -60,17 +60,17 @@ def test_what_needs_more_is_measured_last(jobs: int) -> None:
     found = verdicts(Limits(memory=300, stretched=True), jobs, order)
     assert {law: one.status for law, one in found.items()} == dict.fromkeys(LAWS, Status.HOLDS)
     granted: Mapping[str, str] = {law: one.reason for law, one in found.items()}
-    assert granted["bijection/log-det-shape"] == "with 300"
-    assert granted["bijection/log-det"] == f"with {NEEDS}"
-    assert order.laws[0] == "bijection/log-det-shape"
+    assert granted["shape/one-number-per-point[log-det]"] == "with 300"
+    assert granted["map/log-det"] == f"with {NEEDS}"
+    assert order.laws[0] == "shape/one-number-per-point[log-det]"
     assert len(order.laws) == len(LAWS)
 
 
 def test_what_somebody_said_is_never_exceeded() -> None:
     """A limit that is given is one."""
     found = verdicts(Limits(memory=300))
-    assert found["bijection/log-det"].status is Status.INCONCLUSIVE
-    assert f"--memory {NEEDS}" in found["bijection/log-det"].reason
+    assert found["map/log-det"].status is Status.INCONCLUSIVE
+    assert f"--memory {NEEDS}" in found["map/log-det"].reason
 
 
 @pytest.mark.parametrize("where", ["total", "free"])
@@ -78,8 +78,8 @@ def test_what_the_machine_has_not_is_not_tried(monkeypatch: pytest.MonkeyPatch, 
     """Neither where it has less at all nor where others take it now: the first verdict stands."""
     monkeypatch.setattr(running if where == "total" else pool, where, lambda: 500 * MEBIBYTE)
     found = verdicts(Limits(memory=300, stretched=True))
-    assert found["bijection/log-det"].status is Status.INCONCLUSIVE
-    assert f"--memory {NEEDS}" in found["bijection/log-det"].reason
+    assert found["map/log-det"].status is Status.INCONCLUSIVE
+    assert f"--memory {NEEDS}" in found["map/log-det"].reason
 
 
 def test_what_waits_when_an_audit_ends_keeps_its_verdict() -> None:

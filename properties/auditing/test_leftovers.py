@@ -13,12 +13,12 @@ from flowref.auditing.running import conduct
 
 HERE = Path(__file__).parent
 LAWS = (
-    "bijection/inverse-log-det",
-    "bijection/inverse-roundtrip",
-    "bijection/log-det",
-    "bijection/log-det-shape",
-    "bijection/injective",
-    "bijection/finite",
+    "map/log-det[inverse]",
+    "map/inverse",
+    "map/log-det",
+    "shape/one-number-per-point[log-det]",
+    "map/one-to-one",
+    "map/finite",
 )
 
 

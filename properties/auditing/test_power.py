@@ -88,7 +88,7 @@ def test_the_smallest_size_is_caught_and_a_smaller_one_is_not() -> None:
     """The threshold of a mutant is caught, no larger than the sizes that it declares, and the next
     smaller size escapes.
     """
-    mutant = registry.find_mutant("bijection/log-det#log-det-relative")
+    mutant = registry.find_mutant("map/log-det#log-det-relative")
     law = registry.find_law(mutant.law)
     one = sizes.threshold(mutant, "quick")
     assert one.smallest is not None

@@ -11,7 +11,7 @@ import pytest
 import flowref
 from flowref.auditing import progress
 
-SPEC, LAW = "torch:AffineTransform", "bijection/log-det"
+SPEC, LAW = "torch:AffineTransform", "map/log-det"
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from flowref.reporting.report import Report
 
 HERE = Path(__file__).parent
 ALL = select_laws(())
-LAWS = [law.id for law in select_laws("bijection/inverse-log-det,bijection/inverse-roundtrip")]
+LAWS = [law.id for law in select_laws("map/log-det[inverse],map/inverse[]")]
 TARGETS = [f"hostile/entry.py:{name}" for name in ("a", "unloadable", "b", "c", "d")]
 BASELINE = Baseline(
     (
@@ -155,7 +155,7 @@ CHANGES = {
     "and b.json is not": lambda r: replace(r, shard=None),
     "shards of different audits": lambda r: replace(r, shard=replace(r.shard, count=3)),
     "shard 2 of 2 missing": lambda r: replace(r, shard=replace(r.shard, index=1), verdicts=()),
-    "the law bijection/inverse-log-det of version": lambda r: replace(
+    "the law map/log-det[inverse] of version": lambda r: replace(
         r, laws=(replace(r.laws[0], version=99), *r.laws[1:])
     ),
 }
@@ -221,7 +221,7 @@ def test_shards_from_the_command_line(tmp_path: Path, monkeypatch: pytest.Monkey
     words = ["audit", "torch:AffineTransform", "--in-process", "--profile", "quick"]
     words += [
         "--laws",
-        "bijection/inverse-log-det,bijection/inverse-roundtrip,density/integrates-to-one",
+        "map/log-det[inverse],map/inverse[],density/mass[]",
     ]
     run = CliRunner().invoke
     assert run(main, [*words, "--json", "w.json"]).exit_code == 0

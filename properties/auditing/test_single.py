@@ -25,9 +25,9 @@ from flowref.checking import Settings
 from flowref.model import Standing, Status, TargetError
 from flowref.reporting.encoding import verdict_to_json
 
-LAW = registry.find_law("bijection/log-det")
+LAW = registry.find_law("map/log-det")
 HEALTHY = registry.parse_target("nflows:AffineCouplingTransform")
-WRONG = HEALTHY.with_options(mutant="bijection/log-det#log-det-relative")
+WRONG = HEALTHY.with_options(mutant="map/log-det#log-det-relative")
 QUICK = Settings("quick")
 
 

@@ -41,12 +41,12 @@ from flows import Right, Wrong
 
 
 @flowref.pytest.conformance(
-    {"right": Right(), "wrong": Wrong()}, laws=["bijection/log-det", "bijection/forward-roundtrip"]
+    {"right": Right(), "wrong": Wrong()}, laws=["map/log-det[]", "map/inverse[latents]"]
 )
 def test_laws(pair):
     pair.check()
 """
-QUICK = ["--laws", "bijection/log-det,bijection/forward-roundtrip", "--profile", "quick", "-j", "1"]
+QUICK = ["--laws", "map/log-det[],map/inverse[latents]", "--profile", "quick", "-j", "1"]
 
 
 def run(*words: str, code: int = 0) -> str:
@@ -74,19 +74,19 @@ def main() -> None:
         assert version in run(*words, "--version")
     assert "audit" in run(command, "--help")
     assert len(run(command, "laws").splitlines()) > 200
-    assert "bijection/log-det" in run(command, "explain", "bijection/log-det")
+    assert "map/log-det" in run(command, "explain", "map/log-det")
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         Path("flows.py").write_text(FLOWS)
         Path("test_flows.py").write_text(TESTS)
         run(command, "audit", "flows.py:Right", *QUICK)
         output = run(command, "audit", "flows.py:Wrong", *QUICK, "--html", "card.html", code=1)
-        assert "bijection/log-det" in output, output
+        assert "map/log-det" in output, output
         assert "</html>" in Path("card.html").read_text(encoding="utf-8")
         output = run(sys.executable, "-m", "pytest", "-q", "-rf", "-p", "no:cacheprovider", code=1)
         failed = [line for line in output.splitlines() if line.startswith("FAILED")]
         assert len(failed) == 1, output
-        assert "wrong" in failed[0] and "bijection/log-det" in failed[0], output
+        assert "wrong" in failed[0] and "map/log-det" in failed[0], output
         assert " passed" in output, output
         os.chdir(os.sep)
     print(f"flowref {version} works from {home.parent}")

@@ -43,7 +43,7 @@ class Wrong(Right):
 def make(which="Right"):
     return {"Right": Right, "Wrong": Wrong}[which]()
 '''
-LAWS = "bijection/inverse-log-det,bijection/log-det"
+LAWS = "map/log-det[inverse],map/log-det"
 GIVEN = {"install": "false", "laws": LAWS, "profile": "quick", "options": "-j 1"}
 
 

@@ -70,7 +70,7 @@ def test_what_asks_for_a_gradient_is_moved(
 ) -> None:
     """A log-det of twice the sum of weights that start at zero is seen in what is no module."""
     target = flow(tmp_path, LEARNED[weight], how, slip)
-    verdict = checking.check(target, "bijection/log-det", Settings(profile="quick"))
+    verdict = checking.check(target, "map/log-det", Settings(profile="quick"))
     assert verdict.status is status, verdict.reason
 
 
@@ -78,11 +78,11 @@ def test_what_asks_for_a_gradient_is_moved(
 def test_its_program_moves_it(tmp_path: Path, how: str) -> None:
     """Who runs it without flowref sees what was seen."""
     target = flow(tmp_path, LEARNED["leaf"], how, 2.0)
-    verdict = checking.check(target, "bijection/log-det", Settings(profile="quick"))
+    verdict = checking.check(target, "map/log-det", Settings(profile="quick"))
     program = tmp_path / "program.py"
     program.write_text(script(verdict), encoding="utf-8")
     ran = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
-    assert ran.returncode == 1 and "VIOLATED bijection/log-det" in ran.stdout, ran.stderr
+    assert ran.returncode == 1 and "VIOLATED map/log-det" in ran.stdout, ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_nothing_tells_is_said(tmp_path: Path, weight: str, said: bool) -> 
     target = flow(tmp_path, weight)
     recognized = recipe_of(target).recognized
     assert (f"{UNMOVED}: {TOLD_BY}" in recognized.conventions) is said
-    verdict = checking.check(target, "bijection/log-det-parameter-gradient", Settings("quick"))
+    verdict = checking.check(target, "gradient/parameters[log-det]", Settings("quick"))
     assert (verdict.status is Status.NOT_APPLICABLE and verdict.waits) is said
 
 

@@ -37,7 +37,7 @@ class Versioned(nn.Module):
         super()._load_from_state_dict(state, prefix, versions, *rest)
 
 
-@pytest.mark.parametrize("law", ["state/reload-equals", "state/restore-equals"])
+@pytest.mark.parametrize("law", ["same/saved[reload]", "same/saved[restore]"])
 def test_versions_are_kept(law: str) -> None:
     """Without them a module takes the state for an old one."""
     assert check(Versioned(), law, Settings("quick")).status is Status.HOLDS

@@ -38,7 +38,7 @@ from flowref.reporting.markdown import to_markdown
 from flowref.reporting.outcomes import tally
 from flowref.reporting.report import CRASH, OK, VIOLATION, Report
 
-LAW, OTHER = "bijection/log-det", "bijection/inverse-roundtrip"
+LAW, OTHER = "map/log-det", "map/inverse"
 TARGET = "flows.py:make?event=3"
 CASE = Counterexample([[0.5, -0.25]], None, 1, Condition())
 PINNED = Verdict(TARGET, LAW, Status.VIOLATED, evidence=Evidence(1e-3, 1e-6), counterexample=CASE)
@@ -245,7 +245,7 @@ def test_an_accepted_cause_brings_what_it_explains() -> None:
     """Naming a cause records its consequences with it; naming a consequence records it alone."""
     cause, symptom, other = (
         replace(PINNED, law=law)
-        for law in ("bijection/log-det", "density/affine-oracle", "conduct/deterministic")
+        for law in ("map/log-det", "density/base-constant[affine-flow]", "same/history[repeat]")
     )
     failures = (cause, symptom, replace(other, target="flows.py:other"))
     both = updated(Baseline(), report(*failures), [cause.id])
@@ -272,8 +272,8 @@ SPOILT = {
     "unknown key": (entry_text(exipres="2027-01-01"), "pyproject.toml:1: .* named 'exipres' .*expires"),
     "no reason": (entry_text(reason='" "'), "toml:1: the reason of a known failure is ' '"),
     "no target": (entry_text(target=""), "toml:1: the target of a known failure is missing"),
-    "unknown law": (entry_text(law='"bijection/log-dett"'), "toml:1: .*did you mean bijection/log-det"),
-    "glob of laws": (entry_text(law='"bijection/*"'), "toml:1: there is no law"),
+    "unknown law": (entry_text(law='"bijection/log-dett"'), "toml:1: .*did you mean map/log-det"),
+    "glob of laws": (entry_text(law='"map/*"'), "toml:1: there is no law"),
     "margin": (entry_text(max_margin="-1"), "toml:1: max-margin is -1; expected a positive number"),
     "margin as text": (entry_text(max_margin='"big"'), "max-margin is 'big'"),
     "date as text": (entry_text(expires='"soon"'), "toml:1: expires is 'soon'; expected a date"),
@@ -328,7 +328,7 @@ def test_a_baseline_that_was_tampered_with_is_refused(how: str, tmp_path: Path) 
 
 def test_a_former_law_is_understood(tmp_path: Path) -> None:
     """The id that a law had before stands for the law, in entries and in cases."""
-    former, now = "hygiene/deterministic", "conduct/deterministic"
+    former, now = "hygiene/deterministic", "same/history[repeat]"
     case = replace(PINNED, law=former)
     content = text(updated(Baseline(), report(case)).baseline)
     assert former in content

@@ -51,7 +51,7 @@ def given(context=2):
     flow.forward = lambda x, context: plain(x)
     return flow
 '''
-LAW = "bijection/log-det"
+LAW = "map/log-det"
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def test_what_is_wrong_at_data_alone_is_found_there() -> None:
     assert measured(Settings(data="points.npy")).status is Status.HOLDS
 
 
-@pytest.mark.parametrize("law", [LAW, "bijection/inverse-roundtrip", "mode/rows-independent"])
+@pytest.mark.parametrize("law", [LAW, "map/inverse", "same/rows"])
 def test_drawn_points_are_those_of_an_audit_without_data(law: str) -> None:
     """Data add batches to those that are drawn, and change none of them."""
     without, with_data = (
@@ -190,7 +190,7 @@ def test_images_with_channels_last_are_told_how_to_turn() -> None:
 def test_a_law_of_latents_sees_those_of_the_data() -> None:
     """Where points of a law are latents, they are what the rows are mapped to."""
     verdict = checking.check(
-        "nflows:AffineCouplingTransform", "bijection/log-det", Settings(data=str(_four()))
+        "nflows:AffineCouplingTransform", "map/log-det", Settings(data=str(_four()))
     )
     assert verdict.status is Status.HOLDS
 
@@ -222,7 +222,7 @@ def test_laws_of_moved_weights_alone_see_no_data() -> None:
     """A law that is silent about the weights as given, since many flows are the identity there, is
     not measured at data either: zero-initialized couplings are not accused of moving nothing.
     """
-    law = registry.find_law("coupling/transforms-all")
+    law = registry.find_law("coupling/stack[promise]")
     assert 0.0 not in law.scales and not visits(law)
     spec = registry.parse_target("reference:RealNVP")
     np.save("flat.npy", np.zeros((10, *loading.load(spec).density_shape)) + 0.5)

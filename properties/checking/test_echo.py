@@ -15,7 +15,7 @@ from flowref.laws.common.probes import echo_of
 from flowref.loading import load
 from flowref.model import Array, Batch, Condition, Manner, Mapped
 
-LAWS = ("mode/rows-independent", "mode/batch-content", "conduct/strides-agree")
+LAWS = ("same/rows", "same/rows[large-batch]", "same/manner[strides]")
 HOSTS = ("nflows:AffineCouplingTransform", "zuko:NSF?features=3&transforms=1")
 X = np.random.default_rng(0).standard_normal((6, 4))
 

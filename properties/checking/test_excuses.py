@@ -124,25 +124,25 @@ class Drawing(nn.Module):
 HELD, BROKEN = Status.HOLDS, Status.VIOLATED
 ROWS: list[tuple[Callable[[], nn.Module], str, Status]] = [
     # A log-det that is no number at any ordinary point is no estimate, and no domain excuses it.
-    (lambda: Decreasing(signed=True), "bijection/finite", BROKEN),
-    (lambda: Decreasing(signed=True), "bijection/log-det", BROKEN),
-    (lambda: Decreasing(signed=False), "bijection/finite", HELD),
+    (lambda: Decreasing(signed=True), "map/finite", BROKEN),
+    (lambda: Decreasing(signed=True), "map/log-det", BROKEN),
+    (lambda: Decreasing(signed=False), "map/finite", HELD),
     # A refusal far out, where rounding takes an image out of the range, is like a value that is not finite.
-    (Refusing, "bijection/log-det-antisymmetry", HELD),
-    (Refusing, "bijection/inverse-roundtrip", HELD),
+    (Refusing, "map/log-det[antisymmetry]", HELD),
+    (Refusing, "map/inverse", HELD),
     # Statistics move once for a batch, and not on the way back.
-    (lambda: Recomputed(recomputed=True), "state/parameters-kept", BROKEN),
-    (lambda: Recomputed(recomputed=False), "state/parameters-kept", HELD),
+    (lambda: Recomputed(recomputed=True), "effects/state[parameters]", BROKEN),
+    (lambda: Recomputed(recomputed=False), "effects/state[parameters]", HELD),
     # A number that no distribution has needs no integral.
-    (lambda: Spread(-1.0), "density/stated-moments", BROKEN),
-    (lambda: Spread(1.0), "density/stated-moments", HELD),
+    (lambda: Spread(-1.0), "density/stated[moments]", BROKEN),
+    (lambda: Spread(1.0), "density/stated[moments]", HELD),
     # A generator of its own is state: it is set back as the global one is.
     *(
         (lambda: Drawing(0.0), law, HELD)
-        for law in ("conduct/earlier-calls", "state/restore-equals", "state/copies-independent")
+        for law in ("same/history[other-calls]", "same/saved[restore]", "same/copied[independence]")
     ),
-    (lambda: Drawing(0.0), "sampling/rows-differ", HELD),
-    (lambda: Drawing(0.05), "conduct/deterministic", BROKEN),
+    (lambda: Drawing(0.0), "random/rows-independent[duplicates]", HELD),
+    (lambda: Drawing(0.05), "same/history[repeat]", BROKEN),
 ]
 
 

@@ -14,21 +14,21 @@ from flowref.model import ADVICE, Status
 QUICK = Settings("quick")
 # One of each tolerance and force, with and without a second oracle, parts, kinks and joint batches.
 MUTANTS = (
-    "batch-norm/average-warms-up#start-forgotten",
-    "bijection/forward-roundtrip#forward-scaled",
-    "bijection/injective#folded",
-    "bijection/log-det#log-det-relative",
-    "bijection/monotone#not-monotone",
-    "composition/additive#overwritten-not-accumulated",
-    "conduct/batch-one#batch-axis-squeezed",
-    "conduct/strides-agree#reads-raw-storage",
-    "coupling/conditioner-blind#conditioner-sees-all",
-    "density/affine-oracle#density-off",
-    "density/samples-consistent#samples-too-narrow",
-    "preprocessing/dequantize-bound#midpoint",
-    "sampling/exp-quantile#canceled",
-    "state/can-be-copied#cached-tensor-refuses-a-copy",
-    "state/copies-equal#pickled-incompletely",
+    "batch-norm/statistics[warm-up]#start-forgotten",
+    "map/inverse[latents]#forward-scaled",
+    "map/one-to-one#folded",
+    "map/log-det#log-det-relative",
+    "map/promised-jacobian[monotone]#not-monotone",
+    "composition/parts#overwritten-not-accumulated",
+    "shape/any-batch[one-row]#batch-axis-squeezed",
+    "same/manner[strides]#reads-raw-storage",
+    "coupling/pattern[conditioner]#conditioner-sees-all",
+    "density/base-constant[affine-flow]#density-off",
+    "sampling/follows-density[ratios]#samples-too-narrow",
+    "dequantize/fills-the-level[bound]#midpoint",
+    "sampling/quantiles[exponential]#canceled",
+    "same/copied[after-training]#cached-tensor-refuses-a-copy",
+    "same/copied#pickled-incompletely",
 )
 
 

@@ -15,12 +15,12 @@ from flowref.model.figure import COURSE, DENSITY, JACOBIAN, PIT, SCALE
 
 # Law -> a mutant that violates it, and the kind of its picture.
 SHOWN = {
-    "bijection/log-det": ("nflows:AffineCouplingTransform", "log-det-wrong-in-the-tail", SCALE),
-    "density/integrates-to-one": ("zuko:NSF?features=2", "mass-missing", DENSITY),
-    "density/samples-consistent": ("zuko:MAF", "samples-too-narrow", PIT),
-    "sampling/pit-uniform": ("reference:Flow[VectorRealNVP]", "too-narrow", PIT),
-    "batch-norm/running-update": ("torch:BatchNorm1d", "running-variance-off", COURSE),
-    "conduct/log-det-gradient": ("nflows:AffineCouplingTransform", "log-det-detached", JACOBIAN),
+    "map/log-det": ("nflows:AffineCouplingTransform", "log-det-wrong-in-the-tail", SCALE),
+    "density/mass": ("zuko:NSF?features=2", "mass-missing", DENSITY),
+    "sampling/follows-density[ratios]": ("zuko:MAF", "samples-too-narrow", PIT),
+    "sampling/follows-density[pit]": ("reference:Flow[VectorRealNVP]", "too-narrow", PIT),
+    "batch-norm/statistics[buffers]": ("torch:BatchNorm1d", "running-variance-off", COURSE),
+    "gradient/input[log-det]": ("nflows:AffineCouplingTransform", "log-det-detached", JACOBIAN),
 }
 
 
@@ -41,7 +41,7 @@ def test_a_violation_has_the_picture_of_its_family(law: str) -> None:
         assert shown.of("own")[0] in shown.of("scale")
         assert shown.note == "reported against autograd"
         assert len(shown.of("got")) == len(shown.of("expected")) > 20
-    if law == "density/integrates-to-one":
+    if law == "density/mass":
         assert len(shown.of("density")) == 40 * 40
         assert 0.9 < shown.of("integral")[0] < 1.0
         assert len(shown.of("sampled")) == 2 * 150
@@ -59,7 +59,7 @@ def test_samples_lie_on_their_density() -> None:
     """In one dimension the bars of samples that are too narrow have less variance than the density, and
     in all they hold as much.
     """
-    law = "density/samples-consistent"
+    law = "sampling/follows-density[ratios]"
     host = registry.parse_target("zuko:MAF?features=1")
     shown = check(host.with_options(mutant=f"{law}#samples-too-narrow"), law).figure
     assert shown is not None and shown.kind == DENSITY
@@ -80,12 +80,12 @@ def test_samples_lie_on_their_density() -> None:
 
 def test_what_holds_has_no_picture() -> None:
     """A figure is measured for violations alone."""
-    assert check("nflows:AffineCouplingTransform", "bijection/log-det").figure is None
+    assert check("nflows:AffineCouplingTransform", "map/log-det").figure is None
 
 
 def test_a_picture_that_fails_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a picture cannot be measured, the verdict is the same without one."""
-    law = "density/integrates-to-one"
+    law = "density/mass"
     target = registry.parse_target("zuko:NSF?features=1").with_options(mutant=f"{law}#mass-missing")
     seen = check(target, law)
 
@@ -101,14 +101,14 @@ def test_a_picture_that_fails_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("law", "mutant", "note", "slope"),
     [
-        ("bijection/log-det", "log-det-sign", "reported against autograd", -1.0),
+        ("map/log-det", "log-det-sign", "reported against autograd", -1.0),
         (
-            "bijection/log-det-antisymmetry",
+            "map/log-det[antisymmetry]",
             "inverse-log-det-offset",
             "forward's log-det against minus inverse's log-det",
             1.0,
         ),
-        ("bijection/inverse-roundtrip", "inverse-scaled", "", 0.0),
+        ("map/inverse", "inverse-scaled", "", 0.0),
     ],
 )
 def test_what_is_compared_shows_its_slip(law: str, mutant: str, note: str, slope: float) -> None:

@@ -42,12 +42,12 @@ def lasting(seconds: float) -> CallCost:
 
 def test_light_subjects_are_measured_as_ever() -> None:
     """Where an ordinary batch takes next to nothing there is no plan."""
-    law = registry.find_law("bijection/forward-roundtrip")
+    law = registry.find_law("map/inverse[latents]")
     light = subject(forward=lasting(1e-5), inverse=lasting(1e-5))
     assert planned(law, light, Settings()) is LIGHT
 
 
-@pytest.mark.parametrize("law", ["bijection/forward-roundtrip", "mode/rows-independent"])
+@pytest.mark.parametrize("law", ["map/inverse[latents]", "same/rows"])
 def test_batches_hold_fewer_rows_the_more_a_row_takes(law: str) -> None:
     """They never grow, and hold two at least, or rows could not be told apart."""
     chosen, settings = registry.find_law(law), Settings()
@@ -66,7 +66,7 @@ def test_one_row_of_images_is_enough(
     event: tuple[int, ...], latent: tuple[int, ...], rows: int
 ) -> None:
     """Of what has positions one row shows what several do, whichever side is flat."""
-    law = registry.find_law("bijection/forward-roundtrip")
+    law = registry.find_law("map/inverse[latents]")
     heavy = subject(forward=lasting(0.3), inverse=lasting(0.3))
     image = heavy.with_facts(event_shape=event, latent_shape=latent)
     assert planned(law, image, Settings()).rows == rows
@@ -74,14 +74,14 @@ def test_one_row_of_images_is_enough(
 
 def test_a_law_of_several_points_is_given_as_many_however_dear_they_are() -> None:
     """Of fewer it would say nothing: a constant is told by three."""
-    chosen = registry.find_law("density/normal-base")
+    chosen = registry.find_law("density/base-constant[latents]")
     dear = subject(**dict.fromkeys(("forward", "inverse", "log_prob"), lasting(0.3)))
     assert planned(chosen, dear, Settings()).rows == chosen.fewest >= 3
 
 
 def test_more_time_is_used_for_more_rows() -> None:
     """--timeout decides how densely large models are measured."""
-    law = registry.find_law("bijection/forward-roundtrip")
+    law = registry.find_law("map/inverse[latents]")
     heavy = subject(forward=lasting(0.02), inverse=lasting(0.02))
     short, long = (planned(law, heavy, Settings(seconds=s)).rows for s in (60.0, 600.0))
     assert short is not None
@@ -92,7 +92,7 @@ def test_more_time_is_used_for_more_rows() -> None:
 def test_a_call_that_takes_long_is_set_aside_where_a_law_can_do_without() -> None:
     """The law is measured on the other calls, and its verdict says so."""
     heavy = subject(forward=lasting(0.005), inverse=lasting(20.0))
-    law = registry.find_law("conduct/deterministic")
+    law = registry.find_law("same/history[repeat]")
     layout = planned(law, heavy, Settings())
     assert layout.aside == {"inverse"}
     assert set(layout.lighter(heavy).calls) == {"forward"}
@@ -105,7 +105,7 @@ def test_a_law_that_asks_for_it_all_the_same_is_undecided() -> None:
     """
     heavy = subject(forward=lasting(0.005), inverse=lasting(20.0))
     calls = (
-        planned(registry.find_law("conduct/deterministic"), heavy, Settings()).lighter(heavy).calls
+        planned(registry.find_law("same/history[repeat]"), heavy, Settings()).lighter(heavy).calls
     )
     with pytest.raises(Undecidable, match="inverse would take too long here"):
         calls["inverse"]
@@ -116,7 +116,7 @@ def test_a_law_that_asks_for_it_all_the_same_is_undecided() -> None:
 def test_a_law_that_needs_such_a_call_says_which_time_out_it_needs() -> None:
     """And is not measured."""
     heavy = subject(forward=lasting(0.005), inverse=lasting(20.0))
-    law = registry.find_law("bijection/forward-roundtrip")
+    law = registry.find_law("map/inverse[latents]")
     silence = planned(law, heavy, Settings()).silence
     assert "one call of inverse takes about 20 s" in silence
     asked = float(silence.partition("--timeout ")[2].removesuffix("s"))
@@ -126,12 +126,12 @@ def test_a_law_that_needs_such_a_call_says_which_time_out_it_needs() -> None:
 def test_nothing_is_left_out_where_every_call_takes_long() -> None:
     """A subject without calls would be none."""
     heavy = subject(forward=lasting(20.0), inverse=lasting(20.0))
-    assert not planned(registry.find_law("conduct/deterministic"), heavy, Settings()).aside
+    assert not planned(registry.find_law("same/history[repeat]"), heavy, Settings()).aside
 
 
 def test_no_batch_is_added_once_the_planned_work_is_spent() -> None:
     """Unless nothing was decided so far: then a second may take more than a third."""
-    law = registry.find_law("bijection/forward-roundtrip")
+    law = registry.find_law("map/inverse[latents]")
     layout = planned(law, subject(forward=lasting(0.1), inverse=lasting(0.1)), Settings())
     spent, work = Means(), Settings().planned
     tally = Tally()
@@ -179,10 +179,10 @@ def test_a_law_that_is_stopped_says_why_and_costs_no_other_a_verdict(
             raise Beyond(f"not judged: {what} needs 9 GiB: --memory 16384")
 
     monkeypatch.setattr(Live, "_ask", short)
-    stopped = checking.check(TARGET, "bijection/log-det", Settings("quick"))
+    stopped = checking.check(TARGET, "map/log-det", Settings("quick"))
     assert stopped.status is Status.INCONCLUSIVE
     assert stopped.reason == "not judged: a Jacobian of forward needs 9 GiB: --memory 16384"
-    held = checking.check(TARGET, "bijection/forward-roundtrip", Settings("quick"))
+    held = checking.check(TARGET, "map/inverse[latents]", Settings("quick"))
     assert held.status is Status.HOLDS
 
 
@@ -195,7 +195,7 @@ def test_memory_that_cannot_be_had_is_no_refusal(monkeypatch: pytest.MonkeyPatch
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 1 byte")
 
     monkeypatch.setattr(evaluation, "as_mapped", full)
-    verdict = checking.check(TARGET, "mode/rows-independent", Settings("quick"))
+    verdict = checking.check(TARGET, "same/rows", Settings("quick"))
     assert verdict.status is Status.INCONCLUSIVE
     assert "needs more than 2048 MiB: --memory 4096" in verdict.reason
 
@@ -214,12 +214,12 @@ def test_memory_that_another_error_comes_from_is_no_refusal(
             raise ValueError("the first layer encountered an error") from error
 
     monkeypatch.setattr(evaluation, "as_mapped", full)
-    verdict = checking.check(TARGET, "mode/rows-independent", Settings("quick"))
+    verdict = checking.check(TARGET, "same/rows", Settings("quick"))
     assert verdict.status is Status.INCONCLUSIVE
     assert "needs more than 2048 MiB: --memory 4096" in verdict.reason
 
 
-@pytest.mark.parametrize("law", ["mode/protocol", "state/copies-equal", "bijection/log-det"])
+@pytest.mark.parametrize("law", ["mode/protocol", "same/copied", "map/log-det"])
 def test_a_copy_that_has_no_room_is_no_refusal(monkeypatch: pytest.MonkeyPatch, law: str) -> None:
     """Where there is no memory for a copy of the object, nothing is said of it."""
     loading.load(registry.parse_target(TARGET))
@@ -300,7 +300,7 @@ def test_what_lies_ahead_is_asked_about_before_anything_is_spent(ahead: float) -
 
 def test_batches_of_few_rows_are_ordinary_ones() -> None:
     """Where so few points fit that all may lie far out, those at the weights as given do not."""
-    law = registry.find_law("bijection/forward-roundtrip")
+    law = registry.find_law("map/inverse[latents]")
     near = [
         planned(law, subject(forward=lasting(take), inverse=lasting(take)), Settings()).near
         for take in (1e-5, 0.005, 0.3)

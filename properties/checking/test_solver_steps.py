@@ -98,7 +98,7 @@ class Wide(Euler):
         self.weight = nn.Parameter(0.1 * torch.sin(numbers) + 0.1 * torch.eye(12))
 
 
-LAWS = ("bijection/log-det", "bijection/inverse-roundtrip")
+LAWS = ("map/log-det", "map/inverse")
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -109,7 +109,7 @@ def test_fewer_steps_than_entries_are_not_accused(law: str) -> None:
 
 @pytest.mark.parametrize(
     ("slip", "law"),
-    [("scaled", "bijection/log-det"), ("not-reversed", "bijection/inverse-roundtrip")],
+    [("scaled", "map/log-det"), ("not-reversed", "map/inverse")],
 )
 def test_a_slip_of_fewer_steps_than_entries_is_accused(slip: str, law: str) -> None:
     """As ever."""
@@ -124,14 +124,14 @@ def test_coarse_steps_are_not_accused(law: str) -> None:
 
 @pytest.mark.parametrize(
     ("slip", "law"),
-    [("scaled", "bijection/log-det"), ("not-reversed", "bijection/inverse-roundtrip")],
+    [("scaled", "map/log-det"), ("not-reversed", "map/inverse")],
 )
 def test_what_no_step_makes_smaller_is_accused(slip: str, law: str) -> None:
     """However many steps there are."""
     assert check(Euler(slip), law, QUICK).status is Status.VIOLATED
 
 
-@pytest.mark.parametrize("law", ["bijection/inverse-roundtrip", "bijection/forward-roundtrip"])
+@pytest.mark.parametrize("law", ["map/inverse", "map/inverse[latents]"])
 @pytest.mark.parametrize("options", [{"back": 3}, {"short": 1}], ids=["few", "one-short"])
 def test_ways_of_other_steps_are_not_accused_and_told_apart(options: Any, law: str) -> None:
     """Both lead to the same flow as steps are halved; which of them is off is said."""
@@ -142,7 +142,7 @@ def test_ways_of_other_steps_are_not_accused_and_told_apart(options: Any, law: s
 
 def test_a_way_of_other_steps_that_leads_elsewhere_is_accused() -> None:
     """However many these are."""
-    verdict = check(Uneven(back=3, stiff=0.9), "bijection/inverse-roundtrip", QUICK)
+    verdict = check(Uneven(back=3, stiff=0.9), "map/inverse", QUICK)
     assert verdict.status is Status.VIOLATED
 
 
@@ -155,7 +155,7 @@ def test_the_solver_is_asked_before_more_noise(monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("more noise was asked for")
 
     monkeypatch.setattr("flowref.checking.review._more_noise", noisier)
-    verdict = check(Euler(), "bijection/log-det", QUICK)
+    verdict = check(Euler(), "map/log-det", QUICK)
     assert verdict.status is Status.INCONCLUSIVE and FALLS in verdict.reason
 
 
@@ -384,7 +384,7 @@ class Stated(Adaptive):
 
 
 @pytest.mark.parametrize(
-    ("kind", "law"), [(Adaptive, "mode/batch-content"), (Stated, "mode/rows-independent")]
+    ("kind", "law"), [(Adaptive, "same/rows[large-batch]"), (Stated, "same/rows")]
 )
 def test_rows_may_share_their_steps(kind: type[Adaptive], law: str) -> None:
     """A step that is chosen for all rows of a batch moves each by less than the error of the solver."""
@@ -393,13 +393,11 @@ def test_rows_may_share_their_steps(kind: type[Adaptive], law: str) -> None:
 
 def test_rows_that_share_more_are_accused() -> None:
     """What one row takes of the others does not fall with the steps."""
-    assert check(Adaptive("coupled"), "mode/rows-independent", QUICK).status is Status.VIOLATED
+    assert check(Adaptive("coupled"), "same/rows", QUICK).status is Status.VIOLATED
 
 
 def test_steps_may_follow_the_noise() -> None:
     """Where the estimate of a trace is integrated beside the values, its noise chooses the steps, and moves values
     by less than the error of the solver: what is drawn is the log-det.
     """
-    assert (
-        check(Estimated(drawn=True), "conduct/deterministic", QUICK).status is not Status.VIOLATED
-    )
+    assert check(Estimated(drawn=True), "same/history[repeat]", QUICK).status is not Status.VIOLATED

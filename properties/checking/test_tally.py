@@ -185,7 +185,7 @@ def test_what_is_missing_is_missing_where_no_number_is_left(scale: float, status
 
 @pytest.mark.parametrize(
     "law",
-    ["bijection/log-det-antisymmetry", "bijection/jacobian-inverse-product", "mode/train-way-back"],
+    ["map/log-det[antisymmetry]", "map/inverse-jacobian", "map/inverse[last-call]"],
 )
 def test_what_an_inverse_brings_back_nowhere_is_said(law: str) -> None:
     """Laws about both directions say what silenced them, and nothing of numbers that are not finite."""

@@ -136,8 +136,8 @@ def test_every_check_is_a_law_that_counts() -> None:
 
 
 PASSED = [Verdict("t", law, Status.HOLDS) for law in checks.LAWS[:3]]
-WRONG = Verdict("t", "bijection/log-det", Status.VIOLATED, evidence=Evidence(0.5, 1e-9))
-ROUND = Verdict("t", "bijection/inverse-roundtrip", Status.VIOLATED, evidence=Evidence(0.5, 1e-9))
+WRONG = Verdict("t", "map/log-det", Status.VIOLATED, evidence=Evidence(0.5, 1e-9))
+ROUND = Verdict("t", "map/inverse", Status.VIOLATED, evidence=Evidence(0.5, 1e-9))
 SIZED = replace(WRONG, size=Size(0.36, 0.7, 48, 3))
 
 
@@ -149,7 +149,7 @@ def test_what_is_known_to_fail_fails_no_check(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     done = flowref("check", "flows.py:Mean", "--output-format", "concise")
-    assert done.exit_code == 1 and "flows.py:27: bijection/log-det:" in done.stdout, done.output
+    assert done.exit_code == 1 and "flows.py:27: map/log-det:" in done.stdout, done.output
     assert done.stdout.count("\n") == 2
     assert flowref("baseline", "update").exit_code == 0
     done = flowref("check", "flows.py:Mean")

@@ -60,7 +60,7 @@ def unwilling():
 
 number = 3
 '''
-LAW = "bijection/log-det-antisymmetry"
+LAW = "map/log-det[antisymmetry]"
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_workers_survive_a_target_that_ends_its_process(folder: Path) -> None:
 def test_nothing_meaningful_exits_5(folder: Path) -> None:
     """Where no law applies, the audit does not pretend to have checked something."""
     done = flowref(
-        "audit", "flows.py:Scale", "--in-process", "--laws", "bijection/volume-preserving"
+        "audit", "flows.py:Scale", "--in-process", "--laws", "map/promised-jacobian[volume]"
     )
     assert done.exit_code == 5, done.output
     assert "Nothing meaningful" in done.output

@@ -49,7 +49,7 @@ class Right(Scale):
 
 flow = Right()
 '''
-LAW = "bijection/log-det"
+LAW = "map/log-det"
 # The line of the method at fault, and those of the targets.
 FAULT = FLOWS[: FLOWS.index("def forward")].count("\n") + 1
 LINES = {"flows.py:Scale": 5, "flows.py:make": 17, "flows.py:flow": 29}

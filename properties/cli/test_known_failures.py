@@ -39,7 +39,7 @@ def healthy():
 SLIP, WORSE, MENDED = (
     f"{factor} * self.s.sum().expand(len(z))" for factor in ("-1.001", "-1.5", "-1")
 )
-LAW = "bijection/log-det-antisymmetry"
+LAW = "map/log-det[antisymmetry]"
 
 
 @pytest.fixture

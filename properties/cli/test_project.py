@@ -32,7 +32,7 @@ class Right:
 class Shapeless(Right):
     event_shape = None
 """
-LAW, OTHER = "bijection/log-det", "bijection/inverse-roundtrip"
+LAW, OTHER = "map/log-det", "map/inverse"
 PROJECT = f"""
 [[tool.flowref.target]]
 spec = "flows.py:Right"

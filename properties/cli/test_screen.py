@@ -17,7 +17,7 @@ from flowref.cli.screen import BAR, COUNT, ELAPSED, LEFT, Bar, Pulse
 from flowref.model import Problem, Status, Verdict
 from flowref.registry import find_law, parse_target
 
-LAW = "bijection/log-det"
+LAW = "map/log-det"
 
 
 class Terminal(io.StringIO):

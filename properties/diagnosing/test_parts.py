@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import flowref
 from flowref.model import Status
 
-LAW = "bijection/log-det"
+LAW = "map/log-det"
 
 
 class Coupling(nn.Module):

@@ -66,15 +66,21 @@ OUTPUTS = {
     "mean stays": "the mean not subtracted",
 }
 CASES = [
-    *(("make", slip, "bijection/log-det", words) for slip, words in LOG_DETS.items()),
-    *(("make", slip, "bijection/inverse-roundtrip", words) for slip, words in INVERSES.items()),
-    ("make", "inverse's at z", "bijection/inverse-log-det", "minus that of forward at the same"),
-    ("linear", "transpose", "bijection/inverse-roundtrip", "the transpose of forward's matrix"),
-    *(("density", slip, "density/samples-consistent", words) for slip, words in DENSITIES.items()),
-    ("normal", "no constant", "density/integrates-to-one", "(1/2) log 2 pi: that much is too many"),
-    *(("normalizer", slip, "batch-norm/running-update", words) for slip, words in UPDATES.items()),
+    *(("make", slip, "map/log-det", words) for slip, words in LOG_DETS.items()),
+    *(("make", slip, "map/inverse", words) for slip, words in INVERSES.items()),
+    ("make", "inverse's at z", "map/log-det[inverse]", "minus that of forward at the same"),
+    ("linear", "transpose", "map/inverse", "the transpose of forward's matrix"),
     *(
-        ("normalizer", slip, "batch-norm/matches-reference", words)
+        ("density", slip, "sampling/follows-density[ratios]", words)
+        for slip, words in DENSITIES.items()
+    ),
+    ("normal", "no constant", "density/mass", "(1/2) log 2 pi: that much is too many"),
+    *(
+        ("normalizer", slip, "batch-norm/statistics[buffers]", words)
+        for slip, words in UPDATES.items()
+    ),
+    *(
+        ("normalizer", slip, "batch-norm/train-map[reference]", words)
         for slip, words in OUTPUTS.items()
     ),
 ]
@@ -93,7 +99,7 @@ def test_a_slip_is_named(factory: str, slip: str, law: str, words: str) -> None:
     assert words in verdict.diagnosis
 
 
-@pytest.mark.parametrize(("factory", "slip", "law"), [("make", "bump", "bijection/log-det")])
+@pytest.mark.parametrize(("factory", "slip", "law"), [("make", "bump", "map/log-det")])
 def test_what_nothing_explains_is_left_alone(factory: str, slip: str, law: str) -> None:
     """A violation that no slip explains has no diagnosis."""
     verdict = checked(factory, slip, law)
@@ -104,14 +110,14 @@ def test_what_nothing_explains_is_left_alone(factory: str, slip: str, law: str) 
 @pytest.mark.parametrize("factory", ["make", "density", "linear"])
 def test_what_holds_has_no_diagnosis(factory: str) -> None:
     """A law that holds is not diagnosed."""
-    verdict = checked(factory, "", "bijection/log-det")
+    verdict = checked(factory, "", "map/log-det")
     assert verdict.status is Status.HOLDS
     assert not verdict.diagnosis
 
 
 def test_a_constant_that_is_no_closed_form_gets_none() -> None:
     """A factor next to a closed form is told as the number that it is."""
-    assert "half" not in checked("make", "nearly half", "bijection/log-det").diagnosis
+    assert "half" not in checked("make", "nearly half", "map/log-det").diagnosis
 
 
 def test_the_diagnosis_is_no_part_of_the_verdict() -> None:
@@ -120,6 +126,6 @@ def test_the_diagnosis_is_no_part_of_the_verdict() -> None:
 
     from flowref import checking
 
-    alone = checking.check(f"{SLIPPED}:make?slip=half", "bijection/log-det", QUICK)
-    told = checked("make", "half", "bijection/log-det")
+    alone = checking.check(f"{SLIPPED}:make?slip=half", "map/log-det", QUICK)
+    told = checked("make", "half", "map/log-det")
     assert replace(told, diagnosis="").without_time() == alone.without_time()

@@ -43,6 +43,6 @@ class Solved(nn.Module):
 )
 def test_a_turned_sign_is_told_of_a_solver(sign: float, status: Status, words: str) -> None:
     """With what to say where the change of the log-density is meant; its steps are no slip."""
-    verdict = diagnosing.check(Solved(sign), "bijection/log-det", Settings("quick"))
+    verdict = diagnosing.check(Solved(sign), "map/log-det", Settings("quick"))
     assert verdict.status is status, verdict.reason
     assert words in verdict.diagnosis

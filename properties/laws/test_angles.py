@@ -16,7 +16,7 @@ from flowref.checking import Settings
 from flowref.model import Status
 from rows import first_of
 
-LAW = "bijection/inverse-roundtrip"
+LAW = "map/inverse"
 
 
 class Turned(nn.Module):

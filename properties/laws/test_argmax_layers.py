@@ -94,7 +94,9 @@ def status(file: Path, name: str, law: str) -> Status:
     return checking.check(f"{file}:{name}", law, Settings("quick")).status
 
 
-@pytest.mark.parametrize("law", ["contribution/near-pairs", "contribution/sample-gradient"])
+@pytest.mark.parametrize(
+    "law", ["kernel/follows-contribution[near-pairs]", "gradient/parameters[drawn-contribution]"]
+)
 def test_an_argmax_layer_is_judged_and_not_accused(file: Path, law: str) -> None:
     """Of six latents that depend on each other many fall into a bump that leans as they do."""
     assert status(file, "Argmax", law) is Status.HOLDS
@@ -103,8 +105,8 @@ def test_an_argmax_layer_is_judged_and_not_accused(file: Path, law: str) -> None
 @pytest.mark.parametrize(
     ("slip", "law"),
     [
-        ("all-entries", "contribution/near-pairs"),
-        ("threshold", "contribution/sample-gradient"),
+        ("all-entries", "kernel/follows-contribution[near-pairs]"),
+        ("threshold", "gradient/parameters[drawn-contribution]"),
     ],
 )
 def test_its_slips_are_seen(file: Path, slip: str, law: str) -> None:
@@ -114,7 +116,7 @@ def test_its_slips_are_seen(file: Path, slip: str, law: str) -> None:
 
 def test_no_weight_is_missed_between_two_heaps(file: Path) -> None:
     """What is hardly ever drawn is no mass that is missing."""
-    assert status(file, "Heaps", "contribution/near-pairs") is not Status.VIOLATED
+    assert status(file, "Heaps", "kernel/follows-contribution[near-pairs]") is not Status.VIOLATED
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def test_samples_are_drawn_with_their_gradient(
     file: Path, name: str, expected: set[Status]
 ) -> None:
     """By a transform of noise, or by a rule of its own; not without one."""
-    assert status(file, name, "contribution/sample-gradient") in expected
+    assert status(file, name, "gradient/parameters[drawn-contribution]") in expected
 
 
 def test_a_bump_that_leans_lies_among_its_latents() -> None:

@@ -48,6 +48,6 @@ class Scale(nn.Module):
 def test_several_batch_dimensions_are_one(way: str, status: Status, reason: str) -> None:
     """A log-det of the first of them alone is told; a refusal is no error."""
     target = parse_target(f"{Path(__file__)}:Scale?way={way}&promises=batch-dims")
-    verdict = check(target, find_law("bijection/batch-dimensions"), Settings("quick"))
+    verdict = check(target, find_law("shape/any-batch[batch-axes]"), Settings("quick"))
     assert verdict.status is status
     assert reason in verdict.reason

@@ -15,7 +15,7 @@ from flowref.model import Status
 from rows import first_of
 
 FEATURES, LATENTS = 24, 5
-LAW = "density/lower-bound-overlap"
+LAW = "sampling/follows-bound[overlap]"
 
 
 def log_normal(x: Any, mean: Any, log_scale: Any) -> Any:

@@ -13,7 +13,7 @@ from flowref.checking import check
 from flowref.model import Status
 from flowref.registry import parse_target
 
-LAW = "conduct/nan-containment"
+LAW = "map/finite[nan-row]"
 
 
 class Halving(nn.Module):

@@ -52,12 +52,12 @@ def test_a_case_sees_what_is_wrong_there(law: str, spec: str, twin: str) -> None
 
 def test_brackets_select_cases() -> None:
     """A law by itself is not its cases; a case that is not there is refused with the nearest."""
-    (law,) = registry.select_laws(("bijection/log-det",))
+    (law,) = registry.select_laws(("map/log-det[]",))
     assert not law.is_case
     assert {one.base for one in registry.select_laws(("*[train]",))} >= {law.id}
-    assert f"{law.id}[train]" in {one.id for one in registry.select_laws(("bijection/*",))}
-    with pytest.raises(SpecError, match=r"did you mean bijection/log-det\[train\]"):
-        registry.select_laws(("bijection/log-det[trian]",))
+    assert f"{law.id}[train]" in {one.id for one in registry.select_laws(("map/*",))}
+    with pytest.raises(SpecError, match=r"did you mean map/log-det\[train\]"):
+        registry.select_laws(("map/log-det[][trian]",))
     with pytest.raises(
         SpecError, match="no law matches"
     ):  # no class of letters, which former ids would match
@@ -119,24 +119,23 @@ def test_rows_of_their_own_are_judged_in_train_mode(part: nn.Module, reason: str
                 len(x)
             )
 
-    report = audit([Flow()], laws="bijection/log-det[train]")
+    report = audit([Flow()], laws="map/log-det[train]")
     (verdict,) = report.verdicts
     assert verdict.status is Status.NOT_APPLICABLE and reason in verdict.reason
 
 
 def test_a_case_fails_since_its_law_does() -> None:
     """What fails in eval mode as well is said once."""
-    both = [
-        Verdict("t", law, Status.VIOLATED)
-        for law in ("bijection/log-det", "bijection/log-det[train]")
-    ]
-    assert explained(both)["bijection/log-det[train]"].law == "bijection/log-det"
+    both = [Verdict("t", law, Status.VIOLATED) for law in ("map/log-det", "map/log-det[train]")]
+    assert explained(both)["map/log-det[train]"].law == "map/log-det"
     assert not explained(both[1:])
 
 
 def test_what_is_not_trained_is_not_judged_after_training() -> None:
     """No parameters, no error."""
-    verdict = checking.check("torch:ExpTransform", "bijection/orientation[trained]", Settings())
+    verdict = checking.check(
+        "torch:ExpTransform", "map/one-to-one[orientation, trained]", Settings()
+    )
     assert verdict.status is Status.NOT_APPLICABLE, verdict
 
 
@@ -151,9 +150,7 @@ def test_the_quick_profile_trains_nothing(law: Law) -> None:
 
 def test_a_violation_of_many_points_is_made_small() -> None:
     """The smallest batch that halving finds shows a block of 256."""
-    verdict = checking.check(
-        f"{MOODS}mild?defect=first-block-for-all", "mode/rows-independent[many]"
-    )
+    verdict = checking.check(f"{MOODS}mild?defect=first-block-for-all", "same/rows[many]")
     assert verdict.counterexample is not None and len(verdict.counterexample.x) == 257
 
 
@@ -183,6 +180,6 @@ def test_what_is_turned_around_twice_is_what_it_was(spec: str) -> None:
 def test_what_has_no_inverse_has_no_other_direction() -> None:
     """It is said as of every law that needs one."""
     verdict = checking.check(
-        "flowref_zoo.specimens.residual:planar", "conduct/log-det-gradient[inverse]"
+        "flowref_zoo.specimens.residual:planar", "gradient/input[log-det, inverse]"
     )
     assert verdict.status is Status.NOT_APPLICABLE and "no inverse" in verdict.reason

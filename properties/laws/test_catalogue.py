@@ -55,17 +55,17 @@ DEFECTS = [next(iter(defects.items())) for _, defects in SPECIMENS]
 TWINS = [twin for twin, _ in SPECIMENS if not twin.endswith(":residual")]
 # Where a law of every family has something to say, and the check takes a second.
 WITNESSES = (
-    ("nflows:AffineCouplingTransform", "bijection/log-det"),
-    ("nflows:BatchNorm", "state/reload-equals"),
-    ("nflows:CompositeTransform", "composition/in-order"),
-    ("torch:LogNormal", "density/integrates-to-one"),
+    ("nflows:AffineCouplingTransform", "map/log-det"),
+    ("nflows:BatchNorm", "same/saved[reload]"),
+    ("nflows:CompositeTransform", "composition/algebra[order]"),
+    ("torch:LogNormal", "density/mass"),
     (
-        "nflows:AffineCouplingTransform?mutant=bijection/log-det#log-det-relative@1e-06",
-        "bijection/log-det",
+        "nflows:AffineCouplingTransform?mutant=map/log-det#log-det-relative@1e-06",
+        "map/log-det",
     ),
     (
         "flowref_zoo.specimens.spline:rational_quadratic?defect=off-by-one-bin",
-        "bijection/inverse-roundtrip",
+        "map/inverse",
     ),
 )
 

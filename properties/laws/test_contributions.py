@@ -31,10 +31,10 @@ SUPPORTS = {
     "product": Support.parse("positive,real,unit"),
 }
 STATISTICAL = (
-    "contribution/integral",
-    "contribution/two-ways",
-    "contribution/near-pairs",
-    "contribution/noise-of-each-row",
+    "density/mass[contribution]",
+    "kernel/follows-contribution",
+    "kernel/follows-contribution[near-pairs]",
+    "random/rows-independent[contribution]",
 )
 
 
@@ -57,18 +57,18 @@ def test_no_seed_accuses(target: str, law: str, seed: int) -> None:
 @pytest.mark.parametrize(
     ("target", "law"),
     [
-        ("reference:Abs", "contribution/integral"),
-        ("reference:Augment", "contribution/integral"),
-        ("reference:KernelChain", "contribution/integral"),
-        ("reference:RAD", "contribution/two-ways"),
-        ("reference:Sort", "contribution/one-sided-inverse"),
-        ("reference:Augment", "contribution/one-sided-inverse"),
-        ("reference:Langevin", "contribution/rows-independent"),
-        ("normflows:MetropolisHastings", "contribution/integral"),
-        ("normflows:HamiltonianMonteCarlo", "contribution/near-pairs"),
-        ("reference:Sort", "contribution/near-pairs"),
-        ("reference:Abs[reversed]", "contribution/near-pairs"),
-        ("reference:MaxPool[img]", "contribution/noise-of-each-row"),
+        ("reference:Abs", "density/mass[contribution]"),
+        ("reference:Augment", "density/mass[contribution]"),
+        ("reference:KernelChain", "density/mass[contribution]"),
+        ("reference:RAD", "kernel/follows-contribution"),
+        ("reference:Sort", "map/inverse[draws]"),
+        ("reference:Augment", "map/inverse[draws]"),
+        ("reference:Langevin", "same/rows[contribution]"),
+        ("normflows:MetropolisHastings", "density/mass[contribution]"),
+        ("normflows:HamiltonianMonteCarlo", "kernel/follows-contribution[near-pairs]"),
+        ("reference:Sort", "kernel/follows-contribution[near-pairs]"),
+        ("reference:Abs[reversed]", "kernel/follows-contribution[near-pairs]"),
+        ("reference:MaxPool[img]", "random/rows-independent[contribution]"),
     ],
 )
 def test_what_applies_is_decided(target: str, law: str) -> None:

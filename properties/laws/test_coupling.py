@@ -22,7 +22,7 @@ from flowref.model import (
 QUICK = Settings("quick")
 # Laws that speak of every coupling with a conditioner, and one coupling of each library.
 EVERYWHERE = (
-    "coupling/mask-partition", "coupling/conditioner-blind", "coupling/conditioner-batch-free", "coupling/init-not-dead",
+    "coupling/masks[partition]", "coupling/pattern[conditioner]", "same/rows[conditioner]", "gradient/reaches-parameters[conditioner-start]",
 )  # fmt: skip
 COUPLINGS = {
     "reference:AffineCoupling[checkerboard]": "affine",
@@ -105,7 +105,7 @@ def test_stacks_are_held_to_what_they_promise(target: str) -> None:
     pytest.importorskip(
         "flowref.reference" if target.startswith("reference") else target.partition(":")[0]
     )
-    assert status(target, "coupling/transforms-all") is Status.HOLDS
+    assert status(target, "coupling/stack[promise]") is Status.HOLDS
 
 
 @pytest.mark.parametrize("shape", [(4,), (5,), (2, 4, 4), (4, 2, 3)], ids=str)
@@ -131,13 +131,14 @@ def test_users_say_what_they_keep(tmp_path: Path) -> None:
     law = "coupling/closed-form"
     assert status(f"{flows}:Shifted", law) is Status.NOT_APPLICABLE
     assert status(f"{flows}:Shifted?said=true", law) is Status.HOLDS
-    assert status(f"{flows}:Shifted?kept=0,1", "coupling/identity-part") is Status.HOLDS
+    assert status(f"{flows}:Shifted?kept=0,1", "coupling/pattern[kept-part]") is Status.HOLDS
     assert status(f"{flows}:Shifted?kept=0,1", law) is Status.NOT_APPLICABLE
     assert status(f"{flows}:Shifted?kept=0,1&kind=additive-coupling", law) is Status.HOLDS
     assert (
-        status(f"{flows}:Shifted?kept=alternating", "coupling/conditioner-blind") is Status.VIOLATED
+        status(f"{flows}:Shifted?kept=alternating", "coupling/pattern[conditioner]")
+        is Status.VIOLATED
     )
-    assert status(f"{flows}:Squared?said=true", "coupling/identity-part") is Status.VIOLATED
+    assert status(f"{flows}:Squared?said=true", "coupling/pattern[kept-part]") is Status.VIOLATED
 
 
 @pytest.mark.parametrize("options", ["kept=7", "kept=stripes", "kept=0,x", "kind=affine-coupling"])
@@ -148,4 +149,4 @@ def test_what_is_no_mask_is_refused(options: str, tmp_path: Path) -> None:
     flows = tmp_path / "flows.py"
     flows.write_text(USERS)
     with pytest.raises(SpecError, match="kept"):
-        checking.check(f"{flows}:Shifted?{options}", "coupling/identity-part", QUICK)
+        checking.check(f"{flows}:Shifted?{options}", "coupling/pattern[kept-part]", QUICK)

@@ -17,7 +17,11 @@ from flowref.checking import Settings
 from flowref.model import Status
 
 QUICK = Settings("quick")
-ENDS, FAR, DENSITY = "bijection/closed-ends", "bijection/far-log-det", "density/far-log-prob"
+ENDS, FAR, DENSITY = (
+    "map/domain[ends]",
+    "map/finite-far-out[log-det]",
+    "map/finite-far-out[log-prob]",
+)
 
 
 class Bins(nn.Module):

@@ -13,7 +13,7 @@ from flowref.checking import Settings
 from flowref.model import Status
 
 QUICK = Settings("quick")
-LAWS = ("bijection/inverse-roundtrip", "bijection/forward-roundtrip")
+LAWS = ("map/inverse", "map/inverse[latents]")
 
 
 class Searched(nn.Module):

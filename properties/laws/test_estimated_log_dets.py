@@ -31,8 +31,8 @@ from flowref_zoo.specimens.estimators import roulette, series, traced
 from rows import DEEP, first_of
 
 QUICK = Settings("quick")
-SERIES = "residual/log-det-series"
-ONCE, OWN = "continuous/noise-once-per-solve", "continuous/noise-of-its-own"
+SERIES = "map/log-det-unbiased[series]"
+ONCE, OWN = "random/once-per-solve", "random/seeded[log-det]"
 
 
 def test_partial_sums_converge_to_the_log_det() -> None:
@@ -113,7 +113,7 @@ class Augmented(nn.Module):
 @pytest.mark.parametrize(("other", "status"), [(0, Status.HOLDS), (1, Status.VIOLATED)])
 def test_samples_of_the_other_half_are_seen(other: int, status: Status) -> None:
     """The noise beside the data is distributed otherwise than the data are."""
-    assert check(Augmented(other), "density/lower-bound-at-samples", QUICK).status is status
+    assert check(Augmented(other), "sampling/follows-bound", QUICK).status is status
 
 
 class Probed(nn.Module):
@@ -146,15 +146,15 @@ def test_random_probes_are_seen_to_estimate() -> None:
     judged.
     """
     instance = Probed(probes=True)
-    verdict = check(instance, "conduct/deterministic", QUICK)
+    verdict = check(instance, "same/history[repeat]", QUICK)
     assert verdict.status is Status.NOT_APPLICABLE
     assert "estimate" in verdict.reason
-    assert check(instance, "bijection/log-det", QUICK).status is Status.NOT_APPLICABLE
+    assert check(instance, "map/log-det", QUICK).status is Status.NOT_APPLICABLE
 
 
 def test_a_random_number_in_a_log_det_is_no_estimate() -> None:
     """Without a product with its Jacobian nothing is estimated: its results are random."""
-    verdict = check(Probed(probes=False), "conduct/deterministic", QUICK)
+    verdict = check(Probed(probes=False), "same/history[repeat]", QUICK)
     assert verdict.status is Status.VIOLATED
 
 
@@ -178,7 +178,7 @@ class ProbedDensity(nn.Module):
 )
 def test_random_probes_in_a_log_density_are_seen_to_estimate(probes: bool, status: Status) -> None:
     """As in a log-det; a random number is none."""
-    assert check(ProbedDensity(probes), "conduct/deterministic", QUICK).status is status
+    assert check(ProbedDensity(probes), "same/history[repeat]", QUICK).status is status
 
 
 class Kinked(nn.Module):
@@ -210,7 +210,7 @@ class Kinked(nn.Module):
 @pytest.mark.parametrize("seed", first_of(range(3)))
 def test_kinks_between_the_points_of_a_difference_accuse_no_gradient(seed: int) -> None:
     """A unit that is switched within a step changes a trace by a jump, of which autograd knows nothing."""
-    law = "bijection/log-det-estimate-gradient"
+    law = "gradient/parameters[log-det-estimate]"
     verdict = check(Kinked(), law, Settings("quick", seed))
     assert verdict.status in (Status.HOLDS, Status.INCONCLUSIVE), verdict.reason
 
@@ -244,7 +244,7 @@ def test_estimates_without_a_gradient_are_told_however_they_scatter(
 ) -> None:
     """Of what has no gradient at all nothing is trained, as by flow matching, and nothing is said."""
     torch.manual_seed(0)
-    verdict = check(Untrained(values_follow), "bijection/log-det-estimate-gradient", QUICK)
+    verdict = check(Untrained(values_follow), "gradient/parameters[log-det-estimate]", QUICK)
     assert verdict.status is expected, verdict.reason
 
 
@@ -279,17 +279,17 @@ def test_values_have_a_gradient_where_training_has_their_graph(
 ) -> None:
     """What eval mode frees says nothing of training."""
     torch.manual_seed(0)
-    verdict = check(Freeing(detached), "bijection/log-det-estimate-gradient", QUICK)
+    verdict = check(Freeing(detached), "gradient/parameters[log-det-estimate]", QUICK)
     assert verdict.status is expected, verdict.reason
 
 
 CONDUCT = (
-    "conduct/earlier-calls",
-    "conduct/same-tensor",
-    "conduct/value-gradient",
-    "bijection/finite",
-    "state/copies-equal",
-    "state/reload-equals",
+    "same/history[other-calls]",
+    "same/history[same-tensor]",
+    "gradient/input[value]",
+    "map/finite",
+    "same/copied",
+    "same/saved[reload]",
 )
 
 
@@ -329,12 +329,12 @@ class Remembering(nn.Module):
 
 def test_an_estimate_that_remembers_is_accused() -> None:
     """Its values depend on calls before, whatever its log-det draws."""
-    assert check(Remembering("last"), "conduct/earlier-calls", QUICK).status is Status.VIOLATED
+    assert check(Remembering("last"), "same/history[other-calls]", QUICK).status is Status.VIOLATED
 
 
 def test_noise_of_a_generator_of_its_own_is_held() -> None:
     """A generator that an object holds is set back with the global ones."""
-    assert check(Remembering("own"), "conduct/earlier-calls", QUICK).status is Status.HOLDS
+    assert check(Remembering("own"), "same/history[other-calls]", QUICK).status is Status.HOLDS
 
 
 @pytest.mark.parametrize(
@@ -342,14 +342,14 @@ def test_noise_of_a_generator_of_its_own_is_held() -> None:
 )
 def test_values_that_are_drawn_are_no_estimate(slip: str, status: Status) -> None:
     """A promise about log-dets excuses noise in these, and in nothing else."""
-    verdict = check(Remembering(slip), "conduct/deterministic", QUICK)
+    verdict = check(Remembering(slip), "same/history[repeat]", QUICK)
     assert verdict.status is status
     assert not verdict.waits
 
 
 def test_laws_of_each_number_are_not_about_drawn_log_dets() -> None:
     """That one estimate is the log-det has no meaning: it waits for nothing, and its mean is judged."""
-    verdict = check(series(), "bijection/log-det", QUICK)
+    verdict = check(series(), "map/log-det", QUICK)
     assert verdict.status is Status.NOT_APPLICABLE
     assert not verdict.waits
-    assert "bijection/log-det-estimate" in verdict.reason
+    assert "map/log-det[estimate]" in verdict.reason

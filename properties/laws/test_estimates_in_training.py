@@ -36,13 +36,13 @@ class Probed(nn.Module):
         return torch.linalg.solve(self.weight.T, z.T).T, -told
 
 
-@pytest.mark.parametrize("law", ["mode/train-log-det", "mode/first-log-det"])
+@pytest.mark.parametrize("law", ["same/train-mode[log-det]", "same/train-mode[first-call]"])
 def test_an_estimate_in_training_is_not_accused(law: str) -> None:
     """What trains by an estimate may be exact where it is evaluated."""
     assert check(Probed(True), law, Settings("quick")).status is Status.INCONCLUSIVE
 
 
-@pytest.mark.parametrize("law", ["mode/train-log-det", "mode/first-log-det"])
+@pytest.mark.parametrize("law", ["same/train-mode[log-det]", "same/train-mode[first-call]"])
 def test_another_number_in_training_is(law: str) -> None:
     """It is the same at each call."""
     assert check(Probed(False, 0.1), law, Settings("quick")).status is Status.VIOLATED

@@ -12,7 +12,7 @@ from flowref import check
 from flowref.checking import Settings
 from flowref.model import Status
 
-LAWS = ("state/parameters-kept", "state/reload-equals")
+LAWS = ("effects/state[parameters]", "same/saved[reload]")
 
 
 class Waiting(nn.Module):
@@ -68,11 +68,11 @@ def test_a_flag_that_is_saved_is_not_accused(law: str) -> None:
 
 def test_a_flag_that_is_not_saved_is_told() -> None:
     """A new object with the state_dict is initialized again by the batch that it asks for."""
-    assert status("unsaved", "state/parameters-kept") is Status.HOLDS
-    verdict = check(f"{__file__}:unsaved", "state/reload-equals", Settings("quick"))
+    assert status("unsaved", "effects/state[parameters]") is Status.HOLDS
+    verdict = check(f"{__file__}:unsaved", "same/saved[reload]", Settings("quick"))
     assert verdict.status is Status.VIOLATED and "refuses eval mode" in verdict.reason
 
 
 def test_what_every_batch_sets_anew_is_told() -> None:
     """Writes after the first batch are seen in what refuses eval mode before it."""
-    assert status("again", "state/parameters-kept") is Status.VIOLATED
+    assert status("again", "effects/state[parameters]") is Status.VIOLATED

@@ -85,7 +85,7 @@ class Density(nn.Module):
         return torch.distributions.Normal(0.0, 1.0).log_prob(z).sum(-1) + ladj
 
 
-KINDS = {"mode/first-batch-scale": Conditional, "mode/first-batch-layers": Density}
+KINDS = {"mode/first-batch": Conditional, "mode/first-batch[layers]": Density}
 
 
 @pytest.mark.parametrize("slip", ["", "left"])

@@ -25,7 +25,7 @@ FORGETTING = Path(__file__).with_name("forgetting.py")
 def test_a_base_that_falls_along_some_latents_falls_along_all(counted: int, status: Status) -> None:
     """What is flat along all of them may be uniform on a box; along some, a level was forgotten."""
     target = registry.parse_target(f"{FORGETTING}:Levels?counted={counted}")
-    assert checking.check(target, "density/tails", Settings("quick")).status is status
+    assert checking.check(target, "density/mass[tails]", Settings("quick")).status is status
 
 
 @pytest.mark.parametrize(
@@ -41,20 +41,23 @@ def test_a_base_that_falls_along_some_latents_falls_along_all(counted: int, stat
 def test_rays_need_not_find_them(name: str, status: Status) -> None:
     """Few rays are of the forgotten latents alone, however wide the density is there."""
     target = registry.parse_target(f"{FORGETTING}:{name}")
-    assert checking.check(target, "density/tails", Settings("quick")).status is status
+    assert checking.check(target, "density/mass[tails]", Settings("quick")).status is status
 
 
 def test_a_base_that_is_uniform_along_some_forgets_nothing() -> None:
     """Its samples gather at ends that nobody declared."""
     target = registry.parse_target(f"{FORGETTING}:Uniform")
-    verdict = checking.check(target, "density/tails", Settings("quick"))
+    verdict = checking.check(target, "density/mass[tails]", Settings("quick"))
     assert verdict.status is not Status.VIOLATED
 
 
 def test_angles_beside_numbers_forget_nothing() -> None:
     """A density that repeats along a coordinate is one of its period."""
     target = registry.parse_target(f"{FORGETTING}:Torsions")
-    assert checking.check(target, "density/tails", Settings("quick")).status is Status.INCONCLUSIVE
+    assert (
+        checking.check(target, "density/mass[tails]", Settings("quick")).status
+        is Status.INCONCLUSIVE
+    )
 
 
 def test_dear_calls_take_fewer_rows() -> None:

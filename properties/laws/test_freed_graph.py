@@ -102,11 +102,11 @@ def status(name: str, law: str) -> Status:
 
 
 LAWS = (
-    "bijection/honest-zero",
-    "bijection/log-det",
-    "bijection/orientation",
-    "conduct/gradients-finite",
-    "state/no-graph-in-buffers",
+    "map/singular-jacobian",
+    "map/log-det",
+    "map/one-to-one[orientation]",
+    "gradient/finite",
+    "effects/graphs",
 )
 
 
@@ -133,9 +133,9 @@ def test_a_reentrant_checkpoint_is_no_error(law: str) -> None:
 )
 def test_its_log_det_is_judged_by_differences(name: str, found: str) -> None:
     """The right one holds, and one with a sign turned does not."""
-    assert status(name, "bijection/log-det-by-differences") is Status[found]
+    assert status(name, "map/log-det[differences]") is Status[found]
 
 
 def test_a_graph_that_is_kept_is_told_all_the_same() -> None:
     """A buffer that is not detached is told, though steps in eval mode meet a graph of their own."""
-    assert status("graph", "state/no-graph-in-buffers") is Status.VIOLATED
+    assert status("graph", "effects/graphs") is Status.VIOLATED

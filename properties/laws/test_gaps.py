@@ -58,4 +58,4 @@ class Jumping(nn.Module):
 )
 def test_a_small_gap_in_the_image_is_seen(kind: str, expected: Status) -> None:
     """Where what lies between the images of neighbors is no image."""
-    assert check(Jumping(kind), "bijection/no-gap", Settings("quick")).status is expected
+    assert check(Jumping(kind), "map/inverse[gap]", Settings("quick")).status is expected

@@ -72,18 +72,18 @@ def test_levels_are_no_numbers_that_are_too_large(law: Law, seen: set[str], slip
 @DEEP
 def test_a_wrong_gradient_of_levels_is_accused() -> None:
     """The whole way."""
-    assert check(Levels("value"), "conduct/value-gradient", QUICK).status is Status.VIOLATED
+    assert check(Levels("value"), "gradient/input[value]", QUICK).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize(
-    "law", ["conduct/value-gradient", "conduct/log-det-gradient", "conduct/score"]
+    "law", ["gradient/input[value]", "gradient/input[log-det]", "gradient/input[log-prob]"]
 )
 def test_right_gradients_of_levels_hold(law: str) -> None:
     """They are judged, and right."""
     assert check(Levels(), law, QUICK).status is Status.HOLDS
 
 
-@pytest.mark.parametrize("law", ["conduct/value-gradient", "conduct/score"])
+@pytest.mark.parametrize("law", ["gradient/input[value]", "gradient/input[log-prob]"])
 def test_a_clamp_that_passes_gradients_on_is_not_accused(law: str) -> None:
     """A device of training, there as elsewhere."""
     assert check(Levels(straight=True), law, QUICK).status is not Status.VIOLATED

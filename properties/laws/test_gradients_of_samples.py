@@ -59,7 +59,7 @@ class Moved(nn.Module):
 @pytest.mark.parametrize("seed", first_of(range(3)))
 def test_differences_must_settle_to_accuse(way: str, accused: bool, seed: int) -> None:
     """What varies within a step is undecided, and half of a gradient is found."""
-    verdict = check(Moved(way), "sampling/rsample-grad", Settings("quick", seed))
+    verdict = check(Moved(way), "gradient/of-samples", Settings("quick", seed))
     assert (verdict.status is Status.VIOLATED) is accused, verdict.reason
 
 
@@ -105,7 +105,7 @@ class Ending(nn.Module):
 )
 def test_ends_that_move_accuse_no_gradient(kind: str, status: Status) -> None:
     """Where data end the two derivatives differ by what moves with the ends, and nothing is said."""
-    law = "sampling/rsample-follows-density"
+    law = "gradient/of-samples[density]"
     assert check(Ending(kind), law, Settings("quick")).status is status
 
 
@@ -139,7 +139,7 @@ class Kinked(nn.Module):
 @pytest.mark.parametrize("seed", first_of(range(2)))
 def test_jumps_of_a_density_may_move(slope: float, seed: int) -> None:
     """The score knows nothing of a jump that moves with a parameter; samples do, and both are right."""
-    law = "sampling/rsample-follows-density"
+    law = "gradient/of-samples[density]"
     verdict = check(Kinked(slope), law, Settings("quick", seed))
     assert verdict.status in (Status.HOLDS, Status.INCONCLUSIVE), verdict.reason
 
@@ -198,5 +198,5 @@ def test_what_the_map_passes_on_is_none_of_the_samples(
     halved: bool, bound: float, accused: bool
 ) -> None:
     """Where a clamp clips, autograd's derivative of the map differs as much."""
-    verdict = check(Clamped(halved, bound), "sampling/rsample-grad", Settings("quick"))
+    verdict = check(Clamped(halved, bound), "gradient/of-samples", Settings("quick"))
     assert (verdict.status is Status.VIOLATED) is accused, verdict.reason

@@ -45,7 +45,7 @@ class Reversed(nn.Module):
         return total * (1 + self.slip) if self.training else total
 
 
-@pytest.mark.parametrize("law", ["mode/train-inverse", "mode/train-log-det"])
+@pytest.mark.parametrize("law", ["same/train-mode[inverse]", "same/train-mode[log-det]"])
 @pytest.mark.parametrize(
     ("slip", "status"), [(0.0, Status.HOLDS), (1e-4, Status.VIOLATED)], ids=["healthy", "off"]
 )

@@ -14,7 +14,11 @@ from flowref.model import Status
 from rows import crossed
 
 QUICK = Settings("quick")
-LAWS = ("contribution/integral", "contribution/two-ways", "contribution/near-pairs")
+LAWS = (
+    "density/mass[contribution]",
+    "kernel/follows-contribution",
+    "kernel/follows-contribution[near-pairs]",
+)
 
 
 @pytest.mark.parametrize("shape", [0.1, 0.3, 0.7, 0.9])

@@ -50,29 +50,29 @@ def composed() -> Any:
 )
 def test_samples_that_carry_gradients_hold(build: Any) -> None:
     """Those of rejection samplers as well, whose gradients are implicit."""
-    assert check(build(), "conduct/rsample-carries", QUICK).status is Status.HOLDS
+    assert check(build(), "gradient/of-samples[graph]", QUICK).status is Status.HOLDS
 
 
 @pytest.mark.parametrize("kind", [Detached, Halved])
 def test_samples_that_carry_none_are_found(kind: Any) -> None:
     """For one of the tensors as well, though none was made to require one."""
-    assert check(normal(kind), "conduct/rsample-carries", QUICK).status is Status.VIOLATED
+    assert check(normal(kind), "gradient/of-samples[graph]", QUICK).status is Status.VIOLATED
 
 
 def test_who_has_no_rsample_is_not_asked() -> None:
     """torch says so by has_rsample."""
     told = VonMises(torch.tensor(0.3), torch.tensor(2.0))
-    assert check(told, "conduct/rsample-carries", QUICK).status is Status.NOT_APPLICABLE
+    assert check(told, "gradient/of-samples[graph]", QUICK).status is Status.NOT_APPLICABLE
 
 
 def test_a_decreasing_transform_may_say_so() -> None:
     """The sign of an affine map is that of its scale, entry by entry."""
     scale = torch.tensor([-2.0, 0.5, 1e-3])
     told = transforms.AffineTransform(torch.zeros(3), scale)
-    assert check(told, "bijection/declared-sign", QUICK).status is Status.HOLDS
+    assert check(told, "map/promised-jacobian[sign]", QUICK).status is Status.HOLDS
 
 
 def test_transforms_that_compare_their_parameters_hold() -> None:
     """They are equal to what does the same."""
     told = transforms.ComposeTransform([transforms.ExpTransform()])
-    assert check(told, "conduct/equality", QUICK).status is Status.HOLDS
+    assert check(told, "effects/construction[equality]", QUICK).status is Status.HOLDS

@@ -6,7 +6,7 @@ from flowref.checking import Settings, check
 from flowref.model import Status
 from flowref.registry import parse_target
 
-LAW = "bijection/honest-zero"
+LAW = "map/singular-jacobian"
 
 
 def test_a_distribution_function_that_rounds_to_zero_is_not_accused() -> None:

@@ -17,7 +17,7 @@ from flowref.registry import parse_target
 ZOO = "flowref_zoo.specimens.in_place"
 
 
-@pytest.mark.parametrize("law", ["bijection/inverse-log-det", "bijection/jacobian-inverse-product"])
+@pytest.mark.parametrize("law", ["map/log-det[inverse]", "map/inverse-jacobian"])
 @pytest.mark.parametrize("way", ["autoregressive", "unrecorded"])
 def test_autograd_alone_accuses_nobody(way: str, law: str) -> None:
     """Whether it refuses what a loop writes into place, or loses it."""
@@ -29,7 +29,7 @@ def test_a_wrong_log_det_is_found_by_differences() -> None:
     """Where autograd cannot differentiate the inverse."""
     verdict = check(
         parse_target(f"{ZOO}:autoregressive?defect=log-det"),
-        "bijection/inverse-log-det",
+        "map/log-det[inverse]",
         Settings("quick"),
     )
     assert verdict.status is Status.VIOLATED
@@ -54,9 +54,7 @@ class Overwriting(nn.Module):
         return z, ladj
 
 
-@pytest.mark.parametrize(
-    "law", ["bijection/log-det-parameter-gradient", "conduct/gradients-finite"]
-)
+@pytest.mark.parametrize("law", ["gradient/parameters[log-det]", "gradient/finite"])
 def test_a_map_that_overwrites_what_it_computed_is_no_error(law: str) -> None:
     """No gradient can be asked for, which is said; nothing is known to be wrong."""
     verdict = check(parse_target(f"{__file__}:Overwriting"), law, Settings("quick"))

@@ -46,4 +46,4 @@ class Turned(nn.Module):
 def test_a_jump_is_no_fold(folds: bool, inverse: bool, expected: Status) -> None:
     """Where the inverse brings back points of both orientations, nothing folds."""
     flow = Turned(folds, inverse)
-    assert check(flow, "bijection/orientation", Settings("quick")).status is expected
+    assert check(flow, "map/one-to-one[orientation]", Settings("quick")).status is expected

@@ -57,12 +57,12 @@ class Kept(nn.Module):
 
 
 SLIPS = (
-    ("writes", "conduct/input-not-mutated"),
-    ("counts", "mode/eval-is-pure"),
-    ("prints", "conduct/no-printing"),
-    ("trains", "mode/kept"),
-    ("caches", "conduct/cache-coherent"),
-    ("detaches", "contribution/parameter-gradient"),
+    ("writes", "effects/process[input]"),
+    ("counts", "effects/state[eval]"),
+    ("prints", "effects/process[output]"),
+    ("trains", "effects/state[mode]"),
+    ("caches", "same/history[optimizer-step]"),
+    ("detaches", "gradient/parameters[contribution]"),
 )
 
 
@@ -74,15 +74,13 @@ def test_what_a_kernel_does_besides_is_seen(slip: str, law: str) -> None:
     assert check(Kept(), law, QUICK).status is Status.HOLDS
 
 
-@pytest.mark.parametrize(
-    "law", ["state/copies-equal", "state/restore-equals", "conduct/earlier-calls"]
-)
+@pytest.mark.parametrize("law", ["same/copied", "same/saved[restore]", "same/history[other-calls]"])
 def test_draws_under_one_seed_are_no_difference(law: str) -> None:
     """What draws comes out the same from a copy, and after other calls."""
     assert check(Kept(), law, QUICK).status is Status.HOLDS
 
 
-@pytest.mark.parametrize("law", ["conduct/no-random-numbers", "conduct/deterministic"])
+@pytest.mark.parametrize("law", ["random/seeded[global-streams]", "same/history[repeat]"])
 def test_that_a_kernel_draws_accuses_nobody(law: str) -> None:
     """Laws by which maps draw nothing are not about it."""
     assert check(Kept(), law, QUICK).status is Status.NOT_APPLICABLE
@@ -126,5 +124,5 @@ class Drifting(nn.Module):
 @pytest.mark.parametrize("leaves", [True, False])
 def test_a_slope_that_vanishes_in_inference_mode_is_seen(leaves: bool) -> None:
     """What `torch.enable_grad` records there is nothing; who leaves the mode has slopes."""
-    verdict = check(Drifting(leaves), "mode/grad-modes-agree", QUICK)
+    verdict = check(Drifting(leaves), "same/manner[grad-modes]", QUICK)
     assert verdict.status is (Status.HOLDS if leaves else Status.VIOLATED), verdict.reason

@@ -15,7 +15,7 @@ from flowref.laws.common.quadrature import PANELS
 from flowref.laws.density.statements import QUADRATURE_FACTOR, between, with_ends
 from flowref.model import REAL, Array, Status, draw
 
-MASS = "density/integrates-to-one"
+MASS = "density/mass"
 
 
 def density(x: Array, kink: float) -> Array:

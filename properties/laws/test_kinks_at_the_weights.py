@@ -16,7 +16,7 @@ from flowref.laws.common.differences import derivative
 from flowref.model import Status
 
 QUICK = Settings("quick")
-LAWS = ("conduct/parameter-gradient", "bijection/log-det-parameter-gradient")
+LAWS = ("gradient/parameters[value]", "gradient/parameters[log-det]")
 
 
 class Gated(nn.Module):

@@ -38,5 +38,5 @@ def test_a_loss_whose_square_overflows_may_have_any_gradient(options: str, accus
     """One over u has the slope one over its square, which is infinite at 1e-200, where the loss is not; at an
     ordinary loss such a slope is accused.
     """
-    verdict = check(f"{Path(__file__)}:Density?{options}", "conduct/gradients-finite")
+    verdict = check(f"{Path(__file__)}:Density?{options}", "gradient/finite")
     assert (verdict.status is Status.VIOLATED) == accused

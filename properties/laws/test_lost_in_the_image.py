@@ -98,4 +98,4 @@ def test_samples_whose_latents_are_lost_are_left_out() -> None:
     """A correct flow of which rounding leaves one latent out of two is not said to draw from another base."""
     with pytest.raises(Undecidable, match="rounding a sample alone"):
         pit_uniform.measure(loaded("sheared"), Batch(np.zeros((1, 2)), None, 0))
-    assert registry.find_law("sampling/pit-uniform") is pit_uniform
+    assert registry.find_law("sampling/follows-density[pit]") is pit_uniform

@@ -15,7 +15,7 @@ from flowref import checking, registry
 from flowref.checking import Settings
 from flowref.model import Status, Verdict
 
-LAW = "density/integrates-to-one"
+LAW = "density/mass"
 
 
 class Field(nn.Module):

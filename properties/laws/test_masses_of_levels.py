@@ -13,7 +13,7 @@ from flowref.checking import Settings
 from flowref.model import Status
 
 QUICK = Settings("quick")
-LAW = "density/lower-bound"
+LAW = "density/mass[bound]"
 
 
 class Dequantized(nn.Module):

@@ -84,22 +84,22 @@ class Levels(nn.Module):
         return x, total + one + two
 '''
 BROKEN = (
-    ("Squeeze?only=1", "squeeze/windows-stay", Status.VIOLATED),
-    ("Squeeze?order=space_to_depth", "squeeze/declared-order", Status.VIOLATED),
-    ("Squeeze?say=False&squeeze=real_nvp", "squeeze/declared-order", Status.VIOLATED),
+    ("Squeeze?only=1", "squeeze/permutes[windows]", Status.VIOLATED),
+    ("Squeeze?order=space_to_depth", "squeeze/order[declared]", Status.VIOLATED),
+    ("Squeeze?say=False&squeeze=real_nvp", "squeeze/order[declared]", Status.VIOLATED),
     ("Levels?defect=looks-back", "multi-scale/factored-inert", Status.VIOLATED),
-    ("Levels?defect=looks-back", "multi-scale/split-exact", Status.VIOLATED),
-    ("Levels?defect=overwritten", "multi-scale/log-det-total", Status.VIOLATED),
-    ("Levels?defect=joined-wrongly", "multi-scale/recombines", Status.VIOLATED),
+    ("Levels?defect=looks-back", "multi-scale/split", Status.VIOLATED),
+    ("Levels?defect=overwritten", "density/change-of-variables[levels]", Status.VIOLATED),
+    ("Levels?defect=joined-wrongly", "multi-scale/split[inverse]", Status.VIOLATED),
     ("Levels?defect=final-not-run", "multi-scale/all-layers-run", Status.ADVICE),
     ("Levels?defect=shares", "multi-scale/factored-inert", Status.VIOLATED),
 )
 HEALTHY = (
     ("Squeeze", "squeeze/permutes"),
-    ("Squeeze", "squeeze/windows-stay"),
-    ("Squeeze", "squeeze/declared-order"),
-    ("Squeeze", "squeeze/odd-sizes"),
-    ("Squeeze?say=False&squeeze=undeclared", "squeeze/known-order"),
+    ("Squeeze", "squeeze/permutes[windows]"),
+    ("Squeeze", "squeeze/order[declared]"),
+    ("Squeeze", "shape/wrong-refused[image-size]"),
+    ("Squeeze?say=False&squeeze=undeclared", "squeeze/order[known]"),
     *(
         ("Levels", f"multi-scale/{law}")
         for law in (
@@ -138,7 +138,9 @@ def test_without_defects_the_laws_hold(flows: Path, target: str, law: str) -> No
 
 def test_what_is_not_said_is_not_judged(flows: Path) -> None:
     """A map that reshapes and says nothing of squeezes is held to no law of theirs."""
-    verdict = checking.check(f"{flows}:Squeeze?only=1&say=False", "squeeze/windows-stay", QUICK)
+    verdict = checking.check(
+        f"{flows}:Squeeze?only=1&say=False", "squeeze/permutes[windows]", QUICK
+    )
     assert verdict.status is Status.NOT_APPLICABLE
 
 

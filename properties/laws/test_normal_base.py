@@ -58,4 +58,4 @@ def test_a_normal_base_has_the_constant_of_its_dimensions(image: Any, status: St
     """Levels of the data may be counted besides, and other bases have other constants; four particles in
     the plane have a center, which does not move, and eight numbers are of none in space.
     """
-    assert check(image, "density/normal-base", QUICK).status is status
+    assert check(image, "density/base-constant[latents]", QUICK).status is status

@@ -13,7 +13,7 @@ from flowref import check
 from flowref.checking import Settings
 from flowref.model import Status
 
-LAW = "density/normal-constant"
+LAW = "density/base-constant[quadratic-form]"
 
 
 class Quadratic(nn.Module):

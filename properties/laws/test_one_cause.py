@@ -13,14 +13,14 @@ from flowref.checking import Settings
 from flowref.model import Status
 
 HELD = (
-    "conduct/cache-coherent",
-    "conduct/strides-agree",
-    "conduct/same-tensor",
-    "mode/grad-modes-agree",
-    "mode/rows-independent",
-    "state/copies-equal",
-    "state/copies-independent",
-    "state/reload-equals",
+    "same/history[optimizer-step]",
+    "same/manner[strides]",
+    "same/history[same-tensor]",
+    "same/manner[grad-modes]",
+    "same/rows",
+    "same/copied",
+    "same/copied[independence]",
+    "same/saved[reload]",
 )
 
 
@@ -48,7 +48,7 @@ def status(obj: Any, law: str) -> Status:
 
 def test_a_random_layer_is_accused_of_being_random() -> None:
     """The law on randomness says so."""
-    assert status(Noisy(), "conduct/deterministic") is Status.VIOLATED
+    assert status(Noisy(), "same/history[repeat]") is Status.VIOLATED
 
 
 @pytest.mark.parametrize("law", HELD)
@@ -61,4 +61,4 @@ def test_rows_of_a_random_layer_are_still_held_to_be_independent() -> None:
     """With other content beside it, at the same place and in the same random state, a row is the
     same; unless rows meet.
     """
-    assert status(Noisy(coupled=True), "mode/rows-independent") is Status.VIOLATED
+    assert status(Noisy(coupled=True), "same/rows") is Status.VIOLATED

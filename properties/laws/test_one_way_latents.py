@@ -13,7 +13,7 @@ from flowref import check
 from flowref.checking import Settings
 from flowref.model import Status
 
-LAW = "sampling/no-piling-up"
+LAW = "sampling/follows-density[clamping]"
 
 
 class OneWay(nn.Module):

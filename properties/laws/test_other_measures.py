@@ -16,7 +16,11 @@ from flowref.checking import Settings
 from flowref.model import Status
 
 QUICK = Settings("quick")
-LAWS = ("density/samples-consistent", "sampling/overlap", "sampling/detailed-balance")
+LAWS = (
+    "sampling/follows-density[ratios]",
+    "sampling/follows-density",
+    "sampling/follows-density[balance]",
+)
 
 
 class Bits(nn.Module):

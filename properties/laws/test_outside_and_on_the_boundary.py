@@ -13,8 +13,8 @@ import flowref
 from flowref.checking import Settings
 from flowref.model import Status
 
-OUTSIDE, FINITE = "density/function-outside", "sampling/finite"
-BETWEEN, BACK = "density/distribution-function", "sampling/inverse-transform-galois"
+OUTSIDE, FINITE = "density/support[distribution-function]", "map/finite[samples]"
+BETWEEN, BACK = "density/distribution-function", "sampling/quantiles"
 
 
 class Half(Distribution):

@@ -28,7 +28,7 @@ def network(*, lost: bool) -> Any:
     return stack
 
 
-@pytest.mark.parametrize("law", ["state/registered", "composition/additive"])
+@pytest.mark.parametrize("law", ["state/registered", "composition/parts"])
 def test_a_random_log_det_is_no_defect(law: str) -> None:
     """The same vectors are drawn where results are compared; where that cannot be, values are."""
     with warnings.catch_warnings():

@@ -54,11 +54,11 @@ class Checked(nn.Module):
 @pytest.mark.parametrize(
     ("law", "density", "status"),
     [
-        ("density/normal-base", Checked(), Status.HOLDS),
-        ("density/normal-base", Checked(counted=1), Status.VIOLATED),
-        ("density/tails", Checked(), Status.HOLDS),
-        ("density/tails", Checked(most=1e4), Status.HOLDS),
-        ("density/tails", Checked(most=1e4, forgotten=2), Status.VIOLATED),
+        ("density/base-constant[latents]", Checked(), Status.HOLDS),
+        ("density/base-constant[latents]", Checked(counted=1), Status.VIOLATED),
+        ("density/mass[tails]", Checked(), Status.HOLDS),
+        ("density/mass[tails]", Checked(most=1e4), Status.HOLDS),
+        ("density/mass[tails]", Checked(most=1e4, forgotten=2), Status.VIOLATED),
     ],
     ids=["base", "base-once", "tails", "far-tails", "forgotten"],
 )

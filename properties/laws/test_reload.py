@@ -50,5 +50,5 @@ def unsaved() -> nn.Module:
 @pytest.mark.parametrize(("name", "status"), [("saved", "HOLDS"), ("unsaved", "VIOLATED")])
 def test_what_is_drawn_and_not_saved_is_told(name: str, status: str, seed: int) -> None:
     """An order of two entries that is not saved is told under every seed, and one that is saved is not."""
-    verdict = check(f"{__file__}:{name}", "state/reload-equals", Settings("quick", seed=seed))
+    verdict = check(f"{__file__}:{name}", "same/saved[reload]", Settings("quick", seed=seed))
     assert verdict.status is Status[status]

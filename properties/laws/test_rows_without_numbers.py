@@ -66,7 +66,7 @@ def gate(**options: str) -> str:
 @pytest.mark.parametrize(("slip", "status"), [("no", Status.HOLDS), ("detached", Status.VIOLATED)])
 def test_a_layer_is_trained_by_rows_that_are_numbers(slip: str, status: Status) -> None:
     """Where a layer gives numbers its gradients in the parameters are judged, whatever other rows hold."""
-    verdict = check(gate(most="1", slip=slip), "contribution/parameter-gradient")
+    verdict = check(gate(most="1", slip=slip), "gradient/parameters[contribution]")
     assert verdict.status is status, verdict.reason
 
 

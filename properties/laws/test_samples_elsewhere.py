@@ -37,7 +37,7 @@ class OneSided(nn.Module):
             return side * self.place + torch.randn(n, 2, dtype=self.place.dtype)
 
 
-@pytest.mark.parametrize("law", ["sampling/detailed-balance", "sampling/overlap"])
+@pytest.mark.parametrize("law", ["sampling/follows-density[balance]", "sampling/follows-density"])
 def test_samples_that_lie_elsewhere_each_time_are_no_error(law: str) -> None:
     """They are accused, or nothing can be said."""
     assert check(OneSided(), law, QUICK).status is not Status.ERROR
@@ -68,4 +68,4 @@ class Onto(nn.Module):
 )
 def test_images_lie_in_the_codomain(codomain: Any, expected: Status) -> None:
     """Those that saturate lie on its edge."""
-    assert check(Onto(codomain), "bijection/image-in-codomain", QUICK).status is expected
+    assert check(Onto(codomain), "map/domain[image]", QUICK).status is expected

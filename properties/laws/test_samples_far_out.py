@@ -43,7 +43,7 @@ class Stretched(nn.Module):
         return self.scale * torch.sinh(self.rate * z)
 
 
-LAWS = ("sampling/detailed-balance", "density/samples-consistent")
+LAWS = ("sampling/follows-density[balance]", "sampling/follows-density[ratios]")
 
 
 @pytest.mark.parametrize("law", LAWS)

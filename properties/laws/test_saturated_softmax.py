@@ -15,7 +15,7 @@ from flowref.loading import load
 from flowref.model import Batch, Condition, Status
 from flowref.registry import find_law, parse_target
 
-LAW = "bijection/log-det"
+LAW = "map/log-det"
 PARTS = "flowref_zoo.specimens.styles.transform_simplex:transform_simplex"
 
 

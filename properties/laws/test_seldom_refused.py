@@ -63,5 +63,7 @@ def test_a_threshold_that_rows_share_is_seen_where_few_are_refused(
     name: str, status: Status
 ) -> None:
     """Of 64 rows a few calls tell too few that stay; of a thousand they do."""
-    verdict = check(parse_target(f"{Path(__file__)}:{name}"), "contribution/noise-of-each-row")
+    verdict = check(
+        parse_target(f"{Path(__file__)}:{name}"), "random/rows-independent[contribution]"
+    )
     assert verdict.status is status, verdict.reason

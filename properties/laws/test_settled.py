@@ -12,7 +12,7 @@ from flowref import check
 from flowref.checking import Settings
 from flowref.model import Status
 
-LAW = "mode/settled"
+LAW = "batch-norm/modes-agree[many-batches]"
 
 
 class Averaging(nn.Module):

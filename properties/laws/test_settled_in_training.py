@@ -61,4 +61,6 @@ def test_what_an_inverse_settles_is_no_difference_of_the_modes(slip: float, stat
     """An inverse of sixty calls has a norm that one call of forward has not yet; one that is doubled in
     train mode is off all the same.
     """
-    assert check(f"{Path(__file__)}:Residual?slip={slip}", "mode/train-inverse").status is status
+    assert (
+        check(f"{Path(__file__)}:Residual?slip={slip}", "same/train-mode[inverse]").status is status
+    )

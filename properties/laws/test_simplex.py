@@ -15,7 +15,7 @@ from flowref.checking import Settings
 from flowref.model import Status
 from rows import first_of
 
-LAW = "sampling/on-a-simplex"
+LAW = "sampling/follows-density[simplex]"
 
 
 class OnSimplex(nn.Module):

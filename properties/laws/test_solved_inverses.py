@@ -14,7 +14,7 @@ from flowref import check
 from flowref.checking import Settings
 from flowref.model import Status
 
-LAW = "bijection/solved-inverse-gradient"
+LAW = "map/inverse-jacobian[solver]"
 
 
 class Solved(nn.Module):

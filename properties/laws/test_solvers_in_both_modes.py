@@ -48,7 +48,7 @@ class Solved(nn.Module):
 )
 def test_a_count_of_evaluations_is_no_impurity(counter: str, expected: Status) -> None:
     """Solvers count how often they evaluate their field; whatever else moves in eval mode is told."""
-    assert check(Solved(counter), "mode/eval-is-pure", QUICK).status is expected
+    assert check(Solved(counter), "effects/state[eval]", QUICK).status is expected
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_a_way_back_to_a_tolerance_may_end_elsewhere_in_train_mode(
     model: Any = Solved(off=off)
     if tolerance:
         model.inverse_tolerance = tolerance
-    assert check(model, "mode/train-inverse", QUICK).status is expected
+    assert check(model, "same/train-mode[inverse]", QUICK).status is expected

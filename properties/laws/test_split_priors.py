@@ -66,7 +66,7 @@ def spec(slip: str = "", returns: str = "z,ladj,log_prior") -> str:
     return f"{Path(__file__)}:Split?slip={slip}" + f"&returns={returns}" * bool(returns)
 
 
-LAWS = ("density/tails", "density/samples-consistent", "sampling/overlap")
+LAWS = ("density/mass[tails]", "sampling/follows-density[ratios]", "sampling/follows-density")
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -76,7 +76,7 @@ def test_steps_that_overflow_far_out_leave_a_layer_to_be_judged(law: str) -> Non
 
 def test_a_wrong_weight_of_such_steps_is_seen() -> None:
     """The law of the mass speaks of the others."""
-    found = check(spec("Steep?defect=0.05"), "contribution/integral").status
+    found = check(spec("Steep?defect=0.05"), "density/mass[contribution]").status
     assert found is Status.VIOLATED
 
 

@@ -14,7 +14,7 @@ from flowref.model import Status
 from rows import DEEP, first_of
 
 SPECIMENS = "flowref_zoo.specimens.solvers"
-ADD_UP, STATES = "continuous/times-add-up", "continuous/states-on-the-way"
+ADD_UP, STATES = "composition/in-time", "composition/in-time[states]"
 
 
 class Steps(nn.Module):

@@ -12,8 +12,8 @@ import flowref
 from flowref.checking import Settings
 from flowref.model import Status
 
-LATE, BACK = "conduct/log-det-of-its-point", "bijection/inverse-gradient-finite"
-DEAD = "conduct/no-dead-parameters"
+LATE, BACK = "same/history[log-det]", "gradient/finite[inverse]"
+DEAD = "gradient/reaches-parameters"
 
 
 class Kept(nn.Module):

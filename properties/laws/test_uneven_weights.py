@@ -27,7 +27,7 @@ HEALTHY = (
     "reference:Metropolis",
     "reference:RAD",
 )
-LAW = "contribution/two-ways"
+LAW = "kernel/follows-contribution"
 
 
 def means(target: str, seed: int) -> Means | None:

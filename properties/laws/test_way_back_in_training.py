@@ -13,7 +13,7 @@ from flowref import check
 from flowref.checking import Settings
 from flowref.model import Status
 
-LAW = "mode/train-way-back"
+LAW = "map/inverse[last-call]"
 
 
 class Coupled(nn.Module):

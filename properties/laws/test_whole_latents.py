@@ -16,10 +16,10 @@ from flowref.model import REAL, Status, Support
 from rows import crossed
 
 LAWS = (
-    "contribution/integral",
-    "contribution/two-ways",
-    "contribution/near-pairs",
-    "contribution/balance",
+    "density/mass[contribution]",
+    "kernel/follows-contribution",
+    "kernel/follows-contribution[near-pairs]",
+    "kernel/follows-contribution[balance]",
 )
 FLOORS = """import math
 import torch
@@ -95,11 +95,11 @@ def test_they_are_judged_and_not_accused(file: Path, name: str, law: str) -> Non
 @pytest.mark.parametrize(
     ("name", "law"),
     [
-        ("Floor?off=0.1", "contribution/integral"),
-        ("Floor?ends=0_4&off=-0.1", "contribution/balance"),
-        ("Floor?upward=True", "contribution/two-ways"),
-        ("Floor?upward=True", "contribution/near-pairs"),
-        ("Signed?off=0.1", "contribution/integral"),
+        ("Floor?off=0.1", "density/mass[contribution]"),
+        ("Floor?ends=0_4&off=-0.1", "kernel/follows-contribution[balance]"),
+        ("Floor?upward=True", "kernel/follows-contribution"),
+        ("Floor?upward=True", "kernel/follows-contribution[near-pairs]"),
+        ("Signed?off=0.1", "density/mass[contribution]"),
     ],
 )
 def test_an_error_is_seen(file: Path, name: str, law: str) -> None:

@@ -63,10 +63,10 @@ class IntegerFlow(nn.Module):
 
 
 THROUGH = (
-    "conduct/value-gradient",
-    "conduct/score",
-    "conduct/parameter-gradient",
-    "bijection/jacobian-inverse-product",
+    "gradient/input[value]",
+    "gradient/input[log-prob]",
+    "gradient/parameters[value]",
+    "map/inverse-jacobian",
 )
 
 
@@ -80,13 +80,16 @@ def test_laws_of_gradients_wait(law: str) -> None:
 
 def test_samples_are_held_against_masses() -> None:
     """Of whole numbers all masses add up to one."""
-    assert check(IntegerFlow(), "density/samples-consistent", QUICK).status is Status.HOLDS
+    assert check(IntegerFlow(), "sampling/follows-density[ratios]", QUICK).status is Status.HOLDS
 
 
 @pytest.mark.parametrize("slip", ["wide", "floored"])
 def test_a_wrong_mass_is_accused(slip: str) -> None:
     """Cells that overlap, and samples that lie half a cell beside."""
-    assert check(IntegerFlow(slip), "density/samples-consistent", QUICK).status is Status.VIOLATED
+    assert (
+        check(IntegerFlow(slip), "sampling/follows-density[ratios]", QUICK).status
+        is Status.VIOLATED
+    )
 
 
 @pytest.mark.parametrize("steps", [1, 255, 256])

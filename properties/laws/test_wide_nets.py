@@ -57,7 +57,7 @@ def spec(slip: str = "", width: int = 4_000) -> str:
     return f"{Path(__file__)}:Wide?slip={slip}&width={width}"
 
 
-@pytest.mark.parametrize("law", ["conduct/cache-coherent", "conduct/same-tensor"])
+@pytest.mark.parametrize("law", ["same/history[optimizer-step]", "same/history[same-tensor]"])
 @pytest.mark.parametrize(("slip", "status"), [("", Status.HOLDS), ("1", Status.VIOLATED)])
 def test_wide_nets_are_judged(law: str, slip: str, status: Status) -> None:
     """What is kept from before a step is seen, and what keeps nothing holds."""

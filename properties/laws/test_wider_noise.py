@@ -18,7 +18,7 @@ from flowref.laws.density.lower_bound import bounds, mean_of
 from flowref.model import Array, Status
 
 QUICK = Settings("quick")
-LAWS = ("density/lower-bound", "density/lower-bound-at-samples")
+LAWS = ("density/mass[bound]", "sampling/follows-bound")
 VARIATIONAL = "flowref_zoo.specimens.bounds:variational"
 TWO = math.log(2 * math.pi)
 
@@ -101,10 +101,10 @@ def test_a_bound_with_uneven_weights_is_judged(model: Any, law: str) -> None:
 @pytest.mark.parametrize(
     ("model", "slip", "law"),
     [
-        (Dequantized, "logit", "density/lower-bound-at-samples"),
-        (Dequantized, "noise", "density/lower-bound-at-samples"),
-        (Chain, "mean", "density/lower-bound-at-samples"),
-        (Chain, "sign", "density/lower-bound"),
+        (Dequantized, "logit", "sampling/follows-bound"),
+        (Dequantized, "noise", "sampling/follows-bound"),
+        (Chain, "mean", "sampling/follows-bound"),
+        (Chain, "sign", "density/mass[bound]"),
     ],
 )
 def test_its_slips_are_seen(model: Any, slip: str, law: str) -> None:

@@ -16,7 +16,7 @@ from flowref.laws.common.structure import WHOLE
 from flowref.model import Status, Verdict
 
 FEATURES = WHOLE + 16
-LAW = "bijection/honest-zero"
+LAW = "map/singular-jacobian"
 
 
 class Scaled(nn.Module):

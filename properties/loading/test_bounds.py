@@ -11,7 +11,7 @@ from flowref import loading, registry
 from flowref.model import Status
 
 BOUNDS = "flowref_zoo.specimens.bounds"
-EXACT = ("density/samples-consistent", "density/integrates-to-one")
+EXACT = ("sampling/follows-density[ratios]", "density/mass")
 
 
 @pytest.mark.parametrize(("name", "random"), [("variational", True), ("expected", False)])
@@ -37,7 +37,7 @@ def test_code_tells_whether_a_bound_is_one_sample(name: str, kind: str) -> None:
 def test_of_other_random_bounds_the_mean_is_one(name: str, defect: str) -> None:
     """They are held to lie below the density on average, and not to more."""
     spec = f"{BOUNDS}:{name}" + (f"?defect={defect}" if defect else "")
-    verdict = flowref.check(spec, "density/lower-bound")
+    verdict = flowref.check(spec, "density/mass[bound]")
     assert verdict.status is (Status.VIOLATED if defect else Status.HOLDS)
 
 
@@ -52,5 +52,5 @@ def test_a_bound_is_not_held_to_the_density(name: str, law: str) -> None:
 def test_a_bound_lies_below(defect: str) -> None:
     """A deterministic bound holds below the density, however far, and is accused above it."""
     spec = f"{BOUNDS}:expected" + (f"?defect={defect}" if defect else "")
-    verdict = flowref.check(spec, "density/lower-bound")
+    verdict = flowref.check(spec, "density/mass[bound]")
     assert verdict.status is (Status.VIOLATED if defect else Status.HOLDS)

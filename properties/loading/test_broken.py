@@ -12,7 +12,7 @@ from flowref.model import Status
 
 FLOW = "flowref_zoo.specimens.misspelt:scaled_normal"
 ABILITIES = {"inverse": "inverse", "log-prob": "log_prob", "sample": "sample"}
-LAWS = "bijection/*,conduct/abilities-work,conduct/deterministic,state/reload-equals"
+LAWS = "map/*,map/calls-work,same/history[repeat],same/saved[reload]"
 
 
 @pytest.mark.parametrize("ability", ABILITIES)
@@ -20,14 +20,14 @@ def test_a_broken_ability_is_told_once(ability: str) -> None:
     """One law names what the ability raises; no other errs, or is undecided, for it."""
     report = flowref.audit(f"{FLOW}?defect={ability}", laws=LAWS, profile="quick", jobs=0)
     accusing = {v.law: v for v in report.verdicts if v.status not in QUIET}
-    assert set(accusing) == {"conduct/abilities-work"}
-    reason = accusing["conduct/abilities-work"].reason
+    assert set(accusing) == {"map/calls-work"}
+    reason = accusing["map/calls-work"].reason
     assert reason.startswith(f"{ABILITIES[ability]} raises AttributeError")
 
 
 def test_what_needs_a_broken_ability_says_so() -> None:
     """A law that needs it waits, for the reason that the ability gives."""
-    verdict = flowref.check(f"{FLOW}?defect=inverse", "bijection/inverse-roundtrip")
+    verdict = flowref.check(f"{FLOW}?defect=inverse", "map/inverse")
     assert verdict.status is Status.NOT_APPLICABLE
     assert verdict.waits and "its inverse raises AttributeError" in verdict.reason
 
@@ -35,8 +35,7 @@ def test_what_needs_a_broken_ability_says_so() -> None:
 def test_the_rest_is_judged_without_it() -> None:
     """A wrong log-det is accused though the inverse raises."""
     assert (
-        flowref.check(f"{FLOW}?defect=inverse-and-log-det", "bijection/log-det").status
-        is Status.VIOLATED
+        flowref.check(f"{FLOW}?defect=inverse-and-log-det", "map/log-det").status is Status.VIOLATED
     )
 
 
@@ -122,4 +121,4 @@ def test_what_is_not_implemented_is_not_offered(tmp_path: Path, error: str, stat
     """As an abstract base class leaves it; any other error is a broken ability."""
     (tmp_path / "flows.py").write_text(REFUSES.format(error=error))
     spec = f"{tmp_path / 'flows.py'}:Map"
-    assert flowref.check(spec, "conduct/abilities-work").status is status
+    assert flowref.check(spec, "map/calls-work").status is status

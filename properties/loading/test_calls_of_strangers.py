@@ -409,15 +409,15 @@ def test_channels_are_counted_where_numbers_are_stretched(
 @pytest.mark.parametrize(
     ("name", "law"),
     [
-        ("ContextAfterLogDet", "bijection/inverse-log-det"),
-        ("LogDensityByKeyword", "bijection/inverse-log-det"),
-        ("SingleOnTheWayBack", "bijection/inverse-roundtrip"),
-        ("InitializedBack", "mode/eval-is-pure"),
-        ("InitializedBack", "mode/rows-independent"),
-        ("InitializedBack", "state/parameters-kept"),
-        ("MovingBatchNorm", "bijection/log-det"),
-        ("MovingBatchNorm", "mode/eval-is-pure"),
-        ("listing", "bijection/log-det"),
+        ("ContextAfterLogDet", "map/log-det[inverse]"),
+        ("LogDensityByKeyword", "map/log-det[inverse]"),
+        ("SingleOnTheWayBack", "map/inverse"),
+        ("InitializedBack", "effects/state[eval]"),
+        ("InitializedBack", "same/rows"),
+        ("InitializedBack", "effects/state[parameters]"),
+        ("MovingBatchNorm", "map/log-det"),
+        ("MovingBatchNorm", "effects/state[eval]"),
+        ("listing", "map/log-det"),
     ],
 )
 def test_what_is_right_holds(name: str, law: str) -> None:
@@ -429,10 +429,10 @@ def test_what_is_right_holds(name: str, law: str) -> None:
 @pytest.mark.parametrize(
     ("name", "law", "status"),
     [
-        ("Refusing", "bijection/finite", Status.VIOLATED),
-        ("KeywordThatIsForgotten", "bijection/finite", Status.HOLDS),
-        ("Drawing", "density/beside-samples", Status.HOLDS),
-        ("drawing_wrong", "density/beside-samples", Status.VIOLATED),
+        ("Refusing", "map/finite", Status.VIOLATED),
+        ("KeywordThatIsForgotten", "map/finite", Status.HOLDS),
+        ("Drawing", "density/change-of-variables[samples]", Status.HOLDS),
+        ("drawing_wrong", "density/change-of-variables[samples]", Status.VIOLATED),
     ],
 )
 def test_what_is_wrong_is_seen_beside_what_is_right(name: str, law: str, status: Status) -> None:
@@ -446,8 +446,8 @@ def test_what_is_wrong_is_seen_beside_what_is_right(name: str, law: str, status:
     ("name", "law"),
     [
         ("Logit", "state/degenerate-batch"),
-        ("Logit", "bijection/orientation"),
-        ("Mixing", "bijection/orientation"),
+        ("Logit", "map/one-to-one[orientation]"),
+        ("Mixing", "map/one-to-one[orientation]"),
     ],
 )
 def test_where_nothing_is_claimed_nothing_is_violated(name: str, law: str) -> None:

@@ -196,17 +196,17 @@ def test_calls_tell_what_draws(target: str) -> None:
 def test_noise_in_a_bijection_is_accused(spec: str) -> None:
     """Wherever it is."""
     target = f"{__name__}:{spec}&event=2".replace("?&", "?")
-    assert check(target, "conduct/deterministic", QUICK).status is Status.VIOLATED
+    assert check(target, "same/history[repeat]", QUICK).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize(
     ("target", "law", "status"),
     [
-        ("walk?event=2", "contribution/integral", Status.HOLDS),
-        ("walk?event=2&temperature=3", "contribution/integral", Status.VIOLATED),
-        ("forget?event=3", "contribution/two-ways", Status.HOLDS),
-        ("forget?event=3&spread=2", "contribution/two-ways", Status.VIOLATED),
-        ("extend?event=2", "contribution/two-ways", Status.HOLDS),
+        ("walk?event=2", "density/mass[contribution]", Status.HOLDS),
+        ("walk?event=2&temperature=3", "density/mass[contribution]", Status.VIOLATED),
+        ("forget?event=3", "kernel/follows-contribution", Status.HOLDS),
+        ("forget?event=3&spread=2", "kernel/follows-contribution", Status.VIOLATED),
+        ("extend?event=2", "kernel/follows-contribution", Status.HOLDS),
     ],
 )
 def test_what_draws_is_judged_as_a_layer(target: str, law: str, status: Status) -> None:
@@ -255,4 +255,4 @@ def test_a_bound_is_random_though_draws_cancel_as_built() -> None:
     """Its part says that it draws: other weights show it, and then it is no likelihood that drifts."""
     target = f"{__name__}:cancelling?event=2"
     assert recipe_of(parse_target(target)).facts.promises["estimator"]
-    assert check(target, "conduct/deterministic", QUICK).status is not Status.VIOLATED
+    assert check(target, "same/history[repeat]", QUICK).status is not Status.VIOLATED

@@ -114,7 +114,7 @@ def test_a_set_of_another_size_than_the_event_is_refused() -> None:
 def test_a_product_set_is_searched_to_its_ends(name: str, status: str) -> None:
     """A slip near the end of one coordinate is found, and nothing is asked outside the set."""
     target = registry.parse_target(f"{__file__}:{name}")
-    assert checking.check(target, "bijection/log-det").status is Status[status]
+    assert checking.check(target, "map/log-det").status is Status[status]
 
 
 @pytest.mark.parametrize(

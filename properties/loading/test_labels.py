@@ -156,10 +156,10 @@ def test_labels_and_their_number_are_found(name: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("name", "slip", "law"),
     [
-        ("ByClass", "sampler", "density/samples-consistent"),
-        ("MapByClass", "inverse", "bijection/inverse-roundtrip"),
-        ("Stacked", "label", "bijection/inverse-roundtrip"),
-        ("Stacked", "last", "composition/additive"),
+        ("ByClass", "sampler", "sampling/follows-density[ratios]"),
+        ("MapByClass", "inverse", "map/inverse"),
+        ("Stacked", "label", "map/inverse"),
+        ("Stacked", "last", "composition/parts"),
     ],
 )
 def test_a_call_that_forgets_its_label_is_seen(name: str, slip: str, law: str) -> None:
@@ -170,7 +170,7 @@ def test_a_call_that_forgets_its_label_is_seen(name: str, slip: str, law: str) -
     assert check(f"{__file__}:{name}?slip={slip}", law).status is Status.VIOLATED
 
 
-@pytest.mark.parametrize("law", ["conduct/context-gradient", "conduct/context-reached"])
+@pytest.mark.parametrize("law", ["gradient/context", "gradient/context-used[gradient]"])
 def test_labels_have_no_gradients(law: str) -> None:
     """Laws of gradients that reach a context are about others."""
     assert check(f"{__file__}:MapByClass", law).status is Status.NOT_APPLICABLE
@@ -185,8 +185,8 @@ def test_lengths_are_no_labels() -> None:
 @pytest.mark.parametrize(
     ("name", "slip", "law"),
     [
-        ("ByClassOrNone", "sampler", "density/samples-consistent"),
-        ("MapByClassOrNone", "inverse", "bijection/inverse-roundtrip"),
+        ("ByClassOrNone", "sampler", "sampling/follows-density[ratios]"),
+        ("MapByClassOrNone", "inverse", "map/inverse"),
     ],
 )
 def test_labels_that_may_be_none_are_said_and_can_be_judged(name: str, slip: str, law: str) -> None:

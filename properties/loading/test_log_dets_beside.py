@@ -46,7 +46,7 @@ class ComputedWrong(Computed):
 )
 def test_a_method_that_computes_a_log_det_tells_it(name: str, status: Status) -> None:
     """Whatever verb its name begins with; it is held to autograd."""
-    verdict = check(f"{__file__}:{name}", "bijection/log-det", QUICK)
+    verdict = check(f"{__file__}:{name}", "map/log-det", QUICK)
     assert verdict.status is status, verdict.reason
 
 
@@ -74,11 +74,11 @@ class Cloud(nn.Module):
 @pytest.mark.parametrize(
     ("options", "law", "status"),
     [
-        ("", "bijection/log-det-shape", Status.VIOLATED),
-        ("ladj_form=members", "bijection/log-det-shape", Status.HOLDS),
-        ("ladj_form=members", "bijection/log-det", Status.HOLDS),
-        ("each=false&ladj_form=members", "bijection/inverse-log-det", Status.HOLDS),
-        ("factor=0.5&ladj_form=members", "bijection/log-det", Status.VIOLATED),
+        ("", "shape/one-number-per-point[log-det]", Status.VIOLATED),
+        ("ladj_form=members", "shape/one-number-per-point[log-det]", Status.HOLDS),
+        ("ladj_form=members", "map/log-det", Status.HOLDS),
+        ("each=false&ladj_form=members", "map/log-det[inverse]", Status.HOLDS),
+        ("factor=0.5&ladj_form=members", "map/log-det", Status.VIOLATED),
     ],
 )
 def test_log_dets_of_members_of_a_set(options: str, law: str, status: Status) -> None:
@@ -124,7 +124,7 @@ class OfInputAndValue(Renamed):
 
 
 @pytest.mark.parametrize("name", ["OfTheInput", "OfInputAndValue"])
-@pytest.mark.parametrize("law", ["bijection/log-det", "bijection/inverse-log-det"])
+@pytest.mark.parametrize("law", ["map/log-det", "map/log-det[inverse]"])
 @pytest.mark.parametrize(("factor", "status"), [(1.0, "HOLDS"), (1 / 3, "VIOLATED")])
 def test_a_log_det_beside_a_map_that_was_named(
     name: str, law: str, factor: float, status: str

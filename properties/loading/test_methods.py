@@ -86,13 +86,13 @@ def recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 @pytest.mark.parametrize(
     ("target", "law", "part", "name", "after"),
     [
-        ("Doubled", "bijection/log-det", "", "log_abs_det_jacobian", "class Doubled"),
-        ("Doubled", "bijection/inverse-log-det", "", "log_abs_det_jacobian", "class Doubled"),
-        ("Doubled", "bijection/inverse-roundtrip", "", "_inverse", "class Doubled"),
-        ("Doubled", "bijection/monotone", "", "_call", "class Doubled"),
-        ("Stack", "bijection/log-det", "", "forward", "class Stack"),
-        ("Stack", "bijection/log-det", PART, "forward", "class Layer"),
-        ("Stack", "bijection/inverse-log-det", "", "inverse", "class Stack"),
+        ("Doubled", "map/log-det", "", "log_abs_det_jacobian", "class Doubled"),
+        ("Doubled", "map/log-det[inverse]", "", "log_abs_det_jacobian", "class Doubled"),
+        ("Doubled", "map/inverse", "", "_inverse", "class Doubled"),
+        ("Doubled", "map/promised-jacobian[monotone]", "", "_call", "class Doubled"),
+        ("Stack", "map/log-det", "", "forward", "class Stack"),
+        ("Stack", "map/log-det", PART, "forward", "class Layer"),
+        ("Stack", "map/log-det[inverse]", "", "inverse", "class Stack"),
     ],
 )
 def test_the_function_at_fault_is_named(
@@ -115,7 +115,7 @@ def test_what_no_call_is_about_is_in_the_target(
     recognized: Callable[[str], Recognized],
 ) -> None:
     """Laws of state are about the whole object; where no source is known nothing is named."""
-    verdict = Verdict("t", "state/reload-equals", Status.VIOLATED)
+    verdict = Verdict("t", "same/saved[reload]", Status.VIOLATED)
     assert fault(verdict, recognized("Stack")) == "flows.py:1"
     assert fault(verdict, Recognized("bijection")) == ""
     assert fault(verdict, None) == ""

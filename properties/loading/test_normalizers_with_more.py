@@ -179,13 +179,13 @@ def test_a_label_for_all_points_makes_a_batch_norm(name: str) -> None:
     recognized = recipe_of(parse_target(spec(name))).recognized
     assert recognized.kind == "batch norm"
     assert "y: 1 for all points" in recognized.conventions
-    for law in ("batch-norm/train-map", "batch-norm/eval-affine-map", "mode/rows-independent"):
+    for law in ("batch-norm/train-map", "batch-norm/eval-map", "same/rows"):
         assert check(spec(name), law).status is Status.HOLDS, law
 
 
 def test_a_row_alone_of_its_label_is_normalized_in_eval_mode() -> None:
     """Where it is not, rows depend on each other."""
-    verdict = check(f"{spec('OneOfTwo')}?slip=True", "mode/rows-independent")
+    verdict = check(f"{spec('OneOfTwo')}?slip=True", "same/rows")
     assert verdict.status is Status.VIOLATED
 
 
@@ -204,5 +204,5 @@ def test_what_no_attribute_holds_alone_has_no_name(name: str, law: str) -> None:
 
 def test_a_sum_of_squares_is_held_to_what_calls_show() -> None:
     """Where the distance of the means is taken too late, the variance does not follow."""
-    verdict = check(f"{spec('Pooled')}?slip=True", "batch-norm/statistics-follow")
+    verdict = check(f"{spec('Pooled')}?slip=True", "batch-norm/statistics")
     assert verdict.status is Status.VIOLATED

@@ -418,21 +418,21 @@ def test_each_spelling_is_told_by_signature_and_calls(name: str, said: tuple[str
 @pytest.mark.parametrize(
     ("name", "law", "status"),
     [
-        ("AskedFor", "bijection/log-det", Status.HOLDS),
-        ("AskedFor", "bijection/inverse-log-det", Status.HOLDS),
-        ("Doubled", "bijection/log-det", Status.VIOLATED),
-        ("CondScaled", "bijection/forward-roundtrip", Status.HOLDS),
-        ("LogDetLast", "bijection/forward-roundtrip", Status.VIOLATED),
-        ("HalvesWithLogDet", "bijection/log-det", Status.HOLDS),
-        ("TupleOfHalves", "bijection/log-det", Status.HOLDS),
-        ("TupleOfHalves", "bijection/inverse-log-det", Status.HOLDS),
-        ("TupleAlone", "bijection/forward-roundtrip", Status.VIOLATED),
-        ("BoundedBelow", "conduct/no-dead-start", Status.HOLDS),
-        ("ZeroTimesZero", "conduct/no-dead-start", Status.VIOLATED),
-        ("NormedSizes", "conduct/no-dead-start", Status.HOLDS),
-        ("NormedZeros", "conduct/no-dead-start", Status.VIOLATED),
-        ("Overwriting", "bijection/log-det", Status.HOLDS),
-        ("Overwriting", "conduct/input-not-mutated", Status.VIOLATED),
+        ("AskedFor", "map/log-det", Status.HOLDS),
+        ("AskedFor", "map/log-det[inverse]", Status.HOLDS),
+        ("Doubled", "map/log-det", Status.VIOLATED),
+        ("CondScaled", "map/inverse[latents]", Status.HOLDS),
+        ("LogDetLast", "map/inverse[latents]", Status.VIOLATED),
+        ("HalvesWithLogDet", "map/log-det", Status.HOLDS),
+        ("TupleOfHalves", "map/log-det", Status.HOLDS),
+        ("TupleOfHalves", "map/log-det[inverse]", Status.HOLDS),
+        ("TupleAlone", "map/inverse[latents]", Status.VIOLATED),
+        ("BoundedBelow", "gradient/reaches-parameters[start]", Status.HOLDS),
+        ("ZeroTimesZero", "gradient/reaches-parameters[start]", Status.VIOLATED),
+        ("NormedSizes", "gradient/reaches-parameters[start]", Status.HOLDS),
+        ("NormedZeros", "gradient/reaches-parameters[start]", Status.VIOLATED),
+        ("Overwriting", "map/log-det", Status.HOLDS),
+        ("Overwriting", "effects/process[input]", Status.VIOLATED),
     ],
 )
 def test_what_is_right_holds_and_what_is_wrong_is_told(name: str, law: str, status: Status) -> None:
@@ -453,7 +453,7 @@ def test_a_map_and_its_way_back_under_other_names_are_proposed_together() -> Non
     assert found.kind == "bijection with inverse"
 
 
-@pytest.mark.parametrize("law", ["batch-norm/train-map", "batch-norm/running-update"])
+@pytest.mark.parametrize("law", ["batch-norm/train-map", "batch-norm/statistics[buffers]"])
 def test_a_way_back_that_normalizes_is_played(law: str) -> None:
     """Though forward, which wants its statistics, raises in train mode."""
     verdict = check(spec("NormalizesBack"), law, Settings("quick"))
@@ -469,7 +469,7 @@ def test_another_measure_of_spread_is_no_batch_norm_by_its_name() -> None:
 
 def test_a_transform_that_says_nothing_is_taken_by_what_it_defines() -> None:
     """A log-det and an inverse of its own make it a bijection; without them it is none."""
-    assert check(spec("Unsaid", "?event=3"), "bijection/log-det").status is Status.HOLDS
+    assert check(spec("Unsaid", "?event=3"), "map/log-det").status is Status.HOLDS
     with pytest.raises(Exception, match="no bijection"):
         recipe_of(parse_target(spec("Folded", "?event=3")))
 
@@ -514,7 +514,7 @@ def test_an_event_is_preferred_at_which_each_point_has_a_log_det() -> None:
 
 def test_an_event_with_an_axis_of_one_hides_no_lost_axis() -> None:
     """The first event that calls take stands where another one of as many axes would suit better."""
-    assert check(spec("AxisLost"), "bijection/log-det-shape").status is Status.VIOLATED
+    assert check(spec("AxisLost"), "shape/one-number-per-point[log-det]").status is Status.VIOLATED
 
 
 @pytest.mark.parametrize(
@@ -527,21 +527,21 @@ def test_an_event_with_an_axis_of_one_hides_no_lost_axis() -> None:
 def test_what_is_clamped_before_a_logarithm_has_a_domain(name: str, said: str) -> None:
     """It is that beyond which calls give one image, and steep at its ends."""
     assert said in recipe_of(parse_target(spec(name))).recognized.conventions
-    for law in ("bijection/honest-zero", "bijection/log-det", "bijection/inverse-roundtrip"):
+    for law in ("map/singular-jacobian", "map/log-det", "map/inverse"):
         verdict = check(spec(name), law, Settings("quick"))
         assert verdict.status in (Status.HOLDS, Status.NOT_APPLICABLE), (law, verdict.reason)
 
 
 def test_a_map_that_is_flat_and_nowhere_steep_is_no_bijection() -> None:
     """A clamp that guards nothing stays a slip."""
-    assert check(spec("Rectified"), "bijection/honest-zero").status is Status.VIOLATED
+    assert check(spec("Rectified"), "map/singular-jacobian").status is Status.VIOLATED
 
 
 def test_a_log_density_that_is_added_to_both_ways_is_asked_for_its_name() -> None:
     """The sentence has both readings; either is then judged, and a slip one way is told."""
     with pytest.raises(TargetError, match=r"\?running=add.*\?running=subtract"):
         recipe_of(parse_target(spec("AddedToLogDensity")))
-    laws = "bijection/log-det", "bijection/inverse-log-det"
+    laws = "map/log-det", "map/log-det[inverse]"
     for options, status in (("?running=add", Status.HOLDS), ("?running=subtract", Status.VIOLATED)):
         verdicts = [check(spec("AddedToLogDensity", options), law).status for law in laws]
         assert verdicts == [status, status]

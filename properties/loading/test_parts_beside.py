@@ -59,7 +59,7 @@ class Flow(nn.Module):
         return z * torch.exp(-self.beside * self.own)
 
 
-@pytest.mark.parametrize("law", ["composition/additive", "composition/inverse-reverses"])
+@pytest.mark.parametrize("law", ["composition/parts", "composition/algebra[inverse]"])
 def test_a_scale_beside_its_layers_is_no_part_of_them(law: str) -> None:
     """A list of layers is not all of a map that scales before them, though it starts as the identity."""
     verdict = check(f"{Path(__file__)}:Flow?beside=1", law)
@@ -69,5 +69,5 @@ def test_a_scale_beside_its_layers_is_no_part_of_them(law: str) -> None:
 @pytest.mark.parametrize(("slip", "status"), [(0, Status.HOLDS), (1, Status.VIOLATED)])
 def test_parameters_that_no_map_uses_leave_the_layers_its_parts(slip: int, status: Status) -> None:
     """As those of a base do: a log-det that is forgotten is found among them."""
-    verdict = check(f"{Path(__file__)}:Flow?slip={slip}", "composition/additive")
+    verdict = check(f"{Path(__file__)}:Flow?slip={slip}", "composition/parts")
     assert verdict.status is status

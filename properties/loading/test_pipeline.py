@@ -139,7 +139,7 @@ def test_a_factory_is_called_once_before_its_subject_is_made(
 
 def test_what_cannot_be_copied_is_built_anew() -> None:
     """An object that refuses copies is loaded and judged all the same."""
-    verdict = checking.check(target_of("Uncopyable"), "bijection/inverse-roundtrip")
+    verdict = checking.check(target_of("Uncopyable"), "map/inverse")
     assert verdict.status is Status.HOLDS
 
 

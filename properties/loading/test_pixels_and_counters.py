@@ -122,7 +122,7 @@ def test_an_image_of_one_pixel_is_an_event(name: str) -> None:
     recognized = recipe_of(parse_target(spec(name))).recognized
     assert recognized.event_shape == (4, 1, 1)
     assert "inverse: reverse=True" in recognized.conventions[0]
-    assert check(spec(name), "bijection/inverse-roundtrip").status is Status.HOLDS
+    assert check(spec(name), "map/inverse").status is Status.HOLDS
 
 
 @pytest.mark.parametrize("name", ["CountedFromZero", "CounterDropped", "CounterDoubled", "HotMap"])
@@ -131,13 +131,13 @@ def test_what_is_counted_from_zero_is_a_running_log_det(name: str) -> None:
     said = recipe_of(parse_target(spec(name))).recognized.conventions
     counts = name in ("CountedFromZero", "CounterDropped")
     assert any("running log-det, added (log0)" in one for one in said) == counts
-    assert check(spec(name), "bijection/log-det").status is Status.HOLDS
+    assert check(spec(name), "map/log-det").status is Status.HOLDS
 
 
 def test_single_precision_in_train_mode_is_one_accusation() -> None:
     """It is told as what it is, and nothing else is accused of what it rounds."""
     target = spec("SingleInTraining")
-    assert check(target, "conduct/dtype-follow").status is Status.VIOLATED
+    assert check(target, "dtype/follows").status is Status.VIOLATED
     laws = "moments", "matches-reference", "measured-gradient", "shift-law", "statistics-follow"
     for law in laws:
         verdict = check(target, f"batch-norm/{law}")
@@ -179,4 +179,4 @@ class MaskOfNumpy(nn.Module):
 )
 def test_a_mask_loses_nothing_in_single_precision(narrow: bool, status: Status) -> None:
     """Numbers that are rounded do."""
-    assert check(f"{spec('MaskOfNumpy')}?narrow={narrow}", "conduct/dtype-follow").status is status
+    assert check(f"{spec('MaskOfNumpy')}?narrow={narrow}", "dtype/follows").status is status

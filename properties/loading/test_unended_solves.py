@@ -17,7 +17,7 @@ from flowref.registry import parse_target
 
 odeint: Any = pytest.importorskip("torchdiffeq").odeint
 
-LAW = "continuous/noise-once-per-solve"
+LAW = "random/once-per-solve"
 
 
 class Adaptive(nn.Module):
@@ -145,7 +145,7 @@ def test_the_life_of_its_noise_is_judged(target: str, status: Status) -> None:
 def test_other_laws_wait_and_say_why() -> None:
     """With the sentence of the line."""
     target = f"{__name__}:adaptive?fresh=True"
-    verdict = check(target, "bijection/log-det", Settings("quick"))
+    verdict = check(target, "map/log-det", Settings("quick"))
     assert verdict.status is Status.NOT_APPLICABLE
     assert verdict.waits
     assert "cut short" in verdict.reason

@@ -281,7 +281,7 @@ def test_given_weights_are_measured_as_they_are(folder: Path) -> None:
     subject = loading.load(target, Condition(history="warm"))
     built = loading.load(target, Condition(history="fresh"))
     assert np.array_equal(scale_of(subject), scale_of(built))
-    verdict = checking.check(target, "conduct/no-dead-start")
+    verdict = checking.check(target, "gradient/reaches-parameters[start]")
     assert verdict.status is Status.NOT_APPLICABLE and "weights are given" in verdict.reason
 
 
@@ -290,7 +290,7 @@ def test_a_case_tells_when_its_weights_are_others(folder: Path) -> None:
     wrong = SOURCE.replace("{wrong}", "1.001")
     (folder / "wrong.py").write_text(wrong, encoding="utf-8")
     torch.save(saved(), "run.pt")
-    runner, laws = CliRunner(), ("--laws", "bijection/inverse-roundtrip", "--in-process")
+    runner, laws = CliRunner(), ("--laws", "map/inverse[]", "--in-process")
     done = runner.invoke(main, ["audit", "wrong.py:make?weights=run.pt", *laws])
     assert done.exit_code == 1 and "with the weights of run.pt (sha256 " in done.stdout
     again = runner.invoke(main, ["replay", "--all"])
@@ -323,7 +323,7 @@ def test_a_damaged_weight_is_seen_where_it_breaks_the_map(
     np.save("points.npy", np.random.default_rng(0).standard_normal((100, 3)))
     target = registry.parse_target("flows.py:make?weights=run.pt")
     settings = checking.Settings(data="points.npy")
-    verdict = checking.check(target, "bijection/finite", settings)
+    verdict = checking.check(target, "map/finite", settings)
     assert verdict.status is status
     if verdict.counterexample is not None:
         again = checking.remeasure(target, verdict.law, verdict.counterexample)

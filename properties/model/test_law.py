@@ -10,7 +10,7 @@ import pytest
 from flowref import registry
 from flowref.model import LawError
 
-LAW = registry.find_law("bijection/inverse-roundtrip")
+LAW = registry.find_law("map/inverse")
 
 
 @pytest.mark.parametrize(

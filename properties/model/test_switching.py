@@ -85,8 +85,8 @@ def test_a_training_is_told_from_the_switch_by_its_signature(kind: Any, switch: 
 def test_a_training_of_that_name_is_never_started(kind: Any, slip: float, status: Status) -> None:
     """All but the protocol of modes is judged, in either mode; that is violated, since eval() calls it."""
     settings = checking.Settings("quick")
-    assert checking.check(kind(slip), "bijection/log-det", settings).status is status
-    assert checking.check(kind(), "mode/eval-is-pure", settings).status is Status.HOLDS
+    assert checking.check(kind(slip), "map/log-det", settings).status is status
+    assert checking.check(kind(), "effects/state[eval]", settings).status is Status.HOLDS
     verdict = checking.check(kind(), "mode/protocol", settings)
     assert verdict.status is Status.VIOLATED and "eval() calls it" in verdict.reason
 

@@ -17,11 +17,11 @@ import flowref
 from flows import Shift
 
 
-@flowref.pytest.conformance(Shift(), event_shape=3, laws="bijection/*")
+@flowref.pytest.conformance(Shift(), event_shape=3, laws="map/*")
 def test_conforms(pair):
     pair.check()
 """
-LAW, SYMPTOM = "bijection/log-det", "bijection/log-det-antisymmetry"
+LAW, SYMPTOM = "map/log-det", "map/log-det[antisymmetry]"
 MANY = """
 import random
 
@@ -42,12 +42,12 @@ class TestFlows:
     @flowref.pytest.conformance(
         {"right": Shift, "slip": wrong, "open": wrong, "fixed": Shift()},
         event_shape=3,
-        laws=["bijection/log-det", "bijection/log-det-antisymmetry", "density/integrates-to-one"],
+        laws=["map/log-det[]", "map/log-det[antisymmetry]", "density/mass[]"],
         profile="pr",
         known={
-            ("slip", "bijection/log-det"): "planted",
-            ("slip", "bijection/log-det-antisymmetry"): "planted, too",
-            ("fixed", "bijection/log-det"): "was wrong once",
+            ("slip", "map/log-det"): "planted",
+            ("slip", "map/log-det[antisymmetry]"): "planted, too",
+            ("fixed", "map/log-det"): "was wrong once",
         },
     )
     def test_conforms(self, pair, tmp_path):
@@ -60,32 +60,32 @@ class TestFlows:
 
 
 def test_one_line():
-    flowref.check_flow(wrong(), event_shape=3, laws="bijection/*")
+    flowref.check_flow(wrong(), event_shape=3, laws="map/*")
 """
 PROJECT = """
 [[tool.flowref.target]]
 spec = "flows.py:Shift"
 event = 3
-laws = "bijection/log-det"
+laws = "map/log-det"
 
 [[tool.flowref.target]]
 spec = "flows.py:wrong"
 event = 3
-laws = ["bijection/log-det*", "density/*"]
+laws = ["map/log-det*", "density/*"]
 
 [[tool.flowref.target]]
 spec = "flows.py:missing"
-laws = "bijection/*"
+laws = "map/*"
 
 [[tool.flowref.known]]
 target = "flows.py:wrong"
-law = "bijection/log-det-antisymmetry"
+law = "map/log-det[antisymmetry]"
 reason = "planted"
 expires = 2001-01-01
 
 [[tool.flowref.known]]
 target = "flows.py:wrnog"
-law = "bijection/log-det"
+law = "map/log-det"
 reason = "misspelt"
 """
 
@@ -154,7 +154,7 @@ def test_ids_are_sorted_and_stable(tmp_path: Path) -> None:
     assert "False" in run(tmp_path, "-p", "no:randomly", "-s", "-k", "one_line and two").lines
     ran = run(tmp_path, "--collect-only", "-q", "-p", "no:randomly")
     names = [line.partition("[")[2].rstrip("]") for line in ran.lines if "[" in line]
-    laws = ("load", LAW, SYMPTOM, "density/integrates-to-one")
+    laws = ("load", LAW, SYMPTOM, "density/mass")
     wanted = [f"{name}-{law}" for name in ("fixed", "open", "right", "slip") for law in laws]
     assert names == wanted
 
@@ -170,7 +170,7 @@ def test_one_report_is_written_by_the_controller(distributed: tuple[Ran, Report]
     assert pairs["object:right?event=3", LAW] is Status.HOLDS
     assert pairs["object:open?event=3", LAW] is Status.VIOLATED
     assert pairs["flows.py:wrong?event=3", LAW] is Status.VIOLATED
-    assert pairs["object:right?event=3", "density/integrates-to-one"] is Status.NOT_APPLICABLE
+    assert pairs["object:right?event=3", "density/mass"] is Status.NOT_APPLICABLE
     assert set(report.recognized) == set(report.targets)
     assert Report.from_json(report.to_json()) == report
 
@@ -239,7 +239,7 @@ def test_a_project_without_flowref_pays_nothing(tmp_path: Path) -> None:
 
 def test_a_target_on_which_nothing_is_checked_is_not_green(tmp_path: Path) -> None:
     """Where no law that was asked for is about a target, the session fails and says so."""
-    test = TEST.replace('"bijection/*"', '"batch-norm/*"')
+    test = TEST.replace('"map/*"', '"batch-norm/*"')
     write(tmp_path, {"flows.py": FLOWS, "test_flows.py": test, "pyproject.toml": SETTINGS})
     ran = run(tmp_path)
     assert ran.code == 1

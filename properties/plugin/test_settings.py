@@ -23,7 +23,7 @@ LAWS: tuple[Law, ...] = registry.laws()
 
 # Part of pyproject.toml, from its second line on -> what is said of it.
 PROJECTS = {
-    "[[tool.flowref.target]]\nlaws = 'bijection/*'": "pyproject.toml:2: the spec of a target is missing",
+    "[[tool.flowref.target]]\nlaws = 'map/*'": "pyproject.toml:2: the spec of a target is missing",
     "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaw = 'x'": "has no key named 'law' (did you mean laws",
     "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaws = 3": "pyproject.toml:2: laws is 3; expected ids or globs",
     "[[tool.flowref.target]]\nspec = 'a.py:f'\nlaws = 'bijektion/*'": "pyproject.toml:2: no law matches 'bijektion/*'",
@@ -41,8 +41,8 @@ PROJECTS = {
 DECORATED = {
     "'a.py:f', laws='bijektion/*'": "test_it.py:2: no law matches 'bijektion/*'",
     "'zuko.NSF'": "test_it.py:2: 'zuko.NSF' names no library (did you mean zuko",
-    "'a.py:f', known={'bijection/log-det': 'x'}, laws='density/*'": "which is not among the laws of this test",
-    "'a.py:f', known={('b.py:f', 'bijection/log-det'): 'x'}": "known failures name the target 'b.py:f'",
+    "'a.py:f', known={'map/log-det': 'x'}, laws='density/*'": "which is not among the laws of this test",
+    "'a.py:f', known={('b.py:f', 'map/log-det'): 'x'}": "known failures name the target 'b.py:f'",
     "'a.py:f', profile='fast'": "the profile is 'fast'; expected one of pr, nightly",
     "[('a.py:f', {'laws': 'bijektion/*'})]": "test_it.py:2: no law matches 'bijektion/*'",
 }  # fmt: skip
@@ -150,16 +150,16 @@ def test_marks_of_targets_are_marks_of_tests(pytester: pytest.Pytester) -> None:
     test = (
         "import flowref\nimport pytest\n"
         "slow = pytest.param('a.py:f', id='slow', marks=pytest.mark.skip)\n"
-        "@flowref.pytest.conformance([slow], laws='bijection/log-det')\n"
+        "@flowref.pytest.conformance([slow], laws='map/log-det[]')\n"
         "def test_it(pair): pair.check()\n"
         "@pytest.mark.skip\n"
-        "@flowref.pytest.conformance('a.py:f', laws='bijection/log-det')\n"
+        "@flowref.pytest.conformance('a.py:f', laws='map/log-det[]')\n"
         "def test_other(pair): pair.check()\n"
     )
     pytester.makepyfile(test_it=test)
     ran = pytester.runpytest_inprocess(*PLUGIN, "-v")
     ran.assert_outcomes(skipped=4)
-    assert any("test_it[slow-bijection/log-det] SKIPPED" in line for line in ran.outlines)
+    assert any("test_it[slow-map/log-det] SKIPPED" in line for line in ran.outlines)
 
 
 def test_a_project_file_says_what_holds_for_all_targets(pytester: pytest.Pytester) -> None:
@@ -176,7 +176,7 @@ def test_a_project_file_says_what_holds_for_all_targets(pytester: pytest.Pyteste
     ran = pytester.runpytest_inprocess(*PLUGIN, "--flowref-report", "r.json")
     assert ran.ret == pytest.ExitCode.OK
     report = Report.load(pytester.path / "r.json")
-    assert {verdict.law for verdict in report.verdicts} == {"bijection/inverse-roundtrip"}
+    assert {verdict.law for verdict in report.verdicts} == {"map/inverse"}
     assert report.environment.profile == "quick"
 
 
@@ -189,7 +189,7 @@ def test_many_tests_of_one_list_are_warned_of(
     monkeypatch.setattr(plugin, "MANY", 1)
     pytester.makepyfile(
         test_it="import flowref\n"
-        "laws = ['bijection/log-det', 'bijection/finite', 'density/integrates-to-one']\n"
+        "laws = ['map/log-det', 'map/finite', 'density/mass']\n"
         "@flowref.pytest.conformance('reference:Exp', laws=laws)\n"
         "def test_it(pair): pair.check()\n"
     )
@@ -197,9 +197,9 @@ def test_many_tests_of_one_list_are_warned_of(
     strict = ("-W", "error", "-W", "ignore::pytest.PytestAssertRewriteWarning")
     listed = pytester.runpytest_inprocess(*PLUGIN, *strict, "--collect-only", "-q")
     assert listed.ret == 0
-    assert any('3 tests of 1 target; laws="bijection/*"' in line for line in listed.outlines)
+    assert any('3 tests of 1 target; laws="map/*"' in line for line in listed.outlines)
     ran = pytester.runpytest_inprocess(*PLUGIN, "-k", "log-det or integrates")
     ran.assert_outcomes(passed=1, deselected=3)
     assert [one.law for one in last_report(pytester.path / FOLDER).with_status(Status.HOLDS)] == [
-        "bijection/log-det"
+        "map/log-det"
     ]

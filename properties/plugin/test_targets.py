@@ -19,7 +19,7 @@ from flowref.pytest.conformance import Conformance, Listed, conformance, name_of
 from flowref.pytest.pair import Pair
 from flowref.pytest.session import Session
 
-LAW = "bijection/log-det"
+LAW = "map/log-det"
 made: list[str] = []
 
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_made_is_said(session: Session, target: Any, said: str) -
     """A target that cannot be made fails the test that loads it with a sentence, and the others are
     not run.
     """
-    listed = Listed.of((target, {"laws": "bijection/log-det*", "event_shape": 4}))
+    listed = Listed.of((target, {"laws": "map/log-det*", "event_shape": 4}))
     load, *pairs = tests = session.tests(Conformance((listed,)), "t")
     assert session.applying(tests) == tests
     with pytest.raises(TargetError, match=said):
@@ -149,19 +149,19 @@ def test_what_applies_is_collected(session: Session) -> None:
     left = session.applying(session.tests(wanted, "t"))
     assert [test.name for test in left] == ["load", LAW]
     silent = {verdict.law: verdict for verdict in left[0].candidate.silent}
-    for law in ("density/integrates-to-one", "density/samples-consistent"):
+    for law in ("density/mass", "sampling/follows-density[ratios]"):
         checked = flowref.check("reference:Exp", law, Settings("quick"))
         assert silent[law].without_time() == checked.without_time()
 
 
 def test_a_target_may_have_options_of_its_own(session: Session) -> None:
     """What stands behind a target is said of it alone, in place of what is said of all."""
-    own = {"laws": "bijection/finite", "profile": "nightly", "event_shape": (2, 2)}
+    own = {"laws": "map/finite", "profile": "nightly", "event_shape": (2, 2)}
     found = conformance([(make, own), breaks], laws=LAW, event_shape=4)(a_test)
     tests = session.tests(vars(found)["__flowref__"], "t")
     assert [test.id for test in tests if isinstance(test, Pair)] == [
-        "breaks-bijection/log-det",
-        "make-bijection/finite",
+        "breaks-map/log-det",
+        "make-map/finite",
     ]
     options = {test.target: (test.candidate.event, test.candidate.profile) for test in tests}
     assert options == {"breaks": ("4", ""), "make": ("2,2", "thorough")}

@@ -148,7 +148,7 @@ for command in json.loads(sys.argv[1]):
     rows.append([done.exit_code, done.stdout, done.stderr])
 print(json.dumps(rows))
 """
-HELD = ["audit", "--in-process", "--profile", "quick", "--laws", "bijection/log-det*"]
+HELD = ["audit", "--in-process", "--profile", "quick", "--laws", "map/log-det*"]
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def test_an_offer_joins_the_catalogue(outside: Path) -> None:
     own = [*HELD[:-1], "outside/*"]
     audited, mutated, slipped, listed, explained = flowref(
         outside,
-        [*HELD[:-1], "bijection/log-det*,outside/*", "tiny"],
+        [*HELD[:-1], "map/log-det*,outside/*", "tiny"],
         [*own, "tiny:Shift?mutant=outside/translation#bent"],
         [*own, "tiny_specimens:moved?defect=drifts"],
         ["laws"],
@@ -265,9 +265,9 @@ FAULTS = {
         "second is left out until one of them is renamed",
     ),
     "two laws of one id": (
-        {"tiny_laws": LAWS.replace("outside/translation", "bijection/log-det")},
+        {"tiny_laws": LAWS.replace("outside/translation", "map/log-det")},
         {},
-        "there are two laws 'bijection/log-det', in flowref.laws.bijection.log_det and in "
+        "there are two laws 'map/log-det', in flowref.laws.bijection.log_det and in "
         "tiny_laws; the second is left out until one of them is renamed",
     ),
     "specimens that do not import": (
@@ -287,11 +287,11 @@ def test_a_faulty_offer_is_one_sentence(tmp_path: Path, fault: str) -> None:
         folder,
         [*HELD, "--json", "report.json", "torch:TanhTransform"],
         ["laws"],
-        ["explain", "bijection/log-det"],
+        ["explain", "map/log-det"],
     )
     assert [audited.code, listed.code, explained.code] == [2, 2, 2]
     assert [done.err.count(sentence) for done in (audited, listed, explained)] == [1, 1, 1]
-    assert "bijection/log-det" in listed.out
+    assert "map/log-det" in listed.out
     report = json.loads((folder / "report.json").read_text())
     assert {verdict["status"] for verdict in report["verdicts"]} <= {"HOLDS", "NOT_APPLICABLE"}
     (problem,) = report["problems"]

@@ -19,8 +19,11 @@ from flowref.reporting.outcomes import labels, tally, violations
 from flowref.reporting.report import FlowrefViolation, Report
 from flowref.reporting.terminal import target_lines
 
-RANDOM, ROWS, VALUES = CAUSES[0].law, CAUSES[1].law, "bijection/inverse-roundtrip"
-LAWS = sorted({cause.law for cause in CAUSES} | {"bijection/log-det-shape", "conduct/score"})
+RANDOM, ROWS, VALUES = CAUSES[0].law, CAUSES[1].law, "map/inverse"
+LAWS = sorted(
+    {cause.law for cause in CAUSES}
+    | {"shape/one-number-per-point[log-det]", "gradient/input[log-prob]"}
+)
 
 
 def found(law: str, status: Status = Status.VIOLATED, residual: float = 1.0) -> Verdict:
@@ -60,8 +63,8 @@ def test_only_a_violation_explains() -> None:
 @pytest.mark.parametrize(("residual", "symptom"), [(3e-11, False), (1e-5, True), (0.0, True)])
 def test_what_is_far_larger_is_no_symptom(residual: float, symptom: bool) -> None:
     """A log-det that is off by one is not put down to rows that differ in the eleventh digit."""
-    verdicts = [found(ROWS, residual=residual), found("bijection/log-det")]
-    assert ("bijection/log-det" in explained(verdicts)) is symptom
+    verdicts = [found(ROWS, residual=residual), found("map/log-det")]
+    assert ("map/log-det" in explained(verdicts)) is symptom
 
 
 @pytest.mark.parametrize("symptom", ["log-det-antisymmetry", "log-det-by-differences"])
@@ -80,10 +83,10 @@ def test_what_rests_on_the_log_det_follows_from_it(symptom: str) -> None:
     """Laws that ask of a flat map whether its log-det admits it follow from one that is wrong where
     the map is not flat, but not from one that is softened by a millionth.
     """
-    verdicts = [found("bijection/log-det"), found(f"bijection/{symptom}")]
+    verdicts = [found("map/log-det"), found(f"bijection/{symptom}")]
     assert set(explained(verdicts)) == {f"bijection/{symptom}"}
     assert not explained(verdicts[1:])
-    assert not explained([found("bijection/log-det", residual=1e-7), verdicts[1]])
+    assert not explained([found("map/log-det", residual=1e-7), verdicts[1]])
 
 
 @pytest.mark.parametrize(
@@ -94,14 +97,14 @@ def test_another_formula_is_counted_once(law: str, symptom: bool) -> None:
     """What a batch normalizer makes of a batch explains its moments and its gradients, but not what it
     counts.
     """
-    verdicts = [found("batch-norm/matches-reference"), found(f"batch-norm/{law}")]
+    verdicts = [found("batch-norm/train-map[reference]"), found(f"batch-norm/{law}")]
     assert (f"batch-norm/{law}" in explained(verdicts)) is symptom
 
 
 def test_the_same_tensor_is_another_after_a_call_that_writes_to_it() -> None:
     """A call that writes to its input is not accused of answering from before as well."""
-    verdicts = [found("conduct/input-not-mutated"), found("conduct/same-tensor")]
-    assert set(explained(verdicts)) == {"conduct/same-tensor"}
+    verdicts = [found("effects/process[input]"), found("same/history[same-tensor]")]
+    assert set(explained(verdicts)) == {"same/history[same-tensor]"}
     assert not explained(verdicts[1:])
 
 
@@ -110,9 +113,9 @@ def test_one_log_det_of_two_directions_is_counted_once(status: Status) -> None:
     """Where the log-dets of both directions cancel, that of the inverse is wrong because that of forward
     is; where nobody knows whether they do, both stand for themselves.
     """
-    pair = [found("bijection/log-det"), found("bijection/inverse-log-det")]
-    opposite = replace(found("bijection/log-det-antisymmetry"), status=status)
-    symptom = "bijection/inverse-log-det" in explained([*pair, opposite])
+    pair = [found("map/log-det"), found("map/log-det[inverse]")]
+    opposite = replace(found("map/log-det[antisymmetry]"), status=status)
+    symptom = "map/log-det[inverse]" in explained([*pair, opposite])
     assert symptom is (status is Status.HOLDS)
     assert tally([*pair, opposite]).count("explained") == (status is not Status.NOT_RUN)
 
@@ -121,7 +124,7 @@ def test_a_cause_is_counted_once() -> None:
     """Counts, headings and messages tell the violations that stand for themselves from the others,
     and the others say why.
     """
-    verdicts = [found(VALUES), found(ROWS), found(RANDOM), found("conduct/no-printing")]
+    verdicts = [found(VALUES), found(ROWS), found(RANDOM), found("effects/process[output]")]
     assert tally(verdicts) == "2 VIOLATED, 2 explained"
     assert violations(verdicts) == "2 violations, 2 more explained by them"
     report = Report(Environment("0", "3", "here"), (), ("t",), tuple(verdicts))
@@ -137,8 +140,11 @@ def test_a_cause_is_counted_once() -> None:
 @given(st.lists(st.floats(0, 1e30), max_size=5))
 def test_the_largest_comes_first(sizes: list[float]) -> None:
     """Failures are listed by margin, the largest first; those without numbers stand before them."""
-    verdicts = [found("conduct/no-printing", residual=size) for size in sizes]
-    broken = [Verdict("t", "l", Status.CRASHED), found("conduct/no-printing", residual=math.nan)]
+    verdicts = [found("effects/process[output]", residual=size) for size in sizes]
+    broken = [
+        Verdict("t", "l", Status.CRASHED),
+        found("effects/process[output]", residual=math.nan),
+    ]
     listed = by_size([*verdicts, *broken])
     assert listed[:2] == broken or {repr(one) for one in listed[:2]} == {
         repr(one) for one in broken

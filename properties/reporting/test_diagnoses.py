@@ -14,7 +14,7 @@ from flowref.reporting.words import failure
 SLIP = "the log-det of forward is half of the right one (46 points tried)"
 VIOLATED = Verdict(
     "zuko:NSF",
-    "bijection/log-det",
+    "map/log-det",
     Status.VIOLATED,
     evidence=Evidence(1.0, 1e-9),
     counterexample=Counterexample([[0.5]], None, 1, Condition()),

@@ -38,7 +38,7 @@ from flowref.reporting.report import Report
 from flowref.reporting.severity import kind, severity
 
 SCHEMA = json.loads((Path(__file__).parent / "sarif.schema.json").read_text())
-LAW = "bijection/log-det"
+LAW = "map/log-det"
 STATEMENTS = {LAW: r"The log-det is $\log|\det J|$. More.", "advice/shape": "Shapes agree."}
 # A status and how JUnit counts it.
 OUTCOMES = {
@@ -356,7 +356,7 @@ SIZED = replace(verdict(), size=Size(0.5, 0.75, 48, 3))
 # Violations, and how grave each is to GitHub and SARIF, to GitLab and to JUnit.
 GRAVITY = [
     (SIZED, "error", "critical", "failure"),
-    (replace(SIZED, law="conduct/no-printing", size=None), "error", "major", "failure"),
+    (replace(SIZED, law="effects/process[output]", size=None), "error", "major", "failure"),
     (replace(SIZED, minor=True), "note", "minor", "skipped"),
 ]
 

@@ -9,7 +9,7 @@ from flowref.reporting.report import Report
 
 VIOLATED = Verdict(
     "zuko:NSF",
-    "bijection/log-det",
+    "map/log-det",
     Status.VIOLATED,
     evidence=Evidence(1.0, 1e-9),
     counterexample=Counterexample([[0.5]], None, 1, Condition()),

@@ -20,8 +20,8 @@ from flowref.reporting.report import Report
 from rows import DEEP
 
 NASTY = "x.py:<script>alert('$1$')</script>"
-FAILURE = Verdict(NASTY, "bijection/log-det", Status.VIOLATED, "<b>", evidence=Evidence(1.0, 0.1))
-WAITING = Verdict(NASTY, "density/affine-oracle", Status.INCONCLUSIVE, "a <i>kink</i>")
+FAILURE = Verdict(NASTY, "map/log-det", Status.VIOLATED, "<b>", evidence=Evidence(1.0, 0.1))
+WAITING = Verdict(NASTY, "density/base-constant[affine-flow]", Status.INCONCLUSIVE, "a <i>kink</i>")
 # A notebook as a user has it: a flow, an audit, and a check that fails.
 CELLS = (
     "import torch, flowref\n"
@@ -34,8 +34,8 @@ CELLS = (
     "        return x * self.log_scale.exp(), (self.log_scale.sum() + self.slip).expand(len(x))\n"
     "    def inverse(self, z):\n"
     "        return z / self.log_scale.exp(), -self.log_scale.sum().expand(len(z))\n",
-    "flowref.audit(Scale(0.1), laws='bijection/log-det*', profile='quick')",
-    "flowref.check_flow(Scale(0.1), event_shape=2, laws='bijection/log-det', profile='quick')",
+    "flowref.audit(Scale(0.1), laws='map/log-det*', profile='quick')",
+    "flowref.check_flow(Scale(0.1), event_shape=2, laws='map/log-det[]', profile='quick')",
 )
 
 BOOK: dict[str, Any] = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}}
@@ -131,7 +131,7 @@ def test_in_a_notebook(tmp_path: Path) -> None:
             assert output.data["text/html"] == ""
     told = "".join(output.text for output in checked.outputs if output.output_type == "stream")
     assert "line 1" in told and "flowref.check_flow(Scale(0.1)" in told
-    assert "FlowrefViolations: 1 violation (bijection/log-det)" in told
+    assert "FlowrefViolations: 1 violation (map/log-det)" in told
     assert "VIOLATED" in told and "The log-det returned by forward" in told
 
 

@@ -140,7 +140,7 @@ HOSTILE = (
 )
 VIOLATION = Verdict(
     "pkg:make?event=4&domain=(0,1)",
-    "bijection/log-det",
+    "map/log-det",
     Status.VIOLATED,
     HOSTILE,
     evidence=Evidence(0.0988, 1e-14, scale=1.0, replicas=56),
@@ -158,7 +158,7 @@ VIOLATION = Verdict(
 def report_of(*found: Verdict) -> Report:
     """A small report with these verdicts."""
     targets = tuple(dict.fromkeys(verdict.target for verdict in found))
-    note = LawNote("bijection/log-det", 1, "The log-det is $\\log|\\det J|$.", "claim", "rounding")
+    note = LawNote("map/log-det", 1, "The log-det is $\\log|\\det J|$.", "claim", "rounding")
     return Report(Environment("0", "3.11", "here"), (note,), targets, found)
 
 
@@ -342,9 +342,7 @@ def test_the_terminal_shows_a_failure_in_full() -> None:
     """A violation shows its name, the law in words, two numbers, the input and a command; on request the
     bits, the circumstances and both commands.
     """
-    shown = "\n".join(
-        target_lines(VIOLATION.target, [VIOLATION], {"bijection/log-det": "The law."})
-    )
+    shown = "\n".join(target_lines(VIOLATION.target, [VIOLATION], {"map/log-det": "The law."}))
     for part in (
         "1 VIOLATED",
         VIOLATION.id,
@@ -378,9 +376,9 @@ def test_only_failures_expand() -> None:
 
 def test_what_was_not_decided_is_told_with_its_reason() -> None:
     """A law that was put to the test and could say nothing is named without being asked for."""
-    open_ = Verdict("t", "bijection/log-det", Status.INCONCLUSIVE, "no structure was found")
+    open_ = Verdict("t", "map/log-det", Status.INCONCLUSIVE, "no structure was found")
     _, line = target_lines("t", [open_], {})
-    assert line == "  inconclusive: bijection/log-det: no structure was found"
+    assert line == "  inconclusive: map/log-det: no structure was found"
 
 
 def replace_status(verdict: Verdict, status: Status) -> Verdict:

@@ -17,8 +17,8 @@ from flowref.reporting.severity import KINDS, TABLE, kind, severity
 
 IDS = [law.id for law in registry.laws() if not law.is_case]
 GLOBS = [(name, glob) for name, globs in TABLE for glob in globs.split()]
-LARGE = Verdict("t", "bijection/log-det", Status.VIOLATED, size=Size(0.5, 1.0, 48, 3))
-MINOR = Verdict("t", "bijection/forward-roundtrip", Status.VIOLATED, minor=True)
+LARGE = Verdict("t", "map/log-det", Status.VIOLATED, size=Size(0.5, 1.0, 48, 3))
+MINOR = Verdict("t", "map/inverse[latents]", Status.VIOLATED, minor=True)
 ENVIRONMENT = Environment("0", "3", "", (), "", "quick", 0, "", 0.0)
 
 
@@ -40,9 +40,9 @@ def test_every_row_decides_about_a_law() -> None:
 
 def test_the_largest_error_comes_first() -> None:
     """Nats first, then what is wrong, then margins; minor ones last."""
-    small = replace(LARGE, law="density/normal-base", size=Size(0.1, 0.1, 48, 3))
-    state = Verdict("t", "state/reload-equals", Status.VIOLATED, evidence=Evidence(9.0, 1.0))
-    samples = Verdict("t", "sampling/overlap", Status.VIOLATED, evidence=Evidence(2.0, 1.0))
+    small = replace(LARGE, law="density/base-constant[latents]", size=Size(0.1, 0.1, 48, 3))
+    state = Verdict("t", "same/saved[reload]", Status.VIOLATED, evidence=Evidence(9.0, 1.0))
+    samples = Verdict("t", "sampling/follows-density", Status.VIOLATED, evidence=Evidence(2.0, 1.0))
     assert by_size([MINOR, state, samples, small, LARGE]) == [LARGE, small, samples, state, MINOR]
 
 
@@ -60,7 +60,7 @@ def test_a_minor_violation_is_no_failure() -> None:
 def test_a_minor_violation_explains_minor_ones_alone(minor: bool) -> None:
     """A log-det that is off by 1e-12 is no cause of an integral of 3."""
     cause = replace(LARGE, minor=minor)
-    symptom = Verdict("t", "density/integrates-to-one", Status.VIOLATED)
+    symptom = Verdict("t", "density/mass", Status.VIOLATED)
     assert bool(explained([cause, symptom])) is not minor
 
 

@@ -14,8 +14,8 @@ from flowref.reporting.terminal import FEW, summary_lines
 
 PASSED = Verdict("lib:A", "a/b", Status.HOLDS)
 SKIPPED = Verdict("lib:A", "a/c", Status.NOT_APPLICABLE, "it offers no inverse", waits=True)
-WRONG = Verdict("lib:A", "bijection/log-det", Status.VIOLATED, "it is wrong")
-MINOR = Verdict("lib:A", "bijection/monotone", Status.VIOLATED, minor=True)
+WRONG = Verdict("lib:A", "map/log-det", Status.VIOLATED, "it is wrong")
+MINOR = Verdict("lib:A", "map/promised-jacobian[monotone]", Status.VIOLATED, minor=True)
 PROBLEM = Problem("lib:B", "lib:B cannot be loaded: no weights")
 
 
@@ -63,7 +63,7 @@ def test_long_audits_list_their_failures_again(
     if number > FEW:
         assert lines[1:3] == [
             "  other",
-            "    VIOLATED  bijection/log-det (9 nats per point, 6.5 bits per dimension)   it is "
+            "    VIOLATED  map/log-det (9 nats per point, 6.5 bits per dimension)   it is "
             f"twice   [X {large.id}]",
         ]
         named = ", ".join(f"{n} {one.id}" for n, one in enumerate(same))
@@ -74,7 +74,7 @@ def test_long_audits_list_their_failures_again(
 def test_progress_counts_what_applies() -> None:
     """Laws about something else are no checks, and what another violation explains is not counted."""
     count = Count(5)
-    symptom = replace(WRONG, law="bijection/log-det-antisymmetry")
+    symptom = replace(WRONG, law="map/log-det[antisymmetry]")
     elsewhere = replace(SKIPPED, law="a/e", waits=False)
     for verdict in (symptom, PASSED, elsewhere, SKIPPED, WRONG):
         count.add(verdict)

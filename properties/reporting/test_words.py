@@ -62,7 +62,7 @@ def test_two_numbers_are_shown(observed: dict[str, object], told: str) -> None:
     assert seen(replace(FLAG, evidence=Evidence(5.28, 1e-5), counterexample=case)) == told
 
 
-@pytest.mark.parametrize("law", ["batch-norm/moments", "density/integrates-to-one", "state/x"])
+@pytest.mark.parametrize("law", ["batch-norm/train-map[moments]", "density/mass", "state/x"])
 def test_noise_is_no_input(law: str) -> None:
     """Of laws that draw their own points no input is shown."""
     shown = "\n".join(failure(replace(FLAG, law=law), "A law."))
@@ -77,7 +77,7 @@ def test_the_order_of_a_failure(width: int, between: str, monkeypatch: pytest.Mo
     monkeypatch.setenv("COLUMNS", str(width))
     case = replace(CASE, observed={"reported": 2.0, "autograd": 1.0})
     sized = replace(
-        FLAG, law="bijection/log-det", evidence=Evidence(1.0, 1e-9), size=Size(1.0, 1.0, 3, 2)
+        FLAG, law="map/log-det", evidence=Evidence(1.0, 1e-9), size=Size(1.0, 1.0, 3, 2)
     )
     found = replace(sized, counterexample=case, diagnosis="it is 2 of it (16 points tried)")
     head = (
@@ -116,8 +116,12 @@ def test_lines_fit(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_wrong_log_det_explains_what_samples_show() -> None:
     """Laws that compare samples with the density are symptoms of a log-det that is wrong."""
-    laws = ("sampling/overlap", "sampling/detailed-balance", "density/samples-consistent")
-    found = explained([replace(FLAG, law=law) for law in ("bijection/log-det", *laws)])
+    laws = (
+        "sampling/follows-density",
+        "sampling/follows-density[balance]",
+        "sampling/follows-density[ratios]",
+    )
+    found = explained([replace(FLAG, law=law) for law in ("map/log-det", *laws)])
     assert set(found) == set(laws)
     assert not explained([replace(FLAG, law=law) for law in laws])
 

@@ -110,7 +110,7 @@ def test_rows_of_a_batch_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None
 
     def judged(rows: int) -> int:
         monkeypatch.setenv(VARIABLE, str(rows))
-        verdict = check(target, "bijection/inverse-roundtrip", Settings("quick"))
+        verdict = check(target, "map/inverse", Settings("quick"))
         assert isinstance(verdict, Verdict)
         counts = verdict.counts
         return counts.held + counts.undecided + counts.dropped

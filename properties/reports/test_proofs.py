@@ -199,13 +199,13 @@ def test_a_program_that_passes_or_needs_flowref_is_caught(
 @pytest.mark.parametrize(
     ("lines", "fault"),
     [
-        (("off by 2.07944", "VIOLATED bijection/log-det"), ""),
-        (("off by 2.07944", "VIOLATED bijection/injective"), "its finding lists bijection/"),
+        (("off by 2.07944", "VIOLATED map/log-det"), ""),
+        (("off by 2.07944", "VIOLATED map/one-to-one"), "its finding lists bijection/"),
         (("off by 2.07944", "holds"), "it ends with 'holds'"),
-        (("off by 2.084", "VIOLATED bijection/log-det"), "it is off by 2.084; the audit recorded"),
-        (("off by nan", "VIOLATED bijection/log-det"), "it is off by nan"),
-        (("much", "VIOLATED bijection/log-det"), "no line says 'off by'"),
-        (("off by 2.07944", "off by 1", "VIOLATED bijection/log-det"), "it is off by 1;"),
+        (("off by 2.084", "VIOLATED map/log-det"), "it is off by 2.084; the audit recorded"),
+        (("off by nan", "VIOLATED map/log-det"), "it is off by nan"),
+        (("much", "VIOLATED map/log-det"), "no line says 'off by'"),
+        (("off by 2.07944", "off by 1", "VIOLATED map/log-det"), "it is off by 1;"),
         ((), "it exits with 1"),
     ],
 )

@@ -152,7 +152,7 @@ def test_outcomes_are_told_in_words_and_icons(visit: Any) -> None:
     """
     seen = visit("small")
     seen.tab.fill("#filter", "zuko log-det")
-    cell = seen.tab.locator('#grid td[aria-label*="NSF, bijection/log-det"]')
+    cell = seen.tab.locator('#grid td[aria-label*="NSF, map/log-det"]')
     assert cell.inner_text() == "✕" and cell.get_attribute("aria-label").endswith("violated")
     cell.click()
     pair = seen.tab.locator("#pair")
@@ -194,7 +194,7 @@ def test_cards_filter_and_sort(visit: Any) -> None:
     seen.tab.fill("#find", "")
     seen.tab.select_option("#arrange", "law")
     laws = seen.tab.locator("#cards h3").all_inner_texts()
-    assert laws == sorted(laws) and "bijection/log-det" in laws
+    assert laws == sorted(laws) and "map/log-det" in laws
     seen.tab.select_option("#arrange", "size")
     sizes = [float(size) for size in seen.tab.locator(".card").evaluate_all("all => all.map(one => one.dataset.size)")]  # fmt: skip
     assert sizes == sorted(sizes, reverse=True)

@@ -313,10 +313,10 @@ def test_cards_say_first_what_is_new_and_show_what_was_seen() -> None:
     """
     told = "; ".join(["a train batch of one row leaves scale not finite"] * 4)
     yes = replace(violated("t", "state/trains"), reason=told, evidence=Evidence(1.0, 0.0))
-    chance, other = violated("t", "sampling/overlap"), violated("t", "bijection/log-det")
+    chance, other = violated("t", "sampling/follows-density"), violated("t", "map/log-det")
     known = (KnownFailure("t", other.law, Standing.KNOWN, "a reason", expires="2030-01-01"),)
-    by_chance = replace(note("sampling/overlap"), tolerance=STATISTICAL)
-    notes = (note("state/trains"), note("bijection/log-det"), by_chance)
+    by_chance = replace(note("sampling/follows-density"), tolerance=STATISTICAL)
+    notes = (note("state/trains"), note("map/log-det"), by_chance)
     report = Report(ENVIRONMENT, notes, ("t",), (other, chance, yes), known=known)
     found = {card.law: card for card in cards(report, anchors(report))}
     assert [*found][-1] == other.law

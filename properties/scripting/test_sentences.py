@@ -12,7 +12,7 @@ from flowref.scripting import script
 from flowref.scripting.torch import TEMPLATES
 from flowref.scripting.trying import Outcome, shows
 
-LAW = "bijection/log-det"
+LAW = "map/log-det"
 CASE = Counterexample([[0.0, 0.5, 0.25, 1.0]], None, 0, Condition())
 
 
@@ -30,10 +30,14 @@ def never(text: str) -> Outcome:
     ("target", "law", "advice"),
     [
         ("object:Scaled#12345678", LAW, "file.py:factory"),
-        ("torch:ExpTransform?mutant=bijection/log-det#sign", LAW, "only inside flowref"),
+        ("torch:ExpTransform?mutant=map/log-det#sign", LAW, "only inside flowref"),
         ("reference:AffineCoupling", LAW, "part of flowref"),
-        ("torch:ExpTransform", "composition/in-order", "no short program for composition/in-order"),
-        ("torch:ExpTransform", LAW, "no short program shows bijection/log-det"),
+        (
+            "torch:ExpTransform",
+            "composition/algebra[order]",
+            "no short program for composition/algebra[order]",
+        ),
+        ("torch:ExpTransform", LAW, "no short program shows map/log-det"),
     ],
 )
 def test_what_no_program_can_show_is_a_sentence(target: str, law: str, advice: str) -> None:
@@ -72,7 +76,7 @@ def test_a_program_that_does_not_show_the_violation_is_never_given(tmp_path: Pat
         (Outcome(1, f"off by 20\nVIOLATED {LAW}\n"), False),
         (Outcome(1, f"off by nan\nVIOLATED {LAW}\n"), False),
         (Outcome(1, f"VIOLATED {LAW}\n"), True),
-        (Outcome(1, "VIOLATED bijection/log-det-shape\n"), False),
+        (Outcome(1, "VIOLATED shape/one-number-per-point[log-det]\n"), False),
         (Outcome(0, f"VIOLATED {LAW}\n"), False),
         (Outcome(1, "", "NameError: name 'y' is not defined"), False),
     ],

@@ -45,7 +45,7 @@ def test_a_program_loads_the_weights_of_its_case(
     torch.save({"epoch": 1, "state_dict": state}, "run.pt")
     loading.forget()
     target = registry.parse_target("trained_slips.py:make?weights=run.pt")
-    verdict = checking.check(target, "bijection/log-det")
+    verdict = checking.check(target, "map/log-det")
     assert verdict.status is Status.VIOLATED and verdict.counterexample is not None
     assert verdict.counterexample.condition.weights == loading.digest_of(target)
     text = scripting.script(verdict)  # which runs it, and hands it out only if it shows the slip

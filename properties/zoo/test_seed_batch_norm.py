@@ -28,7 +28,7 @@ TWINS = [f"{name}?rows={NONE}" for name in (table.FIRST, table.SECOND, table.THI
 TWINS += [f"{TWINS[0]}&num_channels=1", f"{TWINS[1]}&num_channels=1", f"{TWINS[2]}&num_dims=2"]
 # What is said of these layers with and without slips: their parameters have names of their own, and
 # a huge number makes the variance of a batch infinite.
-USUAL = {"conduct/extremes", "batch-norm/state-dict-keys"}
+USUAL = {"map/finite-far-out[extremes]", "batch-norm/conventions[state-dict]"}
 
 
 @functools.cache

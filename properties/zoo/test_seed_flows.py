@@ -28,11 +28,11 @@ SOUND = (Status.HOLDS, Status.NOT_APPLICABLE, Status.INCONCLUSIVE)
 # Laws of values and log-dets that a twin is held to here; `flowref selftest` and audits hold it to
 # all of them.
 CORE = (
-    "bijection/inverse-log-det",
-    "bijection/inverse-roundtrip",
-    "bijection/log-det",
-    "bijection/log-det-shape",
-    "density/samples-consistent",
+    "map/log-det[inverse]",
+    "map/inverse",
+    "map/log-det",
+    "shape/one-number-per-point[log-det]",
+    "sampling/follows-density[ratios]",
 )
 
 
@@ -90,7 +90,7 @@ def test_a_slip_is_named(module: ModuleType, row: str) -> None:
     target, laws = spec(module, f"rows={row}"), module.ROWS[row].laws
     if row in REFUSED:
         with pytest.raises(TargetError, match="cannot be called on a batch"):
-            checking.check(target, "bijection/log-det", QUICK)
+            checking.check(target, "map/log-det", QUICK)
         return
     assert {law: status(target, law) for law in laws if status(target, law) not in ACCUSING} == {}
 
@@ -120,5 +120,5 @@ def test_slips_of_different_parts_are_refused(module: ModuleType) -> None:
 def test_the_laws_tell_slips_apart(slips: tuple[str, str]) -> None:
     """A law of one slip holds for another slip where that does not break it."""
     module = seed_real_nvp if slips[0].startswith("003") else seed_flows
-    other = {"003-21": "batch-norm/log-det", "001-22": "bijection/inverse-roundtrip"}[slips[1]]
+    other = {"003-21": "map/log-det[batch-norm]", "001-22": "map/inverse"}[slips[1]]
     assert status(spec(module, f"rows={slips[0]}"), other) in SOUND

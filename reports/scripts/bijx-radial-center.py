@@ -26,5 +26,5 @@ print("x:", near[0].tolist(), " reverse(forward(x)):", back[0].tolist())
 off = abs(float(-density[0] - expected))
 print(f"off by {off:.6g}")
 wrong = off > 1e-6
-print("VIOLATED bijection/log-det" if wrong else "holds")
+print("VIOLATED map/log-det" if wrong else "holds")
 sys.exit(wrong)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from bijx.bijections.splines import rational_quadratic_spline
 
+
 def lost(dtype):
     """How far inverse(f(x)) is from x in a bin that is 0.01 high, and a unit of rounding."""
     x = jnp.array([0.1, 0.2, 0.3, 0.4], dtype)
@@ -28,5 +29,5 @@ for double in (False, True):
     print(f"float{bits}: inverse(f(x)) - x up to {off:.3g}, {off / unit:.0f} units of rounding")
 print(f"off by {off:.6g}")
 wrong = off > 1e-13
-print("VIOLATED bijection/inverse-roundtrip" if wrong else "holds")
+print("VIOLATED map/inverse" if wrong else "holds")
 sys.exit(wrong)

@@ -27,5 +27,5 @@ print("the root 2.5000001 is found as", float(root[0]), "after a test that misse
 off = float(abs(back - x).max())
 print(f"off by {off:.6g}")
 wrong = off > 1e-3
-print("VIOLATED bijection/inverse-roundtrip" if wrong else "holds")
+print("VIOLATED map/inverse" if wrong else "holds")
 sys.exit(wrong)

@@ -29,5 +29,5 @@ for name, x in inputs.items():  # the same values in three memory layouts
         refused.append(name)
         print(f"{name}: Flatten raised RuntimeError: {error}")
 wrong = bool(refused)
-print("VIOLATED conduct/strides-accepted" if wrong else "holds")
+print("VIOLATED same/manner-accepted" if wrong else "holds")
 sys.exit(wrong)

@@ -31,5 +31,5 @@ try:
 except RuntimeError as error:
     print(f"a leaf that requires a gradient: RuntimeError: {error}")
 wrong = any(changed)
-print("VIOLATED conduct/input-not-mutated" if wrong else "holds")
+print("VIOLATED effects/process[input]" if wrong else "holds")
 sys.exit(wrong)

@@ -31,5 +31,5 @@ try:
 except RuntimeError as error:
     print(f"after ActNorm in a SequenceINN: RuntimeError: {error}")
 wrong = returned.shape != (2,)
-print("VIOLATED bijection/log-det-shape" if wrong else "holds")
+print("VIOLATED shape/one-number-per-point[log-det]" if wrong else "holds")
 sys.exit(wrong)

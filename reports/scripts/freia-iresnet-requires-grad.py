@@ -26,5 +26,5 @@ try:
 except RuntimeError as error:
     print(f"x.numpy(): RuntimeError: {error}")
 wrong = x.requires_grad
-print("VIOLATED conduct/input-not-mutated" if wrong else "holds")
+print("VIOLATED effects/process[input]" if wrong else "holds")
 sys.exit(wrong)

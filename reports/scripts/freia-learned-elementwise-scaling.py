@@ -27,5 +27,5 @@ print(f"the values are right: inverse(f(x)) - x is at most {(back - x).abs().max
 off = abs(reverse.item() - expected.item())
 print(f"off by {off:.6g}")
 wrong = off > 1e-9
-print("VIOLATED bijection/inverse-log-det" if wrong else "holds")
+print("VIOLATED map/log-det[inverse]" if wrong else "holds")
 sys.exit(wrong)

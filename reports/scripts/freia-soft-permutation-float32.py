@@ -36,5 +36,5 @@ print("with a matrix in its place that is orthogonal in float64:")
 error()
 print(f"off by {abs(off):.6g}")
 wrong = abs(off) > 1e-12
-print("VIOLATED bijection/log-det" if wrong else "holds")
+print("VIOLATED map/log-det" if wrong else "holds")
 sys.exit(wrong)

@@ -28,5 +28,5 @@ for n_inputs in (2, 3, 4, 5, 6):
     print(f"f(inverse(z)) - z is {off:.1e}, log_prob(z) {density.item():.6f}")
     nans.append(off != off)
 wrong = any(nans)
-print("VIOLATED bijection/forward-roundtrip" if wrong else "holds")
+print("VIOLATED map/inverse[latents]" if wrong else "holds")
 sys.exit(wrong)

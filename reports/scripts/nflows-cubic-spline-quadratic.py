@@ -36,5 +36,5 @@ for (transform, x), back in zip(cases, backs, strict=True):
     print(f"inverse(f(x)), quadratic_threshold=0: x + {(cubic_back - x).abs().max().item():.1e}")
     print(f"off by {(back - x).abs().max().item():.6g}")
 wrong = any((b - x).abs().max() > 1e-9 for b, (_, x) in zip(backs, cases, strict=True))
-print("VIOLATED bijection/inverse-roundtrip" if wrong else "holds")
+print("VIOLATED map/inverse" if wrong else "holds")
 sys.exit(wrong)

@@ -35,5 +35,5 @@ with torch.no_grad():
     except InputOutsideDomain:
         print("f(inverse(f(x))) raises InputOutsideDomain")
 wrong = off > 1e-9
-print("VIOLATED bijection/inverse-roundtrip" if wrong else "holds")
+print("VIOLATED map/inverse" if wrong else "holds")
 sys.exit(wrong)

@@ -22,5 +22,5 @@ print(f"forward: value {y.dtype}, log-det {forward.dtype} {forward.item():+.12f}
 print(f"inverse: log-det {inverse.dtype} {inverse.item():+.12f}")
 print(f"log 0.01 = {expected:+.12f}; forward is off by {abs(forward.item() - expected):.1e}")
 wrong = forward.dtype != y.dtype or inverse.dtype != y.dtype
-print("VIOLATED conduct/dtype-follow" if wrong else "holds")
+print("VIOLATED dtype/follows" if wrong else "holds")
 sys.exit(wrong)

@@ -27,5 +27,5 @@ for default in (torch.float32, torch.float64):
     errors.append((back - x).abs().max().item())
     print(f"  inverse(x) - x at most {errors[-1]:.1e}, log-det {inverse_ladj.abs().max():.1e}")
 wrong = max(errors) > 1e-12
-print("VIOLATED conduct/dtype-follow" if wrong else "holds")
+print("VIOLATED dtype/follows" if wrong else "holds")
 sys.exit(wrong)

@@ -29,5 +29,5 @@ for bins in ([0.0] * 10, [0.0] * 9 + [-3.0]):
     print(f"  1e-6 / (10 p) = {1e-6 / (10 * p):.2e}")
 print(f"off by {max(errors):.6g}")
 wrong = max(errors) > 1e-12
-print("VIOLATED bijection/inverse-roundtrip" if wrong else "holds")
+print("VIOLATED map/inverse" if wrong else "holds")
 sys.exit(wrong)

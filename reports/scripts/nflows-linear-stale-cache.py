@@ -33,5 +33,5 @@ with torch.no_grad():
     except RuntimeError as error:
         print(f"after .float(): RuntimeError: {error}")
 wrong = off > 1e-9
-print("VIOLATED state/restore-equals" if wrong else "holds")
+print("VIOLATED same/saved[restore]" if wrong else "holds")
 sys.exit(wrong)

@@ -27,5 +27,5 @@ for dtype in (torch.float32, torch.float64):
             raised.append(case)
             print(f"{case}: inverse raised RuntimeError: {error}")
 wrong = bool(raised)
-print("VIOLATED conduct/dtype-follow" if wrong else "holds")
+print("VIOLATED dtype/follows" if wrong else "holds")
 sys.exit(wrong)

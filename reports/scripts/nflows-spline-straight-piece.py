@@ -33,5 +33,5 @@ for kind in (PiecewiseQuadraticCDF, PiecewiseCubicCDF):
         print(f"  {name}  {[round(value, 6) for value in values.tolist()]}")
     failed.append(bool(y.isfinite().all() and not back.isfinite().all()))
 wrong = any(failed)
-print("VIOLATED bijection/finite" if wrong else "holds")
+print("VIOLATED map/finite" if wrong else "holds")
 sys.exit(wrong)

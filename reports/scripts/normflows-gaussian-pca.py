@@ -23,5 +23,5 @@ print(f"log p(0) of that normal:  {exact.log_prob(torch.zeros(2).double()).item(
 print(f"integral of its density:  {mass:.6g}   (should be 1)")
 print(f"off by {abs(mass - 1):.6g}")
 wrong = abs(mass - 1) > 1e-6
-print("VIOLATED density/integrates-to-one" if wrong else "holds")
+print("VIOLATED density/mass" if wrong else "holds")
 sys.exit(wrong)

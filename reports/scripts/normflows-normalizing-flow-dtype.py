@@ -25,5 +25,5 @@ print(f"log-det of the flow:         {total.item():.17g}, {total.dtype}")
 print(f"sum of its layers' log-dets: {expected.item():.17g}, {expected.dtype}")
 print(f"off by {abs(total.item() - expected.item()):.6g}")
 wrong = total.dtype != z.dtype
-print("VIOLATED conduct/dtype-follow" if wrong else "holds")
+print("VIOLATED dtype/follows" if wrong else "holds")
 sys.exit(wrong)

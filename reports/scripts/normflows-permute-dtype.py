@@ -19,5 +19,5 @@ for mode in ("swap", "shuffle"):
 for name, log_det in log_dets.items():
     print(f"{name}: log-det {log_det.item()}, {log_det.dtype}   (should be {z.dtype})")
 wrong = any(log_det.dtype != z.dtype for log_det in log_dets.values())
-print("VIOLATED conduct/dtype-follow" if wrong else "holds")
+print("VIOLATED dtype/follows" if wrong else "holds")
 sys.exit(wrong)

@@ -22,5 +22,5 @@ print(f"log-det of forward:        {reported.item():.17g}, {reported.dtype}")
 print(f"log|det d output/d input|: {expected.item():.17g}, {expected.dtype}")
 print(f"difference:                {abs(reported.item() - expected.item()):.1e}")
 wrong = reported.dtype != z.dtype
-print("VIOLATED conduct/dtype-follow" if wrong else "holds")
+print("VIOLATED dtype/follows" if wrong else "holds")
 sys.exit(wrong)

@@ -29,5 +29,5 @@ for options in ({"brute_force": True}, {"exact_trace": True, "reduce_memory": Fa
             print(f"    {name}: RuntimeError: {error}")
     changed.append(x.requires_grad)
 wrong = any(changed)
-print("VIOLATED conduct/input-not-mutated" if wrong else "holds")
+print("VIOLATED effects/process[input]" if wrong else "holds")
 sys.exit(wrong)

@@ -23,5 +23,5 @@ except RuntimeError as error:
 off = (data - x).abs().max().item()
 print(f"off by {off}")
 wrong = off > 0
-print("VIOLATED conduct/input-not-mutated" if wrong else "holds")
+print("VIOLATED effects/process[input]" if wrong else "holds")
 sys.exit(wrong)

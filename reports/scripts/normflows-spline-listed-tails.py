@@ -28,5 +28,5 @@ print(f"inverse(f(x)):                  {back[0, 2]:.6f}   (should be x)")
 off = (back - x).abs().max().item()
 print(f"off by {off:.6g}")
 wrong = off > 1e-9
-print("VIOLATED bijection/inverse-roundtrip" if wrong else "holds")
+print("VIOLATED map/inverse" if wrong else "holds")
 sys.exit(wrong)

@@ -19,5 +19,5 @@ print(f"log_prob {log_prob.item():.12f}   (exactly {exact:.12f})")
 outside = torch.tensor([[0.05, 0.05, 0.1 + 1e-9]], dtype=torch.float64)
 print(f"log_prob just beyond the bound 0.1: {base.log_prob(outside).item()}   (should be -inf)")
 wrong = log_prob.dtype != z.dtype
-print("VIOLATED conduct/dtype-follow" if wrong else "holds")
+print("VIOLATED dtype/follows" if wrong else "holds")
 sys.exit(wrong)

@@ -25,5 +25,5 @@ for name, call in (
     except RuntimeError as error:
         print(f"{name}: RuntimeError: {error}   (should be torch.float64)")
         wrong = True
-print("VIOLATED conduct/dtype-follow" if wrong else "holds")
+print("VIOLATED dtype/follows" if wrong else "holds")
 sys.exit(wrong)

@@ -29,5 +29,5 @@ print(f"log_prob of 3 x 4 values: {got:.6f}   (4 terms of the log-det)")
 print(f"expected:                 {expected:.6f}   (12 terms)")
 print(f"off by {abs(got - expected):.6g}")
 wrong = log_det.shape != x.shape
-print("VIOLATED bijection/log-det-shape" if wrong else "holds")
+print("VIOLATED shape/one-number-per-point[log-det]" if wrong else "holds")
 sys.exit(wrong)

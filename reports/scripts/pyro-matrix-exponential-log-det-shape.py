@@ -28,5 +28,5 @@ print(f"log_prob of 3 vectors:       {got:.6f}   (one trace)")
 print(f"expected:                    {expected:.6f}   (three)")
 print(f"off by {abs(got - expected):.6g}")
 wrong = log_det.shape != x.shape[:-1]
-print("VIOLATED bijection/log-det-shape" if wrong else "holds")
+print("VIOLATED shape/one-number-per-point[log-det]" if wrong else "holds")
 sys.exit(wrong)

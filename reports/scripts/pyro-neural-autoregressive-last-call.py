@@ -24,5 +24,5 @@ print(f"reported after flow(other)      {later:.10f}")
 off = abs(later - true)
 print(f"off by {off:.6g}")
 wrong = off > 1e-6
-print("VIOLATED conduct/log-det-of-its-point" if wrong else "holds")
+print("VIOLATED same/history[log-det]" if wrong else "holds")
 sys.exit(wrong)

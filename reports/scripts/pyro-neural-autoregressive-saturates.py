@@ -31,5 +31,5 @@ for activation, points in {"sigmoid": (5.0, 53.0, 54.0), "tanh": (5.0, 30.0)}.it
             f"    log-det {log_det:.6f} (should be {slope.log():.6f}), gradient {gradient.item()}"
         )
         wrong |= gradient.item() == 0 and log_det > -5
-print("VIOLATED bijection/honest-zero" if wrong else "holds")
+print("VIOLATED map/singular-jacobian" if wrong else "holds")
 sys.exit(wrong)

@@ -19,5 +19,5 @@ for exponent, expected in {1.0: "0", 2.0: "-inf", 0.5: "inf"}.items():
     print(f"    the log-det at x = 0 is {log_det[1].item()}; it should be {expected}")
     failed.append(bool(log_det[1].isnan()))
 wrong = any(failed)
-print("VIOLATED bijection/finite" if wrong else "holds")
+print("VIOLATED map/finite" if wrong else "holds")
 sys.exit(wrong)

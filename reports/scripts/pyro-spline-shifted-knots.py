@@ -34,5 +34,5 @@ for name, (flow, x) in cases.items():
 exact, _ = spline.spline_op(spline(torch.tensor([[1.9]])), inverse=True, eps=0.0)
 print(f"Spline with eps = 0: inverse(f(x)) {exact.item():.9f}")
 wrong = max(offs) > 1e-6
-print("VIOLATED bijection/inverse-roundtrip" if wrong else "holds")
+print("VIOLATED map/inverse" if wrong else "holds")
 sys.exit(wrong)

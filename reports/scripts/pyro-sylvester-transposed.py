@@ -32,5 +32,5 @@ for scale, x in ((0.0, [0.0, 0.0, 47.466605943258095, 566.0]), (1.0, [0.1, -0.2,
     offs.append(abs(reported - expected))
     print(f"off by {offs[-1]:.6g}")
 wrong = max(offs) > 1e-6  # a stabilizer of 1e-8 inside the logarithm stays below that
-print("VIOLATED bijection/log-det" if wrong else "holds")
+print("VIOLATED map/log-det" if wrong else "holds")
 sys.exit(wrong)

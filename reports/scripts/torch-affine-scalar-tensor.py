@@ -25,5 +25,5 @@ for scale in (2.0, torch.tensor(2.0), torch.tensor([2.0]), torch.full((4,), 2.0)
 print("4 features: log|det| is 4 log 2 for each scale")
 print(f"off by {worst:.6g}")
 wrong = worst > 1e-9
-print("VIOLATED bijection/log-det" if wrong else "holds")
+print("VIOLATED map/log-det" if wrong else "holds")
 sys.exit(wrong)

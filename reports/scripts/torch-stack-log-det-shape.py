@@ -31,5 +31,5 @@ density = TransformedDistribution(base, [stack]).log_prob(y)
 print(f"log_prob of the point returned {density.tolist()}")
 print(f"log-density of the base - log|det dy/dx| = {base.log_prob(x) - expected:.6f}")
 wrong = returned.shape != expected.shape
-print("VIOLATED bijection/log-det-shape" if wrong else "holds")
+print("VIOLATED shape/one-number-per-point[log-det]" if wrong else "holds")
 sys.exit(wrong)

@@ -22,5 +22,5 @@ print(f"output of training resumed:      {got.flatten().tolist()}   (the mean 12
 off = (got - expected).abs().max().item()
 print(f"off by {off:.6g}")
 wrong = off > 1e-9
-print("VIOLATED state/resume-equals-continue" if wrong else "holds")
+print("VIOLATED same/saved[resume]" if wrong else "holds")
 sys.exit(wrong)

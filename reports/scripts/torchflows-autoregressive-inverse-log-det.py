@@ -30,5 +30,5 @@ for x in ([0.0, 0.0, 1.0, 1.0], [0.0, 0.0, -20.5, -20.5]):
     offs.append(abs(inverse.item() + forward.item()))
     print(f"off by {offs[-1]:.6g}")
 wrong = max(offs) > 1e-3  # the bisection stops at 1e-6
-print("VIOLATED bijection/log-det-antisymmetry" if wrong else "holds")
+print("VIOLATED map/log-det[antisymmetry]" if wrong else "holds")
 sys.exit(wrong)

@@ -21,5 +21,5 @@ print(f"ratio:                     {expected.item() / reported.item():.6f}   (4 
 off = abs(reported.item() - expected.item())
 print(f"off by {off:.6g}")
 wrong = off > 1e-9
-print("VIOLATED bijection/log-det" if wrong else "holds")
+print("VIOLATED map/log-det" if wrong else "holds")
 sys.exit(wrong)

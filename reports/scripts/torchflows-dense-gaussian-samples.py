@@ -16,5 +16,5 @@ except RuntimeError as error:
     # loc has an axis of one where the samples have three.
     print(f"three samples: {type(error).__name__}: {error}")
     wrong = True
-print("VIOLATED sampling/sample-shape" if wrong else "holds")
+print("VIOLATED shape/one-number-per-point[samples]" if wrong else "holds")
 sys.exit(wrong)

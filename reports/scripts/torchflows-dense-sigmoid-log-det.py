@@ -26,5 +26,5 @@ print(f"log|det d output/d input|:    {expected.item():.6f}")
 off = abs(reported.item() - expected.item())
 print(f"off by {off:.6g}")
 wrong = off > 1e-9
-print("VIOLATED bijection/log-det" if wrong else "holds")
+print("VIOLATED map/log-det" if wrong else "holds")
 sys.exit(wrong)

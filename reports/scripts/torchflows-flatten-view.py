@@ -19,5 +19,5 @@ try:
 except RuntimeError as error:
     print("transposed:", str(error).splitlines()[0])
     wrong = True
-print("VIOLATED conduct/strides-accepted" if wrong else "holds")
+print("VIOLATED same/manner-accepted" if wrong else "holds")
 sys.exit(wrong)

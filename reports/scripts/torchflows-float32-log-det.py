@@ -22,5 +22,5 @@ for kind in kinds:
         print(f"{kind.__name__}.{name}: {value.dtype}, log-det {log_det.item()}, {log_det.dtype}")
         wrong |= log_det.dtype != x.dtype
 print(f"the log-dets should be {x.dtype}, as the inputs and the weights are")
-print("VIOLATED conduct/dtype-follow" if wrong else "holds")
+print("VIOLATED dtype/follows" if wrong else "holds")
 sys.exit(wrong)

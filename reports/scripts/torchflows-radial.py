@@ -28,5 +28,5 @@ print(f"log-det of the paper's map:   {paper.item():.6f}")
 off = abs(reported.item() - expected.item())
 print(f"off by {off:.6g}")
 wrong = off > 1e-6  # h and the log-det contain a stabilizer of 1e-8
-print("VIOLATED bijection/log-det" if wrong else "holds")
+print("VIOLATED map/log-det" if wrong else "holds")
 sys.exit(wrong)

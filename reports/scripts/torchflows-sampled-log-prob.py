@@ -22,5 +22,5 @@ print(f"log_prob of the sample:        {density.item():.6f}")
 print(f"twice the log-det:             {2 * log_det.item():.6f}")
 print(f"off by {abs(beside.item() - density.item()):.6g}")
 wrong = abs(beside.item() - density.item()) > 1e-5
-print("VIOLATED density/beside-samples" if wrong else "holds")
+print("VIOLATED density/change-of-variables[samples]" if wrong else "holds")
 sys.exit(wrong)

@@ -24,5 +24,5 @@ for kind in (
         print(f"{kind.__name__}: RuntimeError: {error}")
         wrong = True
 print("all three take x.contiguous(); only the layout is refused")
-print("VIOLATED conduct/strides-accepted" if wrong else "holds")
+print("VIOLATED same/manner-accepted" if wrong else "holds")
 sys.exit(wrong)

@@ -21,5 +21,5 @@ print(f"and again {again[0].tolist()}")
 off = (first - again).abs().max().item()
 print(f"off by {off:.6g}")
 wrong = off > 1e-9
-print("VIOLATED conduct/deterministic" if wrong else "holds")
+print("VIOLATED same/history[repeat]" if wrong else "holds")
 sys.exit(wrong)

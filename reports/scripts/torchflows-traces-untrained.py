@@ -33,5 +33,5 @@ print(
     f"off by {gradient.norm() - recorded:.4g}: what it is, by whole Jacobians, less what is recorded"
 )
 wrong = bool(of_values.any()) and recorded == 0 and bool(gradient.norm() > 0.1)
-print("VIOLATED bijection/log-det-estimate-gradient" if wrong else "holds")
+print("VIOLATED gradient/parameters[log-det-estimate]" if wrong else "holds")
 sys.exit(wrong)

@@ -18,5 +18,5 @@ for kind in (UpperTriangularInvertibleMatrix, LUMatrix):
             print(f"{kind.__name__}.{name}: RuntimeError: {error}")
             wrong = True
 print("all four should return torch.float64")
-print("VIOLATED conduct/dtype-follow" if wrong else "holds")
+print("VIOLATED dtype/follows" if wrong else "holds")
 sys.exit(wrong)

@@ -21,5 +21,5 @@ for alpha in (-0.5, 0.0, 0.5):
     print(f"              log|f'(0)| = {log_det.item()}")
     failed.append(bool(y.isnan() or back.isnan() or log_det.isnan()))
 wrong = any(failed)
-print("VIOLATED bijection/finite" if wrong else "holds")
+print("VIOLATED map/finite" if wrong else "holds")
 sys.exit(wrong)

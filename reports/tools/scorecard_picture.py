@@ -15,7 +15,7 @@ from flowref.scorecard import page
 
 PICTURE = Path(__file__).parent.parent.parent / "docs" / "pictures" / "card.png"
 TARGET = "flowref_zoo.specimens.coupling:affine_coupling?defect=log-det-mean"
-LAW = "bijection/log-det"
+LAW = "map/log-det"
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 # What is left of the card in the picture.
 CUT = (

@@ -59,7 +59,7 @@ def undeclared(flow: BatchNormal, seen: bool, option: str, declared: str, note: 
 
 
 @batch_norm_advice(
-    "batch-norm/momentum-convention",
+    "batch-norm/conventions[momentum]",
     key="normalisation/momentum-convention",
     former=("batch-norm/momentum-convention",),
     applies=averages & has_momentum,
@@ -75,7 +75,7 @@ def momentum_convention(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_advice(
-    "batch-norm/running-variance-convention",
+    "batch-norm/conventions[running-variance]",
     key="normalisation/running-variance-convention",
     former=("batch-norm/running-variance-convention",),
     applies=averages,
@@ -91,7 +91,7 @@ def running_variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_advice(
-    "batch-norm/variance-convention",
+    "batch-norm/conventions[variance]",
     key="normalisation/variance-convention",
     former=("batch-norm/variance-convention",),
     applies=normalizes,
@@ -107,7 +107,7 @@ def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_advice(
-    "batch-norm/initial-values",
+    "batch-norm/as-built[values]",
     key="normalisation/initial-values",
     former=("batch-norm/initial-values",),
     applies=usual & as_built,
@@ -137,7 +137,7 @@ def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_advice(
-    "batch-norm/state-dict-keys",
+    "batch-norm/conventions[state-dict]",
     key="normalisation/state-dict-keys",
     former=("batch-norm/state-dict-keys",),
     applies=is_no_flow & usual,
@@ -168,7 +168,7 @@ def one_value(flow: BatchNormal, seed: int) -> Array:
 
 
 @batch_norm_advice(
-    "batch-norm/single-value-refused",
+    "state/degenerate-batch[single-value]",
     key="normalisation/single-value-refused",
     former=("batch-norm/single-value-refused",),
     applies=usual,
@@ -204,7 +204,7 @@ def around(flow: BatchNormal, x: Array) -> tuple[Array, Statistics, Statistics] 
 
 
 @batch_norm_advice(
-    "batch-norm/single-value-keeps-statistics",
+    "state/degenerate-batch[single-value-statistics]",
     key="normalisation/single-value-keeps-statistics",
     former=("batch-norm/single-value-keeps-statistics",),
     applies=tracks,
@@ -225,7 +225,7 @@ def single_value_keeps_statistics(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_advice(
-    "batch-norm/empty-batch",
+    "shape/any-batch[batch-norm]",
     key="normalisation/empty-batch",
     former=("batch-norm/empty-batch",),
     applies=usual,
@@ -247,7 +247,7 @@ def empty_batch(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_advice(
-    "batch-norm/channel-count",
+    "shape/wrong-refused[channels]",
     key="normalisation/channel-count",
     former=("batch-norm/channel-count",),
     applies=usual & has_size,
@@ -269,7 +269,7 @@ def channel_count(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_advice(
-    "batch-norm/ranks",
+    "shape/wrong-refused[ranks]",
     key="normalisation/ranks",
     former=("batch-norm/ranks",),
     applies=channelled,

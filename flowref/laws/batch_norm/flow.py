@@ -84,7 +84,7 @@ def log_slopes(x: Array, y: Array) -> Array:
 
 
 @batch_norm_law(
-    "batch-norm/log-det",
+    "map/log-det[batch-norm]",
     key="normalisation/log-det",
     former=("batch-norm/log-det",),
     about=VOLUME,
@@ -107,7 +107,7 @@ def log_det(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/log-det-of-slopes",
+    "map/log-det[slopes]",
     key="normalisation/log-det-of-slopes",
     former=("batch-norm/log-det-of-slopes",),
     about=VOLUME,
@@ -140,7 +140,7 @@ def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/running-average-log-det",
+    "map/log-det[running-average]",
     key="normalisation/running-average-log-det",
     former=("batch-norm/running-average-log-det",),
     about=VOLUME,
@@ -162,7 +162,7 @@ def running_average_log_det(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/train-inverse-policy",
+    "map/inverse[batch-norm]",
     key="normalisation/train-inverse-policy",
     former=("batch-norm/train-inverse-policy",),
     force=ADVICE,
@@ -194,7 +194,7 @@ has_few_entries = Requirement(
 
 
 @batch_norm_law(
-    "batch-norm/batch-jacobian",
+    "map/log-det[batch]",
     key="normalisation/batch-jacobian",
     former=("batch-norm/batch-jacobian",),
     force=ADVICE,

@@ -124,7 +124,7 @@ def off_parameters(pulled: Pulled, dy: Array, hat: Array) -> dict[str, Array]:
 
 
 @batch_norm_law(
-    "batch-norm/backward-closed-form",
+    "batch-norm/gradient[closed-form]",
     key="normalisation/backward-closed-form",
     former=("batch-norm/backward-closed-form",),
     applies=understood,
@@ -154,7 +154,7 @@ def backward_closed_form(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/measured-gradient",
+    "batch-norm/gradient",
     key="normalisation/measured-gradient",
     former=("batch-norm/measured-gradient",),
     applies=normalizes & is_not_constant,
@@ -180,7 +180,7 @@ def measured_gradient(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/gradient-sums-to-zero",
+    "batch-norm/gradient[sum]",
     key="normalisation/gradient-sums-to-zero",
     former=("batch-norm/gradient-sums-to-zero",),
     applies=normalizes,
@@ -208,7 +208,7 @@ def reach(x: Array, dy: Array, pulled: Pulled) -> Array:
 
 
 @batch_norm_law(
-    "batch-norm/bias-before-is-idle",
+    "batch-norm/gradient[bias-before]",
     key="normalisation/bias-before-is-idle",
     former=("batch-norm/bias-before-is-idle",),
     applies=normalizes,
@@ -237,7 +237,7 @@ def bias_before_is_idle(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/gradient-along-output",
+    "batch-norm/gradient[along-output]",
     key="normalisation/gradient-along-output",
     former=("batch-norm/gradient-along-output",),
     applies=understood,
@@ -260,7 +260,7 @@ def gradient_along_output(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/eval-still-trains",
+    "batch-norm/gradient[eval]",
     key="normalisation/eval-still-trains",
     former=("batch-norm/eval-still-trains",),
     applies=understood_and_tracks,
@@ -292,7 +292,7 @@ def eval_still_trains(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/running-average-gradient",
+    "batch-norm/gradient[running-average]",
     key="normalisation/running-average-gradient",
     former=("batch-norm/running-average-gradient",),
     applies=normalizes_by_averages & tracked_layer,
@@ -358,7 +358,7 @@ def random_linear(flow: BatchNormal, rng: np.random.Generator) -> Linear:
 
 
 @batch_norm_law(
-    "batch-norm/weight-before-orthogonality",
+    "batch-norm/gradient[weight-orthogonality]",
     key="normalisation/weight-before-orthogonality",
     former=("batch-norm/weight-before-orthogonality",),
     applies=understood,
@@ -379,7 +379,7 @@ def weight_before_orthogonality(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/weight-before-scale",
+    "batch-norm/gradient[weight-scale]",
     key="normalisation/weight-before-scale",
     former=("batch-norm/weight-before-scale",),
     applies=normalizes & takes_eps,
@@ -406,7 +406,7 @@ def weight_before_scale(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/weight-before-growth",
+    "batch-norm/gradient[weight-growth]",
     key="normalisation/weight-before-growth",
     former=("batch-norm/weight-before-growth",),
     applies=understood,

@@ -75,7 +75,7 @@ SPREADS, MOVE, FACTORS = (-4.0, 2.0), 0.3, (-1.0, 0.03, -0.5, 7.0, -40.0)
 
 
 @batch_norm_law(
-    "batch-norm/matches-reference",
+    "batch-norm/train-map[reference]",
     key="normalisation/matches-reference",
     former=("batch-norm/matches-reference",),
     applies=understood,
@@ -120,7 +120,7 @@ def other_formulas(x: Array, eps: float, freedom: int) -> dict[str, Array]:
 
 
 @batch_norm_law(
-    "batch-norm/moments",
+    "batch-norm/train-map[moments]",
     key="normalisation/moments",
     former=("batch-norm/moments",),
     applies=understood,
@@ -150,7 +150,7 @@ def output_moments(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/identity-recovery",
+    "batch-norm/train-map[identity]",
     key="normalisation/identity-recovery",
     former=("batch-norm/identity-recovery",),
     applies=normalizes & takes_parameters & affine,
@@ -169,7 +169,7 @@ def identity_recovery(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/two-values",
+    "batch-norm/train-map[two-values]",
     key="normalisation/two-values",
     former=("batch-norm/two-values",),
     applies=understood,
@@ -199,7 +199,7 @@ def wide_rows(flow: BatchNormal, rows: Array) -> Array:
 
 
 @batch_norm_law(
-    "batch-norm/without-affine",
+    "batch-norm/train-map[without-affine]",
     key="normalisation/without-affine",
     former=("batch-norm/without-affine",),
     applies=has_no_affine & has_no_other_parameters & normalizes,
@@ -217,7 +217,7 @@ def without_affine(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/fixed-map",
+    "batch-norm/eval-map[fixed]",
     key="normalisation/fixed-map",
     former=("batch-norm/fixed-map",),
     applies=channelled & is_fixed & keeps_statistics & tells_eps,
@@ -245,7 +245,7 @@ def fixed_map(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/eval-before-training",
+    "batch-norm/as-built[eval]",
     key="normalisation/eval-before-training",
     former=("batch-norm/eval-before-training",),
     force=ADVICE,
@@ -270,7 +270,7 @@ averaged = normalizes_by_averages & tracked_layer
 
 
 @batch_norm_law(
-    "batch-norm/running-average-used",
+    "batch-norm/statistics[running-average-use]",
     key="normalisation/running-average-used",
     former=("batch-norm/running-average-used",),
     applies=averaged,
@@ -288,7 +288,7 @@ def running_average_used(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/running-average-limits",
+    "batch-norm/statistics[running-average-limits]",
     key="normalisation/running-average-limits",
     former=("batch-norm/running-average-limits",),
     applies=averaged & takes_momentum,
@@ -311,7 +311,7 @@ def running_average_limits(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/running-map",
+    "batch-norm/modes-agree[running-average]",
     key="normalisation/running-map",
     former=("batch-norm/running-map",),
     applies=channelled & normalizes_by_averages,
@@ -340,7 +340,6 @@ def running_map(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "batch-norm/train-map",
     key="normalisation/train-map",
-    former=("batch-norm/train-map",),
     applies=normalizes,
     source=IOFFE,
     version=2,
@@ -372,7 +371,7 @@ def train_map(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/deviation",
+    "batch-norm/train-map[deviation]",
     key="normalisation/deviation",
     former=("batch-norm/deviation",),
     applies=normalizes & is_not_constant,
@@ -402,7 +401,6 @@ def deviation(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "batch-norm/modes-agree",
     key="normalisation/modes-agree",
-    former=("batch-norm/modes-agree",),
     applies=normalizes & keeps_some_statistics & has_parameters & is_not_constant,
     source="Ioffe and Szegedy 2015, algorithm 2: inference replaces the statistics and keeps the learned scale and shift",
 )
@@ -429,7 +427,7 @@ def modes_agree(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/eval-affine-map",
+    "batch-norm/eval-map",
     key="normalisation/eval-affine-map",
     former=("batch-norm/eval-affine-map",),
     applies=usual & keeps_some_statistics,
@@ -467,7 +465,7 @@ def ends(y: Array) -> Array:
 
 
 @batch_norm_law(
-    "batch-norm/shape-of-distribution",
+    "batch-norm/train-map[distribution-shape]",
     key="normalisation/shape-of-distribution",
     former=("batch-norm/shape-of-distribution",),
     applies=normalizes,
@@ -514,7 +512,7 @@ def extent(y: Array) -> Array:
 
 
 @batch_norm_law(
-    "batch-norm/scale-law",
+    "batch-norm/train-map[scale]",
     key="normalisation/scale-law",
     former=("batch-norm/scale-law",),
     applies=normalizes & takes_eps,
@@ -536,7 +534,7 @@ def scale_law(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/shift-law",
+    "batch-norm/train-map[shift]",
     key="normalisation/shift-law",
     former=("batch-norm/shift-law",),
     applies=normalizes,
@@ -555,7 +553,7 @@ def shift_law(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/permutation-equivariance",
+    "batch-norm/train-map[permutation]",
     key="normalisation/permutation-equivariance",
     former=("batch-norm/permutation-equivariance",),
     applies=usual,
@@ -572,7 +570,7 @@ def permutation_equivariance(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/positions-are-samples",
+    "batch-norm/train-map[positions]",
     key="normalisation/positions-are-samples",
     former=("batch-norm/positions-are-samples",),
     applies=usual & has_positions,
@@ -606,7 +604,7 @@ def moved_along(flow: BatchNormal, x: Array, move: Callable[[Array], Array], not
 
 
 @batch_norm_law(
-    "batch-norm/channel-independence",
+    "batch-norm/train-map[channels]",
     key="normalisation/channel-independence",
     former=("batch-norm/channel-independence",),
     applies=usual & has_channels,
@@ -626,7 +624,7 @@ def channel_independence(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/regular-in-eval",
+    "batch-norm/eval-map[distinct]",
     key="normalisation/regular-in-eval",
     former=("batch-norm/regular-in-eval",),
     tolerance=EXACT,
@@ -655,7 +653,7 @@ def regular_in_eval(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/without-tracking",
+    "batch-norm/eval-map[without-tracking]",
     key="normalisation/without-tracking",
     former=("batch-norm/without-tracking",),
     applies=has_no_statistics & has_no_other_statistics & normalizes,
@@ -683,7 +681,7 @@ means_to_learn = Requirement(
 
 
 @batch_norm_law(
-    "batch-norm/train-mode-normalizes",
+    "batch-norm/modes-agree[difference]",
     key="normalisation/train-mode-normalizes",
     former=("batch-norm/train-mode-normalizes",),
     tolerance=EXACT,

@@ -32,7 +32,7 @@ OFFSETS = (0.0, 1.0, 1e2, 1e3, 1e4)
 
 
 @batch_norm_law(
-    "batch-norm/offset-stability",
+    "batch-norm/numerics[offset]",
     key="normalisation/offset-stability",
     former=("batch-norm/offset-stability",),
     applies=understood & stands_offsets,
@@ -54,7 +54,7 @@ def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/constant-channel",
+    "batch-norm/numerics[constant-channel]",
     key="normalisation/constant-channel",
     former=("batch-norm/constant-channel",),
     applies=understood & stands_offsets,
@@ -103,7 +103,7 @@ def beyond_rounding(flow: BatchNormal, x: Array) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/constant-batch",
+    "state/degenerate-batch[constant-channel]",
     key="normalisation/constant-batch",
     former=("batch-norm/constant-batch",),
     tolerance=EXACT,
@@ -138,7 +138,7 @@ def constant_batch(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/nan-containment",
+    "map/finite[nan-channel]",
     key="normalisation/nan-containment",
     former=("batch-norm/nan-containment",),
     tolerance=EXACT,

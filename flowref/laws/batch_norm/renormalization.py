@@ -31,7 +31,7 @@ renormalizes = Requirement(
 
 
 @batch_norm_law(
-    "batch-norm/renormalization",
+    "batch-norm/train-map[renormalization]",
     key="normalisation/renormalization",
     former=("batch-norm/renormalization",),
     applies=renormalizes & has_modes & has_axes,

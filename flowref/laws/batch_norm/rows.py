@@ -44,7 +44,7 @@ def taken(flow: BatchNormal) -> int:
 
 
 @batch_norm_law(
-    "batch-norm/rows-in-place",
+    "batch-norm/train-map[row-places]",
     key="normalisation/rows-in-place",
     former=("batch-norm/rows-in-place",),
     tolerance=EXACT,
@@ -74,7 +74,7 @@ def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/every-row-enters",
+    "batch-norm/statistics[every-row]",
     key="normalisation/every-row-enters",
     former=("batch-norm/every-row-enters",),
     tolerance=EXACT,

@@ -73,7 +73,7 @@ TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_trac
 
 
 @batch_norm_law(
-    "batch-norm/running-update",
+    "batch-norm/statistics[buffers]",
     key="normalisation/running-update",
     former=("batch-norm/running-update",),
     picture=course,
@@ -104,7 +104,7 @@ def running_update(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/momentum-limits",
+    "batch-norm/statistics[momentum-limits]",
     key="normalisation/momentum-limits",
     former=("batch-norm/momentum-limits",),
     picture=course,
@@ -136,7 +136,7 @@ def momentum_limits(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/plain-average",
+    "batch-norm/statistics[plain-average]",
     key="normalisation/plain-average",
     former=("batch-norm/plain-average",),
     picture=course,
@@ -158,7 +158,7 @@ def plain_average(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/average-warms-up",
+    "batch-norm/statistics[warm-up]",
     key="normalisation/average-warms-up",
     former=("batch-norm/average-warms-up",),
     picture=course,
@@ -199,7 +199,7 @@ def average_warms_up(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/batch-counter",
+    "batch-norm/statistics[counter]",
     key="normalisation/batch-counter",
     former=("batch-norm/batch-counter",),
     tolerance=EXACT,
@@ -223,7 +223,7 @@ def batch_counter(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/updates-without-gradients",
+    "same/manner[batch-norm-updates]",
     key="normalisation/updates-without-gradients",
     former=("batch-norm/updates-without-gradients",),
     applies=tracks,
@@ -245,7 +245,7 @@ def updates_without_gradients(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/inverse-keeps-statistics",
+    "batch-norm/statistics[inverse]",
     key="normalisation/inverse-keeps-statistics",
     former=("batch-norm/inverse-keeps-statistics",),
     tolerance=EXACT,
@@ -270,7 +270,7 @@ TIMES = 60
 
 
 @batch_norm_law(
-    "batch-norm/eval-approaches-train",
+    "batch-norm/modes-agree[average-limit]",
     key="normalisation/eval-approaches-train",
     former=("batch-norm/eval-approaches-train",),
     applies=understood_and_tracks & averages,
@@ -356,7 +356,7 @@ def lived(flow: BatchNormal, scale: Scale, batches: list[Array]) -> list[Moved]:
 
 
 @batch_norm_law(
-    "batch-norm/statistics-follow",
+    "batch-norm/statistics",
     key="normalisation/statistics-follow",
     former=("batch-norm/statistics-follow",),
     applies=normalizes & keeps_some_statistics & is_not_constant,
@@ -373,7 +373,7 @@ def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/averages-follow",
+    "batch-norm/statistics[running-average]",
     key="normalisation/averages-follow",
     former=("batch-norm/averages-follow",),
     applies=channelled & normalizes_by_averages & bare,

@@ -30,7 +30,8 @@ def beyond(support: Support, values: Array) -> tuple[Array, Array]:
 
 
 @law(
-    "bijection/back-into-domain",
+    "map/domain[preimage]",
+    key="bijection/back-into-domain",
     lines=True,
     points="latents",
     local=False,

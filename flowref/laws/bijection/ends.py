@@ -23,7 +23,8 @@ def has_ends(flow: Flow) -> bool:
 
 # Advice: domains are declared as open intervals, and some data never reach the ends.
 @law(
-    "bijection/closed-ends",
+    "map/domain[ends]",
+    key="bijection/closed-ends",
     force=ADVICE,
     tolerance=EXACT,
     local=False,

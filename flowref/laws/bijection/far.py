@@ -70,7 +70,8 @@ def rays(
 
 # Advice: so far out few data lie, and the formula is right on paper.
 @law(
-    "bijection/far-log-det",
+    "map/finite-far-out[log-det]",
+    key="bijection/far-log-det",
     about=VOLUME,
     force=ADVICE,
     tolerance=EXACT,
@@ -103,7 +104,8 @@ def far_log_det(flow: Bijection, batch: Batch) -> Residual:
 
 
 @law(
-    "density/far-log-prob",
+    "map/finite-far-out[log-prob]",
+    key="density/far-log-prob",
     about=VOLUME,
     points="data",
     force=ADVICE,

@@ -46,7 +46,8 @@ ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
 
 
 @law(
-    "bijection/finite",
+    "map/finite",
+    key="bijection/finite",
     version=4,
     lines=True,
     tolerance=EXACT,

@@ -28,7 +28,8 @@ def solves_nothing(flow: Flow) -> bool:
 
 
 @law(
-    "bijection/no-gap",
+    "map/inverse[gap]",
+    key="bijection/no-gap",
     lines=True,
     tolerance=EXACT,
     local=False,

@@ -31,7 +31,8 @@ def goes_straight_back(flow: Flow) -> bool:
 
 
 @law(
-    "bijection/inverse-gradient-finite",
+    "gradient/finite[inverse]",
+    key="bijection/inverse-gradient-finite",
     points="latents",
     tolerance=EXACT,
     local=False,

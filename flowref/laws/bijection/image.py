@@ -22,7 +22,8 @@ def has_codomain(flow: Flow) -> bool:
 
 
 @law(
-    "bijection/image-in-codomain",
+    "map/domain[image]",
+    key="bijection/image-in-codomain",
     tolerance=EXACT,
     local=False,
     effort=3,

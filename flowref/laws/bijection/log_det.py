@@ -98,7 +98,8 @@ def lost(usable: Array, near: Array) -> str:
 
 
 @law(
-    "bijection/log-det",
+    "map/log-det",
+    key="bijection/log-det",
     nats=True,
     about=VOLUME,
     lines=True,
@@ -118,7 +119,7 @@ def log_det(flow: Differentiable, batch: Batch) -> Residual:
 
 
 @requires(
-    "its inverse is promised to be iterative; bijection/log-det-antisymmetry judges its log-det",
+    "its inverse is promised to be iterative; map/log-det[antisymmetry] judges its log-det",
     waits=True,
 )
 def inverse_in_closed_form(flow: Flow) -> bool:
@@ -127,7 +128,8 @@ def inverse_in_closed_form(flow: Flow) -> bool:
 
 
 @law(
-    "bijection/inverse-log-det",
+    "map/log-det[inverse]",
+    key="bijection/inverse-log-det",
     nats=True,
     about=VOLUME,
     lines=True,
@@ -148,7 +150,8 @@ def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
 
 
 @law(
-    "bijection/log-det-antisymmetry",
+    "map/log-det[antisymmetry]",
+    key="bijection/log-det-antisymmetry",
     nats=True,
     about=VOLUME,
     lines=True,
@@ -221,7 +224,8 @@ SQUARED = 1e150
 
 
 @law(
-    "bijection/jacobian-inverse-product",
+    "map/inverse-jacobian",
+    key="bijection/jacobian-inverse-product",
     about=VALUES,
     version=2,
     applies=inverse_in_closed_form & exact_log_det & moves_smoothly,
@@ -326,7 +330,7 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
 
 
 @law(
-    "bijection/log-det-parameter-gradient",
+    "gradient/parameters[log-det]",
     key="bijection/log-det-gradient",
     former=("bijection/log-det-parameter-gradient",),
     about=VOLUME,

@@ -69,7 +69,8 @@ def pulled_back(flow: Flow) -> bool:
 
 
 @law(
-    "bijection/log-det-by-differences",
+    "map/log-det[differences]",
+    key="bijection/log-det-by-differences",
     nats=True,
     about=VOLUME,
     local=False,

@@ -66,7 +66,8 @@ def estimator(flow: Flow) -> bool:
 
 
 @law(
-    "bijection/log-det-estimate",
+    "map/log-det[estimate]",
+    key="bijection/log-det-estimate",
     about=VOLUME,
     tolerance=BOUND,
     effort=2,
@@ -89,7 +90,8 @@ def log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
 
 
 @law(
-    "bijection/inverse-log-det-estimate",
+    "map/log-det[inverse, estimate]",
+    key="bijection/inverse-log-det-estimate",
     about=VOLUME,
     tolerance=BOUND,
     effort=2,
@@ -112,7 +114,8 @@ def inverse_log_det_estimate(flow: LivingDifferentiableInvertible, batch: Batch)
 
 
 @law(
-    "bijection/log-det-unbiased",
+    "map/log-det-unbiased",
+    key="bijection/log-det-unbiased",
     about=VOLUME,
     force=CONTRACT,
     promise="unbiased-log-det",
@@ -134,7 +137,8 @@ def log_det_unbiased(flow: LivingDifferentiable, batch: Batch) -> Residual:
 
 
 @law(
-    "bijection/inverse-log-det-unbiased",
+    "map/log-det-unbiased[inverse]",
+    key="bijection/inverse-log-det-unbiased",
     about=VOLUME,
     force=CONTRACT,
     promise="unbiased-log-det",

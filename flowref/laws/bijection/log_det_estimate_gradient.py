@@ -53,7 +53,8 @@ class Pair(NamedTuple):
 
 
 @law(
-    "bijection/log-det-estimate-gradient",
+    "gradient/parameters[log-det-estimate]",
+    key="bijection/log-det-estimate-gradient",
     version=4,
     about=VOLUME,
     tolerance=STATISTICAL,

@@ -20,7 +20,15 @@ from flowref.model.steps import Eval, Learn, Step, Train
 FEW = (1, 2, 3)
 
 
-@law("bijection/log-det-shape", about=VOLUME, tolerance=EXACT, effort=4, size=7, scales=(0.0,))
+@law(
+    "shape/one-number-per-point[log-det]",
+    key="bijection/log-det-shape",
+    about=VOLUME,
+    tolerance=EXACT,
+    effort=4,
+    size=7,
+    scales=(0.0,),
+)
 def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
     """A log-det comes back as one number per point, in the batch shape (plus the event axes of an
     elementwise transform), in either mode and after training steps.
@@ -87,7 +95,8 @@ def after_training(flow: Flow, probed: Sequence[Probe], batch: Batch) -> Iterato
 
 
 @law(
-    "bijection/log-det-narrow",
+    "shape/one-number-per-point[one-feature]",
+    key="bijection/log-det-narrow",
     about=VOLUME,
     tolerance=EXACT,
     effort=2,
@@ -108,7 +117,8 @@ def log_det_narrow(flow: Bijection, batch: Batch) -> Residual:
 
 
 @law(
-    "bijection/volume-preserving",
+    "map/promised-jacobian[volume]",
+    key="bijection/volume-preserving",
     nats=True,
     force=CONTRACT,
     promise="volume-preserving",
@@ -126,7 +136,8 @@ def one_context(batch: Batch) -> Array | None:
 
 
 @law(
-    "bijection/constant-jacobian",
+    "map/promised-jacobian[constant]",
+    key="bijection/constant-jacobian",
     nats=True,
     force=CONTRACT,
     promise="constant-jacobian",
@@ -142,7 +153,8 @@ def constant_jacobian(flow: Bijection, batch: Batch) -> Residual:
 
 
 @law(
-    "bijection/log-det-additive",
+    "map/promised-jacobian[elementwise]",
+    key="bijection/log-det-additive",
     nats=True,
     about=VOLUME,
     force=CONTRACT,
@@ -170,7 +182,8 @@ def log_det_additive(flow: Bijection, batch: Batch) -> Residual:
 
 
 @law(
-    "bijection/log-det-wide",
+    "map/finite[wide]",
+    key="bijection/log-det-wide",
     about=VOLUME,
     tolerance=EXACT,
     effort=2,

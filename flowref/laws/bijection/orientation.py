@@ -36,7 +36,8 @@ EXAMINED = 6
 
 
 @law(
-    "bijection/orientation",
+    "map/one-to-one[orientation]",
+    key="bijection/orientation",
     lines=True,
     effort=3,
     size=16,
@@ -128,7 +129,8 @@ def signs(flow: Differentiable, x: Array, context: Array | None) -> Array:
 
 
 @law(
-    "bijection/honest-zero",
+    "map/singular-jacobian",
+    key="bijection/honest-zero",
     about=VOLUME,
     lines=True,
     tolerance=EXACT,

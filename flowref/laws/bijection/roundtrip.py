@@ -57,7 +57,8 @@ def inverse_tolerance(flow: Flow, value: Array) -> Array:
 
 
 @law(
-    "bijection/inverse-roundtrip",
+    "map/inverse",
+    key="bijection/inverse-roundtrip",
     about=VALUES,
     version=2,
     lines=True,
@@ -92,7 +93,8 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
 
 
 @law(
-    "bijection/forward-roundtrip",
+    "map/inverse[latents]",
+    key="bijection/forward-roundtrip",
     about=VALUES,
     version=2,
     lines=True,
@@ -236,7 +238,8 @@ def goes_round(flow: Bijection, x: Array, back: Array, context: Array | None) ->
 
 
 @law(
-    "bijection/injective",
+    "map/one-to-one",
+    key="bijection/injective",
     tolerance=EXACT,
     effort=6,
     source="definition of a bijection",
@@ -304,7 +307,13 @@ def injective(flow: Differentiable, batch: Batch) -> Residual:
     )
 
 
-@law("bijection/monotone", force=CONTRACT, promise="monotone", effort=4)
+@law(
+    "map/promised-jacobian[monotone]",
+    key="bijection/monotone",
+    force=CONTRACT,
+    promise="monotone",
+    effort=4,
+)
 def monotone(flow: Bijection, batch: Batch) -> Residual:
     r"""An increasing elementwise map keeps order: $x_1 \le x_2 \Rightarrow f(x_1) \le f(x_2)$."""
     order = np.sort(batch.x, axis=0)
@@ -322,7 +331,13 @@ def monotone(flow: Bijection, batch: Batch) -> Residual:
     )
 
 
-@law("bijection/batch-dimensions", force=CONTRACT, promise="batch-dims", effort=4)
+@law(
+    "shape/any-batch[batch-axes]",
+    key="bijection/batch-dimensions",
+    force=CONTRACT,
+    promise="batch-dims",
+    effort=4,
+)
 def batch_dimensions(flow: Bijection, batch: Batch) -> Residual:
     r"""Several batch dimensions are one: $f$ on $(b_1, b_2, \dots)$ is $f$ on $(b_1 b_2, \dots)$,
     reshaped. Of what refuses them nothing is said.

@@ -20,7 +20,8 @@ STEP, TOLD = 2.0**-6, 1e-6
 
 
 @law(
-    "bijection/declared-sign",
+    "map/promised-jacobian[sign]",
+    key="bijection/declared-sign",
     tolerance=EXACT,
     effort=2,
     size=16,

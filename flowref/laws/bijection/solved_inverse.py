@@ -33,7 +33,8 @@ def solves(flow: Flow) -> bool:
 
 
 @law(
-    "bijection/solved-inverse-gradient",
+    "map/inverse-jacobian[solver]",
+    key="bijection/solved-inverse-gradient",
     tolerance=BOUND,
     local=False,
     effort=2,

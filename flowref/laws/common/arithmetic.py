@@ -35,7 +35,7 @@ def finite_rows(*values: Any) -> Array:
 
 
 # Said by laws about both directions where no point comes back.
-NOT_BACK = "its inverse brings no point back: see bijection/inverse-roundtrip"
+NOT_BACK = "its inverse brings no point back: see map/inverse"
 
 
 def reported(flow: Flow, out: Mapped, batch: int) -> Array:

@@ -154,9 +154,7 @@ def records(flow: Differentiated) -> bool:
         return False
     if refused or too or not np.allclose(there, weights, rtol=AROUND_OFF, atol=AROUND_OFF):
         # Lost in a loop that writes into place, or wrong: of one derivative two laws say the same.
-        raise Unsupported(
-            "its derivatives are those that bijection/jacobian-inverse-product judges"
-        )
+        raise Unsupported("its derivatives are those that map/inverse-jacobian judges")
     return True
 
 

@@ -6,7 +6,7 @@ from flowref.model import Unsupported, requires
 from flowref.model.abilities import Flow
 from flowref.model.silence import UNMOVED
 
-DRAWN = "its log-det is drawn at random, and judged by its mean: bijection/log-det-estimate"
+DRAWN = "its log-det is drawn at random, and judged by its mean: map/log-det[estimate]"
 
 
 @requires("it promises an estimate, which may differ from call to call", waits=True)

@@ -54,7 +54,8 @@ def arranged(flow: Arranged, expression: Any, batch: Batch, which: str = "forwar
 
 
 @law(
-    "composition/additive",
+    "composition/parts",
+    key="composition/additive",
     applies=has_parts,
     effort=6,
     source=CHAIN_RULE,
@@ -89,7 +90,8 @@ def additive(flow: Composite, batch: Batch) -> Residual:
 
 
 @law(
-    "composition/inverse-reverses",
+    "composition/algebra[inverse]",
+    key="composition/inverse-reverses",
     applies=has_parts,
     effort=4,
     source=CHAIN_RULE,
@@ -110,7 +112,8 @@ def inverse_reverses(flow: CompositeInvertible, batch: Batch) -> Residual:
 
 
 @law(
-    "composition/associative",
+    "composition/algebra[nesting]",
+    key="composition/associative",
     applies=has_parts,
     effort=2,
     scales=(0.0, 0.3),
@@ -131,7 +134,8 @@ def associative(flow: ArrangedComposite, batch: Batch) -> Residual:
 
 
 @law(
-    "composition/in-order",
+    "composition/algebra[order]",
+    key="composition/in-order",
     applies=has_parts,
     effort=2,
     scales=(0.0, 0.3),
@@ -152,7 +156,8 @@ def single_map(flow: Flow) -> bool:
 
 
 @law(
-    "composition/empty-is-identity",
+    "composition/algebra[empty]",
+    key="composition/empty-is-identity",
     effort=2,
     scales=(0.0,),
     source="the identity is neutral",
@@ -170,7 +175,8 @@ def empty_is_identity(flow: Arranged, batch: Batch) -> Residual:
 
 
 @law(
-    "composition/single-is-itself",
+    "composition/algebra[single]",
+    key="composition/single-is-itself",
     applies=single_map,
     effort=2,
     scales=(0.0, 0.3),
@@ -186,7 +192,8 @@ def single_is_itself(flow: ArrangedBijection, batch: Batch) -> Residual:
 
 
 @law(
-    "composition/double-inverse",
+    "composition/algebra[double-inverse]",
+    key="composition/double-inverse",
     applies=single_map,
     effort=2,
     scales=(0.0, 0.3),

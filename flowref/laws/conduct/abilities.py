@@ -14,7 +14,8 @@ def looked_at(flow: Flow) -> bool:
 
 
 @law(
-    "conduct/abilities-work",
+    "map/calls-work",
+    key="conduct/abilities-work",
     tolerance=EXACT,
     local=False,
     effort=1,

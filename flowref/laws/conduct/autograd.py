@@ -186,7 +186,7 @@ differentiable = smooth & calculated & not_estimator
 
 
 @law(
-    "conduct/value-gradient",
+    "gradient/input[value]",
     key="hygiene/value-gradient",
     former=("conduct/value-gradient",),
     picture=jacobian_gap,
@@ -205,7 +205,7 @@ def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/log-det-gradient",
+    "gradient/input[log-det]",
     key="hygiene/log-det-gradient",
     former=("conduct/log-det-gradient",),
     about=VOLUME,
@@ -227,7 +227,7 @@ def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/score",
+    "gradient/input[log-prob]",
     key="hygiene/score",
     former=("conduct/score",),
     picture=score_gap,

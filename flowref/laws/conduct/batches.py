@@ -21,7 +21,8 @@ APART = 1e-9
 
 
 @law(
-    "mode/batch-content",
+    "same/rows[large-batch]",
+    key="mode/batch-content",
     effort=2,
     echo=echo_of(POINTWISE, complete=False),
     size=5,

@@ -10,7 +10,8 @@ from flowref.model.steps import Construct, Inherited
 
 
 @law(
-    "conduct/construction",
+    "effects/construction[settings]",
+    key="conduct/construction",
     tolerance=EXACT,
     effort=1,
     size=1,
@@ -27,7 +28,8 @@ def construction(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/instances-share-nothing",
+    "effects/construction[sharing]",
+    key="conduct/instances-share-nothing",
     tolerance=EXACT,
     effort=1,
     size=1,

@@ -41,7 +41,8 @@ def conditional(flow: Flow) -> bool:
 
 
 @law(
-    "conduct/context-gradient",
+    "gradient/context",
+    key="conduct/context-gradient",
     applies=conditional & not_estimator & in_double & true_gradients,
     size=6,
     effort=2,
@@ -93,7 +94,8 @@ def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/context-reached",
+    "gradient/context-used[gradient]",
+    key="conduct/context-reached",
     force=ADVICE,
     tolerance=EXACT,
     applies=conditional & in_double & true_gradients,
@@ -133,7 +135,8 @@ def context_reached(flow: ContextPulling, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/context-used",
+    "gradient/context-used",
+    key="conduct/context-used",
     force=ADVICE,
     tolerance=EXACT,
     applies=conditional & has_parameters,

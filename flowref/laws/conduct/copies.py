@@ -18,7 +18,8 @@ COPIES: dict[str, Step[None]] = {
 
 
 @law(
-    "state/copies-equal",
+    "same/copied",
+    key="state/copies-equal",
     effort=2,
     applies=repeatable,
     source="the protocols of copy.deepcopy, pickle and torch.save",
@@ -56,7 +57,8 @@ def _copied(flow: Living, steps: Steps) -> tuple[Life | None, str]:
 
 
 @law(
-    "state/copies-independent",
+    "same/copied[independence]",
+    key="state/copies-independent",
     effort=2,
     applies=movable,
     version=2,
@@ -76,7 +78,8 @@ def copies_independent(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "state/can-be-copied",
+    "same/copied[after-training]",
+    key="state/can-be-copied",
     force=ADVICE,
     tolerance=EXACT,
     effort=1,

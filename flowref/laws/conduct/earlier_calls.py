@@ -15,7 +15,8 @@ AFTER = "calls made after it, at other points, change what a call has returned"
 
 
 @law(
-    "conduct/earlier-calls",
+    "same/history[other-calls]",
+    key="conduct/earlier-calls",
     effort=2,
     size=16,
     scales=(0.0, 0.3),

@@ -9,7 +9,8 @@ from flowref.model.steps import Compare
 
 
 @law(
-    "conduct/equality",
+    "effects/construction[equality]",
+    key="conduct/equality",
     tolerance=EXACT,
     effort=1,
     size=1,

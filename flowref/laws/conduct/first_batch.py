@@ -30,7 +30,8 @@ HIGHER = 40.0
 
 
 @law(
-    "mode/first-batch-scale",
+    "mode/first-batch",
+    key="mode/first-batch-scale",
     version=3,
     applies=has_modes & repeatable & in_double,
     tolerance=EXACT,

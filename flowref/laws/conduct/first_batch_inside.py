@@ -35,7 +35,8 @@ def density_alone(flow: Flow) -> bool:
 
 
 @law(
-    "mode/first-batch-layers",
+    "mode/first-batch[layers]",
+    key="mode/first-batch-layers",
     applies=has_modes & repeatable & in_double & density_alone,
     tolerance=EXACT,
     history="fresh",

@@ -53,7 +53,7 @@ def layouts_of(points: Array) -> tuple[Layout, ...]:
 
 
 @law(
-    "conduct/strides-agree",
+    "same/manner[strides]",
     key="hygiene/strides-agree",
     former=("conduct/strides-agree",),
     effort=3,
@@ -107,7 +107,7 @@ def apart(first: Mapped, second: Mapped) -> bool:
 
 
 @law(
-    "conduct/strides-accepted",
+    "same/manner-accepted",
     key="hygiene/strides-accepted",
     former=("conduct/strides-accepted",),
     tolerance=EXACT,
@@ -128,7 +128,7 @@ def strides_accepted(flow: Flow, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/empty-batch",
+    "shape/any-batch[no-rows]",
     key="hygiene/empty-batch",
     former=("conduct/empty-batch",),
     force=CONTRACT,
@@ -150,7 +150,7 @@ def empty_batch(flow: Flow, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/batch-one",
+    "shape/any-batch[one-row]",
     key="hygiene/batch-one",
     former=("conduct/batch-one",),
     tolerance=EXACT,
@@ -233,7 +233,7 @@ def ladj_shape(out: Mapped) -> tuple[int, ...]:
 
 
 @law(
-    "conduct/nan-containment",
+    "map/finite[nan-row]",
     key="hygiene/nan-containment",
     former=("conduct/nan-containment",),
     tolerance=EXACT,
@@ -272,7 +272,7 @@ def one_by_one(probe: Probe) -> Iterator[Mapped | None]:
 
 
 @law(
-    "conduct/outside-domain",
+    "map/finite-far-out[outside]",
     key="hygiene/outside-domain",
     former=("conduct/outside-domain",),
     points="beyond",
@@ -290,7 +290,7 @@ def outside_domain(flow: Bijection, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/extremes",
+    "map/finite-far-out[extremes]",
     key="hygiene/extremes",
     former=("conduct/extremes",),
     force=ADVICE,
@@ -328,7 +328,8 @@ def undeclared(flow: Flow) -> bool:
 
 
 @law(
-    "conduct/domain-told",
+    "map/domain[undeclared]",
+    key="conduct/domain-told",
     force=ADVICE,
     tolerance=EXACT,
     effort=2,
@@ -365,7 +366,7 @@ def has_features(flow: Flow) -> bool:
 
 # Advice: broadcasting may be meant, and the shape that a map accepts is a matter of its interface.
 @law(
-    "conduct/wrong-shape-refused",
+    "shape/wrong-refused[features]",
     key="hygiene/wrong-shape-refused",
     former=("conduct/wrong-shape-refused",),
     force=ADVICE,

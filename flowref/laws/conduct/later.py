@@ -18,7 +18,8 @@ class BijectionTellingLate(Bijection, TellingLate, Protocol):
 
 
 @law(
-    "conduct/log-det-of-its-point",
+    "same/history[log-det]",
+    key="conduct/log-det-of-its-point",
     nats=True,
     about=VOLUME,
     local=False,

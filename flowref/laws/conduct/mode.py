@@ -88,7 +88,8 @@ def protocol(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "mode/grad-modes-agree",
+    "same/manner[grad-modes]",
+    key="mode/grad-modes-agree",
     effort=4,
     applies=not_estimator,
     source="a module's mode is its .training flag, and whether a graph is recorded is no part of it",
@@ -113,7 +114,8 @@ def grad_modes_agree(flow: Flow, batch: Batch) -> Residual:
 
 
 @law(
-    "mode/train-ignores-grad-mode",
+    "same/manner[train-grad-modes]",
+    key="mode/train-ignores-grad-mode",
     effort=3,
     applies=has_steady_modes,
     source="a training pass under no_grad (recalibrated statistics, re-entrant checkpoints) is a training pass",
@@ -132,7 +134,8 @@ def train_ignores_grad_mode(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "mode/not-a-direction",
+    "same/train-mode[direction]",
+    key="mode/not-a-direction",
     tolerance=EXACT,
     effort=4,
     applies=has_modules,
@@ -169,7 +172,8 @@ def tallies(name: str, before: Array, after: Array) -> bool:
 
 
 @law(
-    "mode/eval-is-pure",
+    "effects/state[eval]",
+    key="mode/eval-is-pure",
     version=2,
     tolerance=EXACT,
     effort=3,
@@ -194,7 +198,8 @@ def eval_is_pure(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "mode/kept",
+    "effects/state[mode]",
+    key="mode/kept",
     tolerance=EXACT,
     effort=1,
     size=7,
@@ -221,7 +226,8 @@ def kept(flow: Living, batch: Batch) -> Residual:
 # Advice: layers that initialize themselves from the first batch they see, in either mode, document
 # that they do.
 @law(
-    "mode/first-call-in-eval",
+    "effects/state[first-call]",
+    key="mode/first-call-in-eval",
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
@@ -251,7 +257,8 @@ OF_BATCH = (
 
 
 @law(
-    "mode/rows-independent",
+    "same/rows",
+    key="mode/rows-independent",
     effort=6,
     echo=echo_of(POINTWISE),
     applies=not_estimator,

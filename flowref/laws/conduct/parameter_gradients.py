@@ -134,7 +134,8 @@ def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
 
 
 @law(
-    "conduct/parameter-gradient",
+    "gradient/parameters[value]",
+    key="conduct/parameter-gradient",
     effort=2,
     size=8,
     scales=(0.0, 0.3),
@@ -193,7 +194,8 @@ def estimates(flow: Flow) -> bool:
 
 
 @law(
-    "conduct/parameters-reached",
+    "gradient/reaches-parameters[log-det-estimate]",
+    key="conduct/parameters-reached",
     version=2,
     tolerance=EXACT,
     effort=1,

@@ -33,7 +33,7 @@ SEEDS, STEPS = 4, 3
 
 
 @law(
-    "conduct/gradients-finite",
+    "gradient/finite",
     key="hygiene/gradients-finite",
     former=("conduct/gradients-finite",),
     tolerance=EXACT,
@@ -82,7 +82,7 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
 # is one feature, the only logit of a softmax, the parameters of a base that the loss does not
 # reach, a context net without context.
 @law(
-    "conduct/no-dead-parameters",
+    "gradient/reaches-parameters",
     key="hygiene/no-dead-parameters",
     former=("conduct/no-dead-parameters",),
     force=ADVICE,
@@ -141,7 +141,8 @@ RESIDUE = 1e-12
 
 
 @law(
-    "conduct/no-dead-start",
+    "gradient/reaches-parameters[start]",
+    key="conduct/no-dead-start",
     tolerance=EXACT,
     effort=1,
     history="fresh",
@@ -217,7 +218,7 @@ def reached(outcome: Trained, share: float = 0.0) -> set[str]:
 
 
 @law(
-    "conduct/all-parameters-used",
+    "gradient/reaches-parameters[every-step]",
     key="hygiene/all-parameters-used",
     former=("conduct/all-parameters-used",),
     force=CONTRACT,

@@ -11,7 +11,8 @@ from flowref.model.abilities import Narrowed
 # Advice: a number that is wider than what it was made of is right, and a truncated one is what is there.
 # Log-dets and densities are left alone: a sum may be wider than what it adds up.
 @law(
-    "conduct/float32-kept",
+    "dtype/follows[float32]",
+    key="conduct/float32-kept",
     force=ADVICE,
     tolerance=EXACT,
     effort=1,

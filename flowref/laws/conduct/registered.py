@@ -64,7 +64,8 @@ def registered(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "state/parameters-kept",
+    "effects/state[parameters]",
+    key="state/parameters-kept",
     tolerance=EXACT,
     effort=2,
     size=7,

@@ -20,7 +20,8 @@ Steps = Sequence[Step[Any]]
 
 
 @law(
-    "conduct/same-tensor",
+    "same/history[same-tensor]",
+    key="conduct/same-tensor",
     effort=2,
     size=16,
     scales=(0.0, 0.3),

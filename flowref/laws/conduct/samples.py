@@ -33,7 +33,8 @@ def continuous(flow: Flow) -> bool:
 
 
 @law(
-    "conduct/sample-none",
+    "shape/any-batch[no-samples]",
+    key="conduct/sample-none",
     points="data",
     force=ADVICE,
     tolerance=EXACT,
@@ -52,7 +53,8 @@ def sample_none(flow: Sampler, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/samples-differ",
+    "random/seeded[two-calls]",
+    key="conduct/samples-differ",
     points="data",
     tolerance=EXACT,
     effort=1,
@@ -72,7 +74,8 @@ def samples_differ(flow: LivingSampler, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/samples-repeat",
+    "random/seeded[same-seed]",
+    key="conduct/samples-repeat",
     points="data",
     force=ADVICE,
     tolerance=EXACT,
@@ -90,7 +93,8 @@ def samples_repeat(flow: LivingSampler, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/sample-dtype",
+    "dtype/follows[samples]",
+    key="conduct/sample-dtype",
     points="data",
     force=ADVICE,
     tolerance=EXACT,
@@ -124,7 +128,8 @@ def parametric(flow: Flow) -> bool:
 
 
 @law(
-    "conduct/rsample-carries",
+    "gradient/of-samples[graph]",
+    key="conduct/rsample-carries",
     points="data",
     tolerance=EXACT,
     effort=1,

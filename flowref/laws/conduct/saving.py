@@ -36,7 +36,8 @@ LOST = "makes the next ordinary batch come back not finite"
 
 
 @law(
-    "state/restore-equals",
+    "same/saved[restore]",
+    key="state/restore-equals",
     effort=2,
     applies=movable,
     version=3,
@@ -71,7 +72,8 @@ def restore_equals(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "state/cast-and-back",
+    "same/saved[cast]",
+    key="state/cast-and-back",
     effort=2,
     applies=has_modules & in_double & repeatable,
     source="torch.nn.Module.to casts parameters and buffers; a cache is neither",

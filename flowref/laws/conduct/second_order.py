@@ -20,7 +20,7 @@ class BijectionCurved(Bijection, Curved, Protocol):
 
 
 @law(
-    "conduct/double-backward",
+    "gradient/input[second-order]",
     key="hygiene/double-backward",
     former=("conduct/double-backward",),
     force=CONTRACT,

@@ -61,7 +61,8 @@ class Shares(NamedTuple):
 
 
 @law(
-    "mode/settled",
+    "batch-norm/modes-agree[many-batches]",
+    key="mode/settled",
     version=2,
     applies=has_modes & repeatable & in_double,
     tolerance=EXACT,

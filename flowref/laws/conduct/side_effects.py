@@ -90,7 +90,7 @@ def conduct(
 
 
 @law(
-    "conduct/input-not-mutated",
+    "effects/process[input]",
     key="hygiene/input-not-mutated",
     former=("conduct/input-not-mutated",),
     tolerance=EXACT,
@@ -109,7 +109,7 @@ def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/deterministic",
+    "same/history[repeat]",
     key="hygiene/deterministic",
     former=("conduct/deterministic",),
     effort=3,
@@ -140,7 +140,7 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/no-printing",
+    "effects/process[output]",
     key="hygiene/no-printing",
     former=("conduct/no-printing",),
     force=ADVICE,
@@ -161,7 +161,7 @@ def no_printing(flow: Flow, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/no-global-settings",
+    "effects/process[settings]",
     key="hygiene/no-global-settings",
     former=("conduct/no-global-settings",),
     tolerance=EXACT,
@@ -185,10 +185,10 @@ def no_global_settings(flow: Flow, batch: Batch) -> Residual:
     return absent(seen, len(batch.x), "it changed {}")
 
 
-# Advice: random numbers that reach the result are caught by conduct/deterministic; drawing some
+# Advice: random numbers that reach the result are caught by same/history[repeat]; drawing some
 # that do not is careless, since it shifts everybody else's stream, but no result is wrong.
 @law(
-    "conduct/no-random-numbers",
+    "random/seeded[global-streams]",
     key="hygiene/no-random-numbers",
     former=("conduct/no-random-numbers",),
     force=ADVICE,
@@ -208,7 +208,8 @@ def no_random_numbers(flow: Flow, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/no-gradients-left",
+    "effects/process[gradients]",
+    key="conduct/no-gradients-left",
     tolerance=EXACT,
     effort=1,
     applies=has_parameters,
@@ -277,7 +278,7 @@ def _gap(flow: Bijection, batch: Batch) -> float:
 
 
 @law(
-    "conduct/dtype-follow",
+    "dtype/follows",
     key="hygiene/dtype-follow",
     former=("conduct/dtype-follow",),
     tolerance=EXACT,
@@ -327,7 +328,8 @@ def narrow_log_det(flow: Flow) -> bool:
 
 # Advice: whoever writes a model in float32 loses nothing; whoever casts it to float64 does.
 @law(
-    "conduct/log-det-dtype",
+    "dtype/follows[log-det]",
+    key="conduct/log-det-dtype",
     about=VOLUME,
     force=ADVICE,
     tolerance=EXACT,
@@ -357,7 +359,7 @@ def log_det_dtype(flow: Flow, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/cast-follows",
+    "dtype/follows[cast]",
     key="hygiene/cast-follows",
     former=("conduct/cast-follows",),
     tolerance=EXACT,
@@ -377,7 +379,7 @@ def cast_follows(flow: Living, batch: Batch) -> Residual:
 # Advice: what stays behind matters only where forward uses it, and tensors of no dimension may stay
 # on the host; a scenario cannot yet call an object on another device.
 @law(
-    "conduct/device-follow",
+    "dtype/follows[device]",
     key="hygiene/device-follow",
     former=("conduct/device-follow",),
     force=ADVICE,

@@ -30,7 +30,8 @@ ENTRIES = 2**18
 
 
 @law(
-    "conduct/earlier-sizes",
+    "same/history[other-sizes]",
+    key="conduct/earlier-sizes",
     effort=2,
     size=6,
     scales=(0.0, 0.3),
@@ -133,7 +134,8 @@ def halved(points: Array) -> Array | None:
 
 
 @law(
-    "conduct/memory-by-row",
+    "effects/memory[rows]",
+    key="conduct/memory-by-row",
     force=ADVICE,
     tolerance=EXACT,
     effort=1,

@@ -99,7 +99,7 @@ def distance(first: Mapped, second: Mapped, rows: int) -> tuple[Array, Array]:
 # Advice: an unstable formula is correct mathematics, and where it saturates no bound tells it from
 # a saturating map.
 @law(
-    "conduct/float32-agrees",
+    "dtype/accurate",
     key="hygiene/float32-agrees",
     former=("conduct/float32-agrees",),
     force=ADVICE,

@@ -140,7 +140,8 @@ def refused(error: str) -> bool:
 
 
 @law(
-    "state/reload-equals",
+    "same/saved[reload]",
+    key="state/reload-equals",
     effort=3,
     applies=has_modules & repeatable,
     version=2,
@@ -173,7 +174,8 @@ def reload_equals(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "state/resume-equals-continue",
+    "same/saved[resume]",
+    key="state/resume-equals-continue",
     effort=2,
     applies=has_modules,
     source="first-call flags and counters are state: an ActNorm without them initializes itself again after loading",
@@ -200,7 +202,8 @@ def resume_equals_continue(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "state/no-graph-in-buffers",
+    "effects/graphs",
+    key="state/no-graph-in-buffers",
     tolerance=EXACT,
     effort=1,
     applies=has_modules,
@@ -259,7 +262,7 @@ def _is_buffer(name: str, buffers: set[str]) -> bool:
 
 
 @law(
-    "conduct/cache-coherent",
+    "same/history[optimizer-step]",
     key="hygiene/cache-coherent",
     former=("conduct/cache-coherent",),
     effort=3,
@@ -286,7 +289,8 @@ def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "state/memory-flat",
+    "effects/memory[steps]",
+    key="state/memory-flat",
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
@@ -307,7 +311,8 @@ def memory_flat(flow: Living, batch: Batch) -> Residual:
 
 
 @law(
-    "state/seeded-init",
+    "random/seeded[construction]",
+    key="state/seeded-init",
     force=ADVICE,
     tolerance=EXACT,
     effort=1,

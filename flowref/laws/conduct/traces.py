@@ -46,7 +46,8 @@ def own(flow: Traced, batch: Batch, before: Sequence[int], note: str, *how: str)
 
 
 @law(
-    "conduct/tree-roundtrip",
+    "same/manner[tree]",
+    key="conduct/tree-roundtrip",
     effort=1,
     size=7,
     scales=(0.0,),
@@ -60,7 +61,8 @@ def tree_roundtrip(flow: Traced, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/traced-again",
+    "same/manner[second-trace]",
+    key="conduct/traced-again",
     effort=1,
     size=7,
     scales=(0.0,),
@@ -76,7 +78,8 @@ def traced_again(flow: Traced, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/saved-leaves",
+    "same/saved[leaves]",
+    key="conduct/saved-leaves",
     effort=1,
     size=7,
     scales=(0.0,),
@@ -90,7 +93,8 @@ def saved_leaves(flow: Traced, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/numbers-traced",
+    "same/manner[traced-numbers]",
+    key="conduct/numbers-traced",
     effort=1,
     size=7,
     scales=(0.0,),
@@ -104,7 +108,8 @@ def numbers_traced(flow: Traced, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/gradient-traced",
+    "same/manner[traced-gradient]",
+    key="conduct/gradient-traced",
     effort=1,
     size=3,
     scales=(0.0,),
@@ -131,7 +136,8 @@ def gradient_traced(flow: Graded, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/key-decides",
+    "random/seeded[key]",
+    key="conduct/key-decides",
     version=2,
     points="data",
     tolerance=EXACT,

@@ -20,7 +20,8 @@ ORDERED, ROUNDED = 5, 1e-7
 
 
 @law(
-    "mode/train-log-det-of-matrix",
+    "map/log-det[batch-matrix]",
+    key="mode/train-log-det-of-matrix",
     about=VOLUME,
     applies=has_modes & exact_log_det & in_double,
     tolerance=EXACT,
@@ -67,7 +68,8 @@ def of_matrix(flow: LivingBijection, x: Array, out: Mapped, rows: int) -> Residu
 
 
 @law(
-    "mode/rows-count-alike",
+    "same/rows-in-train[state]",
+    key="mode/rows-count-alike",
     applies=has_modes & in_double,
     tolerance=EXACT,
     effort=1,

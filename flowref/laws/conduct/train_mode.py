@@ -121,7 +121,8 @@ def beyond(flow: Flow, difference: Array, size: Array) -> Array:
 
 
 @law(
-    "mode/train-log-det",
+    "same/train-mode[log-det]",
+    key="mode/train-log-det",
     version=2,
     about=VOLUME,
     applies=has_modes & exact_log_det,
@@ -158,7 +159,8 @@ def settles(flow: Living, probe: Probe, evaluated: Mapped, trained: Mapped) -> b
 
 
 @law(
-    "mode/train-inverse",
+    "same/train-mode[inverse]",
+    key="mode/train-inverse",
     version=4,
     applies=has_modes & repeatable & inverts_alike,
     tolerance=EXACT,
@@ -190,7 +192,8 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
 
 
 @law(
-    "mode/first-log-det",
+    "same/train-mode[first-call]",
+    key="mode/first-log-det",
     version=2,
     about=VOLUME,
     applies=has_modes & exact_log_det,
@@ -226,7 +229,8 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
 
 
 @law(
-    "mode/train-density",
+    "same/train-mode[density]",
+    key="mode/train-density",
     version=2,
     applies=has_modes & exact_log_det,
     tolerance=EXACT,

@@ -28,7 +28,8 @@ LOST, KEPT = {"float64": 1e-6, "float32": 1e-2}, {"float64": 1e-9, "float32": 1e
 # Advice: dropout and batch statistics are made for the direction that is trained, and some refuse
 # the other one.
 @law(
-    "mode/train-way-back",
+    "map/inverse[last-call]",
+    key="mode/train-way-back",
     force=ADVICE,
     tolerance=BOUND,
     local=False,

@@ -46,7 +46,8 @@ def ordinary(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:
 
 
 @law(
-    "mode/train-roundtrip",
+    "map/inverse[batch-spread]",
+    key="mode/train-roundtrip",
     about=VALUES,
     applies=has_modes & repeatable & in_double,
     tolerance=EXACT,

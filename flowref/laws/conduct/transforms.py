@@ -35,7 +35,7 @@ def through(flow: Flow, batch: Batch, how: How, note: str, refusal: str = "") ->
 
 
 @law(
-    "conduct/functional-call",
+    "same/manner[functional-call]",
     key="hygiene/functional-call",
     former=("conduct/functional-call",),
     effort=2,
@@ -52,7 +52,7 @@ def functional_call(flow: Flow, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/vmap-compatible",
+    "same/manner[vmap]",
     key="hygiene/vmap-compatible",
     former=("conduct/vmap-compatible",),
     force=CONTRACT,
@@ -66,7 +66,7 @@ def vmap_compatible(flow: Flow, batch: Batch) -> Residual:
 
 
 @law(
-    "conduct/compile-equal",
+    "same/manner[compile]",
     key="hygiene/compile-equal",
     former=("conduct/compile-equal",),
     force=CONTRACT,

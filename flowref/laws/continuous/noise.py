@@ -28,7 +28,8 @@ def solves(flow: Flow) -> bool:
 
 
 @law(
-    "continuous/noise-once-per-solve",
+    "random/once-per-solve",
+    key="continuous/noise-once-per-solve",
     version=3,
     force=ADVICE,
     tolerance=EXACT,
@@ -61,7 +62,8 @@ def noise_once_per_solve(flow: Flow, batch: Batch) -> Residual:
 
 
 @law(
-    "continuous/noise-of-its-own",
+    "random/seeded[log-det]",
+    key="continuous/noise-of-its-own",
     tolerance=EXACT,
     effort=1,
     size=4,

@@ -25,7 +25,12 @@ def integrates(flow: Flow) -> bool:
 
 
 @law(
-    "continuous/times-add-up", effort=2, size=16, source=SOURCE, applies=integrates & not_estimator
+    "composition/in-time",
+    key="continuous/times-add-up",
+    effort=2,
+    size=16,
+    source=SOURCE,
+    applies=integrates & not_estimator,
 )
 def times_add_up(flow: Timed, batch: Batch) -> Residual:
     r"""The map over the whole of its time is that over the rest of it after that over a part,
@@ -52,7 +57,8 @@ def times_add_up(flow: Timed, batch: Batch) -> Residual:
 
 
 @law(
-    "continuous/states-on-the-way",
+    "composition/in-time[states]",
+    key="continuous/states-on-the-way",
     version=2,
     effort=2,
     size=16,

@@ -26,7 +26,8 @@ def says(flow: Flow) -> bool:
 
 
 @law(
-    "contribution/draws-as-told",
+    "random/seeded[no-draws]",
+    key="contribution/draws-as-told",
     tolerance=EXACT,
     local=False,
     scales=(0.0, 0.3),
@@ -115,7 +116,8 @@ def one_sided(flow: Flow) -> bool:
 
 
 @law(
-    "contribution/one-sided-inverse",
+    "map/inverse[draws]",
+    key="contribution/one-sided-inverse",
     local=False,
     effort=4,
     size=16,

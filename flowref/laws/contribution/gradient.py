@@ -37,7 +37,8 @@ def draws_nothing_forward(flow: Flow) -> bool:
 
 
 @law(
-    "contribution/parameter-gradient",
+    "gradient/parameters[contribution]",
+    key="contribution/parameter-gradient",
     tolerance=BOUND,
     effort=2,
     size=8,
@@ -85,7 +86,8 @@ def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
 
 
 @law(
-    "contribution/point-gradient",
+    "gradient/input[contribution]",
+    key="contribution/point-gradient",
     tolerance=BOUND,
     effort=3,
     size=16,
@@ -139,7 +141,8 @@ def adds_what_it_draws(flow: Flow) -> bool:
 
 
 @law(
-    "contribution/sample-gradient",
+    "gradient/parameters[drawn-contribution]",
+    key="contribution/sample-gradient",
     tolerance=BOUND,
     local=False,
     scales=(0.0, 0.3),

@@ -44,7 +44,8 @@ def few_entries(flow: Flow) -> bool:
 
 
 @law(
-    "contribution/integral",
+    "density/mass[contribution]",
+    key="contribution/integral",
     tolerance=STATISTICAL,
     local=False,
     scales=(0.0, 0.3),
@@ -102,7 +103,8 @@ def _mean_weight(flow: Pushing, support: Support, look: Look) -> Mean:
 
 
 @law(
-    "contribution/balance",
+    "kernel/follows-contribution[balance]",
+    key="contribution/balance",
     tolerance=STATISTICAL,
     local=False,
     scales=(0.0, 0.3),

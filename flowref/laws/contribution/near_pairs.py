@@ -67,7 +67,8 @@ class Bump(NamedTuple):
 
 
 @law(
-    "contribution/near-pairs",
+    "kernel/follows-contribution[near-pairs]",
+    key="contribution/near-pairs",
     tolerance=STATISTICAL,
     local=False,
     scales=(0.0, 0.3),

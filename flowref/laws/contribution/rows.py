@@ -25,7 +25,8 @@ MANY, OFTEN = 200, 1024
 
 
 @law(
-    "contribution/rows-independent",
+    "same/rows[contribution]",
+    key="contribution/rows-independent",
     local=False,
     effort=4,
     size=16,
@@ -58,7 +59,8 @@ def rows_independent(flow: Pushing, batch: Batch) -> Residual:
 
 
 @law(
-    "contribution/finite-for-every-draw",
+    "map/finite[draws]",
+    key="contribution/finite-for-every-draw",
     tolerance=EXACT,
     effort=6,
     size=32,
@@ -81,7 +83,8 @@ def finite_for_every_draw(flow: Pushing, batch: Batch) -> Residual:
 
 
 @law(
-    "contribution/noise-of-each-row",
+    "random/rows-independent[contribution]",
+    key="contribution/noise-of-each-row",
     tolerance=STATISTICAL,
     local=False,
     scales=(0.0,),

@@ -27,7 +27,8 @@ CALLS, SHARE_IN_COMMON, COMMON = 16, 0.02, 0.02
 
 
 @law(
-    "contribution/two-ways",
+    "kernel/follows-contribution",
+    key="contribution/two-ways",
     tolerance=STATISTICAL,
     local=False,
     scales=(0.0, 0.3),

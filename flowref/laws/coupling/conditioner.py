@@ -57,7 +57,8 @@ def bent(flow: Living, which: str, how: str, size: float = 0.0) -> Callable[...,
 
 
 @law(
-    "coupling/any-conditioner",
+    "map/inverse[conditioner]",
+    key="coupling/any-conditioner",
     effort=3,
     local=False,
     applies=conditioned & copying,
@@ -72,7 +73,7 @@ def any_conditioner(flow: InvertibleCoupling, batch: Batch) -> Residual:
     image, usable = inside(flow, y)
     x = np.asarray(inverse(image, batch.context).value)
     # What the round trip loses with its own conditioner is the affair of
-    # bijection/inverse-roundtrip.
+    # map/inverse.
     own, _ = inside(flow, flow.forward(batch.x, batch.context).value)
     gap = rows_max(flow.inverse(own, batch.context).value - batch.x) / (1 + rows_max(batch.x))
     lost = gap[np.isfinite(gap)].max(initial=0.0)
@@ -118,7 +119,8 @@ def apart(flow: Living, batch: Batch, before: Sequence[Step[Any]]) -> Residual:
 
 
 @law(
-    "coupling/conditioner-batch-free",
+    "same/rows[conditioner]",
+    key="coupling/conditioner-batch-free",
     effort=3,
     local=False,
     applies=conditioned,
@@ -134,7 +136,8 @@ def conditioner_batch_free(flow: LivingCoupling, batch: Batch) -> Residual:
 
 
 @law(
-    "coupling/conditioner-batch-free-in-train",
+    "same/rows-in-train[conditioner]",
+    key="coupling/conditioner-batch-free-in-train",
     force=ADVICE,
     effort=2,
     scales=(0.0, 0.3),
@@ -167,7 +170,8 @@ def gives_kept_parameters(flow: Coupled) -> bool:
 
 
 @law(
-    "coupling/kept-parameters-inert",
+    "coupling/pattern[kept-parameters]",
+    key="coupling/kept-parameters-inert",
     force=ADVICE,
     tolerance=EXACT,
     effort=3,

@@ -107,7 +107,8 @@ trainable = has_parameters & in_two_parts & as_built
 
 
 @law(
-    "coupling/init-not-dead",
+    "gradient/reaches-parameters[conditioner-start]",
+    key="coupling/init-not-dead",
     tolerance=EXACT,
     effort=2,
     scales=(0.0,),
@@ -130,7 +131,8 @@ def init_not_dead(flow: LivingCoupling, batch: Batch) -> Residual:
 
 
 @law(
-    "coupling/every-parameter-learns",
+    "gradient/reaches-parameters[conditioner]",
+    key="coupling/every-parameter-learns",
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
@@ -148,7 +150,8 @@ def every_parameter_learns(flow: LivingCoupling, batch: Batch) -> Residual:
 
 
 @law(
-    "coupling/odd-features",
+    "coupling/closed-form[odd-features]",
+    key="coupling/odd-features",
     effort=3,
     scales=(0.0, 0.3, 1.0),
     local=False,

@@ -46,7 +46,8 @@ def kept_entries(flow: Coupled, batch: Batch) -> Array:
 
 
 @law(
-    "coupling/mask-partition",
+    "coupling/masks[partition]",
+    key="coupling/mask-partition",
     tolerance=EXACT,
     effort=1,
     scales=(0.0,),
@@ -64,7 +65,8 @@ def mask_partition(flow: Masked, batch: Batch) -> Residual:
 
 
 @law(
-    "coupling/alternating-mask",
+    "coupling/masks[alternating]",
+    key="coupling/alternating-mask",
     force=CONTRACT,
     promise="alternating-mask",
     tolerance=EXACT,
@@ -80,7 +82,8 @@ def alternating_mask(flow: Coupled, batch: Batch) -> Residual:
 
 
 @law(
-    "coupling/checkerboard-mask",
+    "coupling/masks[checkerboard]",
+    key="coupling/checkerboard-mask",
     force=CONTRACT,
     promise="checkerboard-mask",
     tolerance=EXACT,
@@ -107,7 +110,8 @@ def checkerboard_mask(flow: Coupled, batch: Batch) -> Residual:
 
 
 @law(
-    "coupling/channel-mask",
+    "coupling/masks[channels]",
+    key="coupling/channel-mask",
     force=CONTRACT,
     promise="channel-mask",
     tolerance=EXACT,
@@ -163,7 +167,8 @@ def walked(flow: Composite, batch: Batch) -> Iterator[tuple[str, Array]]:
 
 
 @law(
-    "coupling/nonredundant-masks",
+    "coupling/stack[squeeze]",
+    key="coupling/nonredundant-masks",
     force=ADVICE,
     tolerance=EXACT,
     effort=2,

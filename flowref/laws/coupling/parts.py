@@ -74,7 +74,7 @@ def mask_fits(flow: Coupled) -> bool:
     return len(flow.coupling.kept) == math.prod(shape) and shape == flow.latent_shape
 
 
-@requires("its mask does not divide an event in two: see coupling/mask-partition", waits=True)
+@requires("its mask does not divide an event in two: see coupling/masks[partition]", waits=True)
 def mask_divides(flow: Coupled) -> bool:
     """The mask consists of zeros and ones, and of both."""
     return binary(flow) and len(set(flow.coupling.kept)) == 2

@@ -46,7 +46,7 @@ def stacks_couplings(flow: Composite) -> bool:
     return sum("coupling" in name.lower() for name in flow.parts) >= COUPLINGS
 
 
-@requires("coupling/transforms-all judges it")
+@requires("coupling/stack[promise] judges it")
 def promises_nothing(flow: Flow) -> bool:
     """What promises to transform everything is held to that, rather than advised."""
     return not flow.promises.get("transforms-all")
@@ -87,7 +87,8 @@ def left(flow: Differentiable, batch: Batch) -> Residual:
 
 
 @law(
-    "coupling/transforms-all",
+    "coupling/stack[promise]",
+    key="coupling/transforms-all",
     force=CONTRACT,
     promise="transforms-all",
     tolerance=EXACT,
@@ -104,7 +105,8 @@ def transforms_all(flow: Differentiable, batch: Batch) -> Residual:
 
 
 @law(
-    "coupling/stack-transforms-all",
+    "coupling/stack",
+    key="coupling/stack-transforms-all",
     force=ADVICE,
     tolerance=EXACT,
     effort=2,

@@ -53,7 +53,8 @@ straight = linear_kind & takes_reals & in_two_parts
 
 
 @law(
-    "coupling/identity-part",
+    "coupling/pattern[kept-part]",
+    key="coupling/identity-part",
     tolerance=EXACT,
     effort=5,
     local=False,
@@ -82,7 +83,8 @@ def altered(flow: Coupled, x: Array, out: Array) -> Array:
 
 
 @law(
-    "coupling/conditioner-blind",
+    "coupling/pattern[conditioner]",
+    key="coupling/conditioner-blind",
     tolerance=EXACT,
     effort=4,
     applies=in_two_parts,
@@ -97,7 +99,7 @@ def conditioner_blind(flow: DifferentiableCoupling, batch: Batch) -> Residual:
         return leaks_at_size(flow, batch)
     jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context))
     others = ~np.eye(len(kept), dtype=bool)
-    # What is copied is the affair of coupling/identity-part; a map of its own hears of no other
+    # What is copied is the affair of coupling/pattern[kept-part]; a map of its own hears of no other
     # entry.
     wrong = kept[:, None] & (moved[None] if flow.coupling.copied else others)
     if flow.coupling.kind != "joint":  # a joint map may mix what it transforms
@@ -151,7 +153,8 @@ def leaks_at_size(flow: PulledCoupling, batch: Batch) -> Residual:
 
 
 @law(
-    "coupling/log-det-sum",
+    "map/log-det[coupling]",
+    key="coupling/log-det-sum",
     nats=True,
     about=VOLUME,
     effort=5,

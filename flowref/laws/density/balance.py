@@ -73,7 +73,8 @@ sampled = full_dimensional & continuous & repeatable & exact_density
 
 
 @law(
-    "sampling/detailed-balance",
+    "sampling/follows-density[balance]",
+    key="sampling/detailed-balance",
     version=5,
     points="data",
     picture=samples_beside,

@@ -70,7 +70,7 @@ def standard_normal(z: Array) -> Array:
 
 
 @law(
-    "density/gaussian-constant",
+    "density/base-constant",
     key="density/gaussian-const",
     former=("density/gaussian-constant",),
     nats=True,
@@ -119,7 +119,8 @@ def few_unit_vectors(flow: Flow) -> bool:
 
 
 @law(
-    "density/affine-oracle",
+    "density/base-constant[affine-flow]",
+    key="density/affine-oracle",
     nats=True,
     about=VOLUME,
     points="data",

@@ -69,7 +69,8 @@ class Held(NamedTuple):
 
 
 @law(
-    "density/lower-bound-at-samples",
+    "sampling/follows-bound",
+    key="density/lower-bound-at-samples",
     about=VOLUME,
     points="data",
     force=CONTRACT,
@@ -106,7 +107,8 @@ def estimated_density(flow: Flow) -> bool:
 
 
 @law(
-    "density/estimate-at-samples",
+    "sampling/follows-density[estimate]",
+    key="density/estimate-at-samples",
     about=VOLUME,
     points="data",
     tolerance=STATISTICAL,

@@ -35,7 +35,8 @@ def random_bound(flow: Flow) -> bool:
 
 
 @law(
-    "density/bound-gradient",
+    "gradient/parameters[bound]",
+    key="density/bound-gradient",
     about=VOLUME,
     points="data",
     tolerance=BOUND,
@@ -60,7 +61,8 @@ def bound_gradient(flow: TrainedBound, batch: Batch) -> Residual:
 
 
 @law(
-    "density/bound-rows-independent",
+    "same/rows[bound]",
+    key="density/bound-rows-independent",
     about=VOLUME,
     points="data",
     tolerance=BOUND,

@@ -80,7 +80,8 @@ can_be_sampled = few_entries & full_dimensional & exact_log_det & exact_density
 
 
 @law(
-    "density/samples-consistent",
+    "sampling/follows-density[ratios]",
+    key="density/samples-consistent",
     about=VOLUME,
     version=3,
     points="data",
@@ -123,7 +124,7 @@ def one_context(flow: Sampler, batch: Batch) -> Array | None:
     """
     if batch.context is None:
         if refused := attempt(flow.sample, 2, batch.seed, None)[1]:
-            raise Undecidable(f"sample raises {refused}: see sampling/sample-shape")
+            raise Undecidable(f"sample raises {refused}: see shape/one-number-per-point[samples]")
         return None
     wanted = (2, *flow.density_shape)
     for rows in (2, 1):

@@ -135,7 +135,7 @@ def drawn(flow: SampledDensity, count: int, seed: int) -> Draws:
             flat = _flat(x.reshape(-1, *shape), CONTEXTS * each, shape)
             return Draws(flat, np.repeat(contexts[:CONTEXTS], each, 0))
     elif refused := attempt(flow.sample, tried(flow, count), seed, None)[1]:
-        raise Undecidable(f"sample raises {refused}: see sampling/sample-shape")
+        raise Undecidable(f"sample raises {refused}: see shape/one-number-per-point[samples]")
     x = np.asarray(flow.sample(count, seed, contexts), dtype=np.float64)
     return Draws(_flat(x, count, shape), contexts)
 

@@ -28,7 +28,8 @@ CLOSE = 1e-4
 
 
 @law(
-    "sampling/sample-shape",
+    "shape/one-number-per-point[samples]",
+    key="sampling/sample-shape",
     points="data",
     tolerance=EXACT,
     scales=(0.0,),
@@ -67,7 +68,8 @@ def misshapen(flow: SampledDensity, count: int, seed: int) -> Iterator[str]:
 
 
 @law(
-    "sampling/finite",
+    "map/finite[samples]",
+    key="sampling/finite",
     points="data",
     tolerance=EXACT,
     local=False,
@@ -109,7 +111,8 @@ def without_density(flow: Sampler, x: Array) -> int:
 
 
 @law(
-    "density/log-prob-shape",
+    "shape/one-number-per-point[log-prob]",
+    key="density/log-prob-shape",
     about=VOLUME,
     points="data",
     tolerance=BOUND,

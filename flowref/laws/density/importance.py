@@ -97,7 +97,8 @@ class Proposal:
 
 
 @law(
-    "density/mass-at-most-one",
+    "density/mass[importance]",
+    key="density/mass-at-most-one",
     about=VOLUME,
     points="data",
     picture=density_map,

@@ -37,7 +37,8 @@ COMPARED, SHARE = 512, 0.05
 
 
 @law(
-    "sampling/rows-independent",
+    "random/rows-independent",
+    key="sampling/rows-independent",
     points="data",
     tolerance=BOUND,
     local=False,
@@ -146,7 +147,8 @@ def strongest(some: Array, others: Array) -> float:
 
 
 @law(
-    "sampling/rows-differ",
+    "random/rows-independent[duplicates]",
+    key="sampling/rows-differ",
     points="data",
     tolerance=BOUND,
     local=False,

@@ -34,7 +34,8 @@ def level_of(flow: Flow) -> float:
 
 
 @law(
-    "density/bits-per-dim",
+    "density/units[bits-per-dim]",
+    key="density/bits-per-dim",
     about=VOLUME,
     points="data",
     local=False,
@@ -101,7 +102,8 @@ def _usable(flow: Density, batch: Batch) -> tuple[Array, Array | None, Array]:
 
 
 @law(
-    "density/loss-excludes-penalty",
+    "density/loss[penalty]",
+    key="density/loss-excludes-penalty",
     nats=True,
     about=VOLUME,
     points="data",
@@ -134,7 +136,8 @@ def loss_excludes_penalty(flow: TrainedDensity, batch: Batch) -> Residual:
 
 
 @law(
-    "density/loss-batch-mean",
+    "density/loss[batch-mean]",
+    key="density/loss-batch-mean",
     nats=True,
     about=VOLUME,
     points="data",

@@ -57,7 +57,8 @@ EVEN, AGREE = 1.0, 3.0
 
 
 @law(
-    "density/lower-bound",
+    "density/mass[bound]",
+    key="density/lower-bound",
     about=VOLUME,
     points="data",
     force=CONTRACT,

@@ -132,7 +132,8 @@ def of_vectors(flow: Flow) -> bool:
 
 
 @law(
-    "density/stated-deviation",
+    "density/stated[deviation]",
+    key="density/stated-deviation",
     about=VOLUME,
     points="data",
     tolerance=BOUND,
@@ -166,7 +167,8 @@ def stated_deviation(flow: StatingDensity, batch: Batch) -> Residual:
 
 
 @law(
-    "density/stated-mode",
+    "density/stated[mode]",
+    key="density/stated-mode",
     about=VOLUME,
     points="data",
     tolerance=BOUND,
@@ -229,7 +231,8 @@ def of_angles(name: str, claim: float, x: Array) -> bool:
 
 
 @law(
-    "sampling/stated-moments",
+    "density/stated[sample-moments]",
+    key="sampling/stated-moments",
     points="data",
     tolerance=STATISTICAL,
     local=False,

@@ -53,7 +53,8 @@ def unbounded(flow: Flow) -> bool:
 
 
 @law(
-    "density/normal-constant",
+    "density/base-constant[quadratic-form]",
+    key="density/normal-constant",
     nats=True,
     about=VOLUME,
     points="data",
@@ -135,7 +136,8 @@ def values(flow: Density, batch: Batch, x: Array) -> Array:
 
 
 @law(
-    "density/normal-base",
+    "density/base-constant[latents]",
+    key="density/normal-base",
     nats=True,
     about=VOLUME,
     points="data",

@@ -46,7 +46,8 @@ MOST, HALVES, NOTHING = 1e4, 40, 1e3
 
 
 @law(
-    "sampling/overlap",
+    "sampling/follows-density",
+    key="sampling/overlap",
     version=5,
     points="data",
     picture=samples_beside,
@@ -193,7 +194,8 @@ class Ratios(NamedTuple):
 
 
 @law(
-    "density/lower-bound-overlap",
+    "sampling/follows-bound[overlap]",
+    key="density/lower-bound-overlap",
     about=VOLUME,
     points="data",
     force=CONTRACT,

@@ -30,7 +30,8 @@ SHORT = 256.0
 
 
 @law(
-    "sampling/no-piling-up",
+    "sampling/follows-density[clamping]",
+    key="sampling/no-piling-up",
     points="data",
     tolerance=BOUND,
     local=False,

@@ -68,7 +68,8 @@ TAIL_POINTS = (
 
 
 @law(
-    "sampling/inverse-transform-galois",
+    "sampling/quantiles",
+    key="sampling/inverse-transform-galois",
     points="data",
     tolerance=BOUND,
     local=False,
@@ -127,7 +128,8 @@ def is_exponential(flow: Flow) -> bool:
 
 
 @law(
-    "sampling/exp-quantile",
+    "sampling/quantiles[exponential]",
+    key="sampling/exp-quantile",
     points="data",
     tolerance=BOUND,
     local=False,
@@ -178,7 +180,8 @@ def is_rosenblatt(flow: Flow) -> bool:
 
 
 @law(
-    "sampling/rosenblatt",
+    "map/log-det[rosenblatt]",
+    key="sampling/rosenblatt",
     local=False,
     effort=4,
     size=16,
@@ -225,7 +228,8 @@ def rosenblatt(flow: Differentiable, batch: Batch) -> Residual:
 
 
 @law(
-    "sampling/latent-mc-estimator",
+    "sampling/latent-estimator",
+    key="sampling/latent-mc-estimator",
     points="data",
     tolerance=STATISTICAL,
     local=False,

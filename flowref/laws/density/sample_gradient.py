@@ -57,7 +57,8 @@ def without_ends(flow: Flow) -> bool:
 
 
 @law(
-    "sampling/rsample-follows-density",
+    "gradient/of-samples[density]",
+    key="sampling/rsample-follows-density",
     about=VOLUME,
     points="data",
     tolerance=STATISTICAL,

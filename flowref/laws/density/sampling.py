@@ -109,7 +109,8 @@ def unresolved(to_latents: Call[Mapped], x: Array, context: Array | None = None)
 
 
 @law(
-    "sampling/sample-then-inverse",
+    "sampling/base-through-inverse",
+    key="sampling/sample-then-inverse",
     points="data",
     force=CONTRACT,
     promise="samples-from-base",
@@ -156,7 +157,8 @@ def sample_then_inverse(flow: InvertibleSampler, batch: Batch) -> Residual:
 
 
 @law(
-    "sampling/rsample-grad",
+    "gradient/of-samples",
+    key="sampling/rsample-grad",
     version=2,
     points="data",
     force=CONTRACT,
@@ -216,7 +218,7 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
         if path.graph and _passed_on(flow, weights, seed):
             raise Undecidable(
                 "autograd's derivative of the map from latents to data is another one, too, as of clamps that "
-                "pass gradients on: see conduct/value-gradient"
+                "pass gradients on: see gradient/input[value]"
             )
     if plain.graph:
         note, ratio = "sample() carries gradients, which rsample is there for", 2.0
@@ -260,7 +262,8 @@ def exact_inverse(flow: Flow) -> bool:
 
 
 @law(
-    "sampling/pit-uniform",
+    "sampling/follows-density[pit]",
+    key="sampling/pit-uniform",
     points="data",
     tolerance=STATISTICAL,
     scales=(0.0, 0.3),

@@ -40,7 +40,8 @@ def on_a_simplex(flow: Flow) -> bool:
 
 
 @law(
-    "sampling/on-a-simplex",
+    "sampling/follows-density[simplex]",
+    key="sampling/on-a-simplex",
     points="data",
     tolerance=STATISTICAL,
     local=False,
@@ -52,8 +53,8 @@ def on_a_simplex(flow: Flow) -> bool:
 )
 def on_simplex(flow: SampledDensity, batch: Batch) -> Residual:
     r"""On a simplex as well a density is normalized and samples follow it: in the coordinates
-    $y_i = \log(x_i / x_K)$ it is $p(x) \prod_i x_i$, and that holds what sampling/overlap and
-    sampling/detailed-balance say.
+    $y_i = \log(x_i / x_K)$ it is $p(x) \prod_i x_i$, and that holds what sampling/follows-density and
+    sampling/follows-density[balance] say.
 
     The volume is that of all coordinates but one, as of a Dirichlet distribution; that of the
     surface, which differs by the root of their number, is understood.

@@ -69,7 +69,8 @@ def support_of(flow: Density) -> Support:
 
 
 @law(
-    "density/stated-moments",
+    "density/stated[moments]",
+    key="density/stated-moments",
     about=VOLUME,
     points="data",
     tolerance=BOUND,
@@ -288,7 +289,8 @@ def function_at(flow: Distribution, x: Array) -> tuple[Array, Array]:
 
 
 @law(
-    "density/function-outside",
+    "density/support[distribution-function]",
+    key="density/function-outside",
     about=VOLUME,
     points="data",
     force=ADVICE,

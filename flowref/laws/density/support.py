@@ -120,7 +120,8 @@ def box(flow: Flow) -> bool:
 
 
 @law(
-    "density/zero-outside-each-end",
+    "density/support[each-end]",
+    key="density/zero-outside-each-end",
     about=VOLUME,
     points="data",
     tolerance=EXACT,

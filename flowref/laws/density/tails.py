@@ -60,7 +60,8 @@ class InvertibleDensity(Density, Invertible, Protocol):
 
 
 @law(
-    "density/tails",
+    "density/mass[tails]",
+    key="density/tails",
     about=VOLUME,
     points="data",
     picture=density_map,

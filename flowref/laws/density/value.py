@@ -125,7 +125,8 @@ def change_of_variables(flow: MappedDensity, batch: Batch) -> Residual:
 
 
 @law(
-    "density/log-prob-by-parts",
+    "density/change-of-variables[parts]",
+    key="density/log-prob-by-parts",
     nats=True,
     about=VOLUME,
     points="data",
@@ -173,7 +174,8 @@ def _through(flow: ComposedDensity, batch: Batch) -> tuple[Array, Array, Array]:
 
 
 @law(
-    "density/beside-samples",
+    "density/change-of-variables[samples]",
+    key="density/beside-samples",
     nats=True,
     about=VOLUME,
     points="data",
@@ -219,7 +221,8 @@ def left_open(
 
 
 @law(
-    "density/expanded",
+    "same/manner[expanded]",
+    key="density/expanded",
     nats=True,
     about=VOLUME,
     points="data",
@@ -258,7 +261,7 @@ def expanded(flow: ExpandingDensity, batch: Batch) -> Residual:
 
 
 @requires(
-    "quadrature is done in few dimensions; sampling/overlap judges the mass of what is sampled"
+    "quadrature is done in few dimensions; sampling/follows-density judges the mass of what is sampled"
 )
 def unsampled(flow: Flow) -> bool:
     """Of many dimensions samples tell as much."""
@@ -288,7 +291,7 @@ def promised_everywhere(flow: Flow) -> bool:
 
 
 @law(
-    "density/integrates-to-one",
+    "density/mass",
     key="density/normalises",
     former=("density/integrates-to-one",),
     about=VOLUME,

@@ -48,7 +48,7 @@ def dequantized(flow: Dequantizer, levels: Array, noise: Array, dtype: str) -> A
 
 
 @law(
-    "preprocessing/dequantize-floor",
+    "dequantize/fills-the-level[floor]",
     key="preprocessing/dequantise-floor",
     former=("preprocessing/dequantize-floor",),
     tolerance=EXACT,
@@ -93,7 +93,7 @@ def dequantize_floor(flow: Dequantizer, batch: Batch) -> Residual:
 
 
 @law(
-    "preprocessing/dequantize-bound",
+    "dequantize/fills-the-level[bound]",
     key="preprocessing/dequantise-bound",
     former=("preprocessing/dequantize-bound",),
     tolerance=BOUND,

@@ -42,7 +42,8 @@ LOG_2_PI = float(np.log(2 * np.pi))
 
 
 @law(
-    "multi-scale/dims-conserved",
+    "multi-scale/split[sizes]",
+    key="multi-scale/dims-conserved",
     tolerance=EXACT,
     source=DINH,
     **WHOLE,
@@ -69,7 +70,7 @@ def dims_conserved(flow: MultiScaled, batch: Batch) -> Residual:
     return flags(bool(note), len(batch.x), note)
 
 
-@law("multi-scale/split-exact", tolerance=EXACT, source=DINH, **WHOLE)
+@law("multi-scale/split", key="multi-scale/split-exact", tolerance=EXACT, source=DINH, **WHOLE)
 def split_exact(flow: MultiScaled, batch: Batch) -> Residual:
     """What leaves after a level and what goes on are together what the level gave, each entry once
     and bit for bit.
@@ -93,7 +94,8 @@ def split_exact(flow: MultiScaled, batch: Batch) -> Residual:
 
 
 @law(
-    "multi-scale/log-det-total",
+    "density/change-of-variables[levels]",
+    key="multi-scale/log-det-total",
     nats=True,
     about=VOLUME,
     applies=not_estimator,
@@ -148,7 +150,8 @@ def factored_inert(flow: MultiScaled, batch: Batch) -> Residual:
 
 
 @law(
-    "multi-scale/recombines",
+    "multi-scale/split[inverse]",
+    key="multi-scale/recombines",
     applies=not_estimator,
     source=DINH,
     **WHOLE,
@@ -201,7 +204,8 @@ def normal_latents(flow: MultiScaled) -> bool:
 
 
 @law(
-    "multi-scale/split-is-slice",
+    "density/change-of-variables[level-bases]",
+    key="multi-scale/split-is-slice",
     applies=normal_latents & not_estimator,
     source="SurVAE Flows (arXiv:2007.02731): factoring out is the slice surjection, whose likelihood is that of what left",
     **WHOLE,

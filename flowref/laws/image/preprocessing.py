@@ -94,7 +94,7 @@ def preprocessing_of(flow: Flow) -> Preprocessing:
 
 
 @law(
-    "preprocessing/log-det",
+    "density/change-of-variables[preprocessing]",
     key="preprocessing/ladj",
     former=("preprocessing/log-det",),
     nats=True,
@@ -128,7 +128,8 @@ def ladj(flow: DifferentiableFlow, batch: Batch) -> Residual:
 
 
 @law(
-    "preprocessing/affine-scale-bits",
+    "density/units[scale]",
+    key="preprocessing/affine-scale-bits",
     nats=True,
     points="data",
     local=False,
@@ -159,7 +160,8 @@ def affine_scale_bits(flow: RescaledDensity, batch: Batch) -> Residual:
 
 
 @law(
-    "preprocessing/logit-derivative",
+    "map/log-det[logit]",
+    key="preprocessing/logit-derivative",
     nats=True,
     points="data",
     local=False,
@@ -188,7 +190,8 @@ def logit_derivative(flow: Bijection, batch: Batch) -> Residual:
 
 
 @law(
-    "preprocessing/logit-boundary",
+    "map/finite[boundary]",
+    key="preprocessing/logit-boundary",
     points="data",
     tolerance=EXACT,
     local=False,
@@ -226,7 +229,8 @@ def logit_boundary(flow: PulledBijection, batch: Batch) -> Residual:
 
 
 @law(
-    "preprocessing/logit-sigmoid-roundtrip",
+    "map/inverse[logit]",
+    key="preprocessing/logit-sigmoid-roundtrip",
     about=VALUES,
     points="data",
     tolerance=BOUND,

@@ -164,7 +164,7 @@ def permutes(flow: Squeezed, batch: Batch) -> Residual:
     return flags(bool(note), len(batch.x), note)
 
 
-@law("squeeze/windows-stay", tolerance=EXACT, source=DINH, **WHOLE)
+@law("squeeze/permutes[windows]", key="squeeze/windows-stay", tolerance=EXACT, source=DINH, **WHOLE)
 def windows_stay(flow: Squeezed, batch: Batch) -> Residual:
     """The channels at a position of the output are the entries of one window of the image, the one
     at that position.
@@ -195,7 +195,8 @@ def order_undocumented(flow: Squeezed) -> bool:
 
 
 @law(
-    "squeeze/declared-order",
+    "squeeze/order[declared]",
+    key="squeeze/declared-order",
     tolerance=EXACT,
     applies=order_documented,
     source="weights of the layers that follow belong to an order of channels",
@@ -210,7 +211,8 @@ def declared_order(flow: Squeezed, batch: Batch) -> Residual:
 
 
 @law(
-    "squeeze/known-order",
+    "squeeze/order[known]",
+    key="squeeze/known-order",
     force=ADVICE,
     tolerance=EXACT,
     applies=order_undocumented,
@@ -225,7 +227,8 @@ def known_order(flow: Squeezed, batch: Batch) -> Residual:
 
 
 @law(
-    "squeeze/odd-sizes",
+    "shape/wrong-refused[image-size]",
+    key="squeeze/odd-sizes",
     force=ADVICE,
     tolerance=EXACT,
     source="an image that no windows tile has no squeeze; a strided view of it drops a row",

@@ -37,7 +37,8 @@ def square(flow: Flow) -> bool:
 
 
 @law(
-    "residual/contraction",
+    "map/promised-jacobian[lipschitz]",
+    key="residual/contraction",
     force=CONTRACT,
     promise="contraction",
     tolerance=BOUND,
@@ -87,7 +88,8 @@ def no_estimate(flow: Flow) -> bool:
 
 
 @law(
-    "residual/log-det-bounds",
+    "map/promised-jacobian[lipschitz-log-det]",
+    key="residual/log-det-bounds",
     about=VOLUME,
     force=CONTRACT,
     promise="contraction",

@@ -58,7 +58,8 @@ def no_integral(flow: Flow) -> bool:
 
 
 @law(
-    "residual/log-det-series",
+    "map/log-det-unbiased[series]",
+    key="residual/log-det-series",
     about=VOLUME,
     tolerance=STATISTICAL,
     effort=2,

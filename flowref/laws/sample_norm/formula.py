@@ -38,7 +38,8 @@ MOVED = 3.0
 
 
 @law(
-    "sample-norm/shift-law",
+    "sample-norm/formula[shift]",
+    key="sample-norm/shift-law",
     applies=normalizes_samples & centers,
     size=1,
     local=False,
@@ -134,7 +135,8 @@ def formula(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @law(
-    "sample-norm/modes-agree",
+    "same/train-mode[per-sample]",
+    key="sample-norm/modes-agree",
     applies=normalizes_samples & keeps_nothing,
     size=1,
     local=False,

@@ -36,7 +36,8 @@ def names_parameters(flow: BatchNormal) -> bool:
 
 
 @law(
-    "sample-norm/parameters",
+    "sample-norm/formula[parameters]",
+    key="sample-norm/parameters",
     version=2,
     applies=normalizes_samples & names_parameters,
     size=1,

@@ -62,8 +62,10 @@ def filling(case: Case, which: str, rows: int) -> dict[str, str]:
         "end": end,
         "results": f"{start}({at}{end}",
         "ith": ", context[i : i + 1]" if case.context is not None else "",
-        "scalar": "log_prob" if case.law.base == "conduct/score" else case.condition.direction,
-        "entry": "" if case.law.base == "conduct/score" else "[1]",
+        "scalar": "log_prob"
+        if case.law.base == "gradient/input[log-prob]"
+        else case.condition.direction,
+        "entry": "" if case.law.base == "gradient/input[log-prob]" else "[1]",
         "part": "0" if which == "inverse" else "1",
         "generating": OPPOSITE[dialect.normalizing],
         "normalizing": dialect.normalizing if getattr(dialect, dialect.normalizing) else "forward",

@@ -21,8 +21,8 @@ CASES = [
 TWINS = sorted({spec.partition("?")[0] for spec, _ in CASES})
 # The last speaks of those that normalize by running averages.
 LAWS = (
-    "batch-norm/moments", "batch-norm/statistics-follow", "batch-norm/modes-agree",
-    "batch-norm/running-map",
+    "batch-norm/train-map[moments]", "batch-norm/statistics", "batch-norm/modes-agree",
+    "batch-norm/modes-agree[running-average]",
 )  # fmt: skip
 LIBRARIES = (
     "equinox:BatchNorm[ema]", "flax:BatchNorm", "flax:BatchNorm[image]", "flax:nnx.BatchNorm",
@@ -43,7 +43,7 @@ def test_correct_ones_hold(spec: str) -> None:
     """What trains as it should is accused by none of the laws of training; some law of it is put to the
     test.
     """
-    laws = LAWS if "ema" not in spec else (*LAWS, "batch-norm/rows-in-place")
+    laws = LAWS if "ema" not in spec else (*LAWS, "batch-norm/train-map[row-places]")
     found = {checking.check(spec, law, Settings("quick"), written=False).status for law in laws}
     assert found <= {Status.HOLDS, Status.NOT_APPLICABLE}
     assert Status.HOLDS in found
@@ -53,7 +53,7 @@ def test_a_debiased_variance_that_starts_at_one_is_found() -> None:
     """Equinox divides an average that starts at one by the weight of what came since: the variance of
     evaluation does not follow the batches, and the law says so.
     """
-    verdict = checking.check("equinox:BatchNorm", "batch-norm/statistics-follow", Settings("quick"))
+    verdict = checking.check("equinox:BatchNorm", "batch-norm/statistics", Settings("quick"))
     assert verdict.status is Status.VIOLATED
 
 

@@ -30,9 +30,9 @@ def status(spec: str, law: str) -> Status:
 @pytest.mark.parametrize(
     ("slip", "law"),
     [
-        ("overwritten", "bijection/log-det"),
-        ("twice", "bijection/log-det"),
-        ("back overwritten", "bijection/inverse-log-det"),
+        ("overwritten", "map/log-det"),
+        ("twice", "map/log-det"),
+        ("back overwritten", "map/log-det[inverse]"),
     ],
 )
 def test_a_log_density_that_is_not_kept_is_seen(slip: str, law: str) -> None:
@@ -44,7 +44,7 @@ def test_a_log_density_that_is_not_kept_is_seen(slip: str, law: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "law", ["bijection/log-det", "bijection/honest-zero", "bijection/log-det-antisymmetry"]
+    "law", ["map/log-det", "map/singular-jacobian", "map/log-det[antisymmetry]"]
 )
 def test_volume_that_is_kept_is_zero(law: str) -> None:
     """What runs through leaves an exact zero of what keeps volume."""
@@ -68,8 +68,8 @@ def test_an_event_is_found(name: str, event: tuple[int, ...], said: str) -> None
     assert recipe.recognized.event_source == said
 
 
-@pytest.mark.parametrize("law", ["bijection/log-det", "bijection/inverse-log-det"])
+@pytest.mark.parametrize("law", ["map/log-det", "map/log-det[inverse]"])
 def test_what_is_right_at_its_event_is_not_accused(law: str) -> None:
     """A coupling that would be wrong at another event than its own holds, and its slip is seen."""
     assert status("halves", law) is Status.HOLDS
-    assert status("halves?slip=true", "bijection/log-det") is Status.VIOLATED
+    assert status("halves?slip=true", "map/log-det") is Status.VIOLATED

@@ -43,12 +43,12 @@ def test_a_construction_goes_there_and_back(name: str) -> None:
 @pytest.mark.parametrize("name", ["Affine", "Vmap[splines]", "LogNormal"])
 def test_correct_constructions_are_not_accused(name: str) -> None:
     """The log-det of a construction is that of its Jacobian."""
-    law = registry.find_law("bijection/log-det")
+    law = registry.find_law("map/log-det")
     verdict = checking.check(Target("flowjax", name), law, checking.Settings("quick"))
     assert verdict.status is Status.HOLDS
 
 
-@pytest.mark.parametrize("law", ["conduct/context-gradient", "conduct/context-used"])
+@pytest.mark.parametrize("law", ["gradient/context", "gradient/context-used"])
 def test_contexts_of_what_has_no_way_back_are_judged(law: str) -> None:
     """Where the call that normalizes is not offered, the other one is judged."""
     target = Target("flowjax", "BlockAutoregressiveNetwork[cond]")

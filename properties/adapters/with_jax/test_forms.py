@@ -19,21 +19,21 @@ from flowref.model import Law, Status, Target, TargetError
 HERE = Path(__file__).parent
 # A form, its event, and the law that a slip in it violates.
 FORMS = [
-    ("parameters_first", (3,), "bijection/inverse-log-det"),
-    ("compiled", (3,), "bijection/inverse-log-det"),
-    ("named_tuple", (3,), "bijection/log-det"),
-    ("bound", (3,), "bijection/log-det"),
-    ("with_variables", (3,), "bijection/log-det"),
-    ("with_state", (3,), "bijection/inverse-roundtrip"),
-    ("told_context", (2,), "bijection/log-det"),
-    ("channels_last", (3,), "bijection/log-det"),
-    ("any_event", (4,), "bijection/log-det"),
-    ("mixture", (2,), "density/samples-consistent"),
-    ("chained", (3,), "bijection/log-det"),
-    ("flagged", (3,), "bijection/inverse-log-det"),
-    ("flagged_static", (3,), "bijection/inverse-log-det"),
-    ("leveled", (6,), "bijection/log-det"),
-    ("leveled_alone", (6,), "bijection/log-det"),
+    ("parameters_first", (3,), "map/log-det[inverse]"),
+    ("compiled", (3,), "map/log-det[inverse]"),
+    ("named_tuple", (3,), "map/log-det"),
+    ("bound", (3,), "map/log-det"),
+    ("with_variables", (3,), "map/log-det"),
+    ("with_state", (3,), "map/inverse"),
+    ("told_context", (2,), "map/log-det"),
+    ("channels_last", (3,), "map/log-det"),
+    ("any_event", (4,), "map/log-det"),
+    ("mixture", (2,), "sampling/follows-density[ratios]"),
+    ("chained", (3,), "map/log-det"),
+    ("flagged", (3,), "map/log-det[inverse]"),
+    ("flagged_static", (3,), "map/log-det[inverse]"),
+    ("leveled", (6,), "map/log-det"),
+    ("leveled_alone", (6,), "map/log-det"),
 ]
 
 
@@ -61,7 +61,7 @@ def test_what_is_right_at_another_event_is_left_open(spec: str) -> None:
     """Where nothing but calls tells the event, a log-det that is right at another one is not accused,
     and the option that decides is named.
     """
-    verdict = checking.check(target(spec), registry.find_law("bijection/log-det"))
+    verdict = checking.check(target(spec), registry.find_law("map/log-det"))
     assert verdict.status is Status.INCONCLUSIVE and "?event=" in verdict.reason
 
 
@@ -70,7 +70,7 @@ def test_methods_are_named(spec: str) -> None:
     """Methods of other names are taken where the user names them, or hands them over."""
     found = recipe_of(target(spec))
     assert found.recognized.kind == "bijection with inverse"
-    assert status(spec, "bijection/inverse-log-det") is Status.HOLDS
+    assert status(spec, "map/log-det[inverse]") is Status.HOLDS
 
 
 def test_a_method_that_is_not_there() -> None:
@@ -79,7 +79,7 @@ def test_a_method_that_is_not_there() -> None:
         recipe_of(target("odd?forward=encode"))
 
 
-@pytest.mark.parametrize("law", ["bijection/inverse-roundtrip", "bijection/orientation"])
+@pytest.mark.parametrize("law", ["map/inverse", "map/one-to-one[orientation]"])
 def test_positive_numbers_stay_positive(law: str) -> None:
     """A slope that has to be positive is so in all states in which it is judged."""
     assert status("leaky", law) is Status.HOLDS
@@ -98,7 +98,7 @@ def test_a_running_log_det_is_fed(spec: str, said: str) -> None:
     Jacobian tells.
     """
     assert said in recipe_of(target(spec)).recognized.conventions
-    for law in ("bijection/log-det", "bijection/inverse-log-det"):
+    for law in ("map/log-det", "map/log-det[inverse]"):
         assert status(spec, law) is Status.HOLDS
 
 
@@ -113,7 +113,7 @@ def test_a_flag_turns_the_map_around(spec: str, said: str) -> None:
 
 def test_a_way_back_that_only_draws_need_not_train() -> None:
     """A way back that records nothing whatever for parameters is not accused of it."""
-    assert status("drawing_only", "conduct/parameter-gradient") is Status.HOLDS
+    assert status("drawing_only", "gradient/parameters[value]") is Status.HOLDS
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_latents_come_as_a_list(given: str, said: str) -> None:
     """Latents of several levels are joined and handed back as they came; of states the last is the latent."""
     spec = f"leveled?given={given}"
     assert said in recipe_of(target(spec)).recognized.conventions
-    for law in ("bijection/inverse-roundtrip", "bijection/inverse-log-det"):
+    for law in ("map/inverse", "map/log-det[inverse]"):
         assert status(spec, law) is Status.HOLDS
 
 
@@ -151,23 +151,23 @@ def test_a_sum_over_a_batch_is_accused(style: str) -> None:
     a direction; what is traced, or put together again, is not accused of it.
     """
     spec = f"summed?style={style}&event=4"
-    for law in ("bijection/log-det-shape", "bijection/log-det", "mode/rows-independent"):
+    for law in ("shape/one-number-per-point[log-det]", "map/log-det", "same/rows"):
         assert status(spec, law) is Status.VIOLATED
-    for law in ("conduct/traced-again", "conduct/tree-roundtrip"):
+    for law in ("same/manner[second-trace]", "same/manner[tree]"):
         assert status(spec, law) is Status.HOLDS
 
 
 @pytest.mark.parametrize("spec", ["summed?style=any&event=4", "one_for_all?event=3"])
 def test_a_sum_over_one_event_is_right(spec: str) -> None:
     """One log-det is that of one event where a call may be given that, or the same for all rows."""
-    for law in ("bijection/log-det-shape", "bijection/log-det", "mode/rows-independent"):
+    for law in ("shape/one-number-per-point[log-det]", "map/log-det", "same/rows"):
         assert status(spec, law) is Status.HOLDS
 
 
 @pytest.mark.parametrize("style", ["statistics", "mean", "attention"])
 def test_rows_that_meet_are_judged(style: str) -> None:
     """What maps a row by others of its batch, with a log-det for each, is judged on batches, and accused."""
-    assert status(f"meeting?style={style}&event=3", "mode/rows-independent") is Status.VIOLATED
+    assert status(f"meeting?style={style}&event=3", "same/rows") is Status.VIOLATED
 
 
 def test_rows_that_meet_in_silence_are_refused() -> None:
@@ -176,7 +176,7 @@ def test_rows_that_meet_in_silence_are_refused() -> None:
         recipe_of(target("meeting?style=silent&event=3"))
 
 
-@pytest.mark.parametrize("law", ["mode/rows-independent", "bijection/log-det"])
+@pytest.mark.parametrize("law", ["same/rows", "map/log-det"])
 def test_entries_that_meet_are_no_rows(law: str) -> None:
     """A map that is right as one of single events is not accused of what it would do to a batch."""
     assert status("turned_around?event=3", law) is Status.HOLDS
@@ -185,6 +185,6 @@ def test_entries_that_meet_are_no_rows(law: str) -> None:
 @pytest.mark.parametrize("single", ["true", "false"])
 def test_a_key_that_is_not_heard_is_seen(single: str) -> None:
     """A layer that says that it draws and does not use its key is accused, and not one that seldom draws."""
-    law = "contribution/draws-as-told"
+    law = "random/seeded[no-draws]"
     assert status(f"jumping?single={single}&slip=true", law) is Status.VIOLATED
     assert status(f"jumping?single={single}", law) is Status.HOLDS

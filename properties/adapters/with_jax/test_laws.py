@@ -46,17 +46,17 @@ def test_mutants_of_jax_are_caught(mutant: Mutant) -> None:
 
 def test_a_rule_of_derivatives_is_held_to_what_it_says() -> None:
     """Whoever writes the rule of a loop that solves is accused where it is wrong, and not where it is right."""
-    assert status("ruled?slip=true", "bijection/jacobian-inverse-product") is Status.VIOLATED
-    assert status("ruled?slip=false", "bijection/jacobian-inverse-product") is Status.HOLDS
+    assert status("ruled?slip=true", "map/inverse-jacobian") is Status.VIOLATED
+    assert status("ruled?slip=false", "map/inverse-jacobian") is Status.HOLDS
 
 
 @pytest.mark.parametrize(
     ("spec", "law"),
     [
-        ("cached", "conduct/traced-again"),
-        ("kept", "conduct/traced-again"),
-        ("half_registered", "conduct/tree-roundtrip"),
-        ("seeded", "conduct/key-decides"),
+        ("cached", "same/manner[second-trace]"),
+        ("kept", "same/manner[second-trace]"),
+        ("half_registered", "same/manner[tree]"),
+        ("seeded", "random/seeded[key]"),
     ],
 )
 def test_slips_of_tracing_are_caught(spec: str, law: str) -> None:
@@ -81,19 +81,19 @@ def test_single_precision_is_kept(slip: str, status_of_slip: Status) -> None:
     are on, or off; the setting of the process is what it was.
     """
     before = jax.config.jax_enable_x64
-    assert status(f"scaled?event=3&slip={slip}", "conduct/float32-kept") is status_of_slip
+    assert status(f"scaled?event=3&slip={slip}", "dtype/follows[float32]") is status_of_slip
     assert jax.config.jax_enable_x64 == before
 
 
 def test_constants_of_a_file_are_nobodys_slip() -> None:
     """What was made in double precision when the file was imported tells nothing of the code."""
-    assert status("pair?event=3", "conduct/float32-kept") is Status.NOT_APPLICABLE
+    assert status("pair?event=3", "dtype/follows[float32]") is Status.NOT_APPLICABLE
 
 
 def test_numbers_are_traced() -> None:
     """A number that is another where it is traced is seen; without the slip static and traced agree."""
-    assert status("numbered?slip=number", "conduct/numbers-traced") is Status.VIOLATED
-    assert status("numbered", "conduct/numbers-traced") is Status.HOLDS
+    assert status("numbered?slip=number", "same/manner[traced-numbers]") is Status.VIOLATED
+    assert status("numbered", "same/manner[traced-numbers]") is Status.HOLDS
 
 
 @pytest.mark.parametrize("spec", ["numbered", "bent", "half_registered"])
@@ -101,7 +101,7 @@ def test_gradients_and_what_is_saved_agree(spec: str) -> None:
     """A custom rule, a module and a registered object have one gradient, and come back as they were
     saved.
     """
-    for law in ("conduct/gradient-traced", "conduct/saved-leaves"):
+    for law in ("same/manner[traced-gradient]", "same/saved[leaves]"):
         assert status(spec, law) is Status.HOLDS
 
 
@@ -121,9 +121,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("law", "host"),
     [
-        ("bijection/log-det", HOSTS[0]),
-        ("batch-norm/moments", HOSTS[1]),
-        ("contribution/two-ways", HOSTS[2]),
+        ("map/log-det", HOSTS[0]),
+        ("batch-norm/train-map[moments]", HOSTS[1]),
+        ("kernel/follows-contribution", HOSTS[2]),
     ],
 )
 def test_mutants_are_planted_where_their_library_is_missing(law: str, host: str) -> None:
@@ -136,7 +136,7 @@ def test_mutants_are_planted_where_their_library_is_missing(law: str, host: str)
 @pytest.mark.usefixtures("few")
 def test_what_cannot_be_planted_says_why() -> None:
     """A mutant of what nothing in JAX has names the ability that is missing."""
-    mutant = registry.find_mutant("conduct/samples-repeat#drawn-from-the-clock")
+    mutant = registry.find_mutant("random/seeded[same-seed]#drawn-from-the-clock")
     tried = selftest.trial(mutant, "quick")
     assert tried.word == "no host"
     assert "it offers no" in tried.outcome

@@ -24,19 +24,25 @@ HOSTS = (
 # Defects that hosts of one kind alone show: of hundreds of entries, of rows that are refused, of a map that
 # is a logit, of an order that another is told for.
 PARTICULAR = {
-    "bijection/jacobian-inverse-product#one-entry-detached": f"{HOME}flows:halves",
-    "coupling/conditioner-blind#one-entry-of-many-seen": f"{HOME}flows:wide",
-    "contribution/finite-for-every-draw#nothing-times-infinity": f"{HOME}surjective:metropolis",
-    "contribution/noise-of-each-row#one-coin": f"{HOME}surjective:metropolis",
-    "preprocessing/logit-derivative#log-det-off": f"{HOME}densities:logit",
-    "squeeze/declared-order#weights-of-another-order": f"{HOME}flows:squeeze",
+    "map/inverse-jacobian#one-entry-detached": f"{HOME}flows:halves",
+    "coupling/pattern[conditioner]#one-entry-of-many-seen": f"{HOME}flows:wide",
+    "map/finite[draws]#nothing-times-infinity": f"{HOME}surjective:metropolis",
+    "random/rows-independent[contribution]#one-coin": f"{HOME}surjective:metropolis",
+    "map/log-det[logit]#log-det-off": f"{HOME}densities:logit",
+    "squeeze/order[declared]#weights-of-another-order": f"{HOME}flows:squeeze",
 }
 # Defects of what no host has, and where none is.
 EXPONENTIAL = "numpyro:distributions.Exponential"
 ABSENT = {
-    "sampling/inverse-transform-galois#continuity-assumed": (EXPONENTIAL, "it has no atoms"),
-    "density/log-prob-shape#batch-axes-flattened": (EXPONENTIAL, "it does not promise batch-dims"),
-    "sampling/pit-uniform#too-narrow": (f"{HOME}densities:affine", "it offers no base_sample"),
+    "sampling/quantiles#continuity-assumed": (EXPONENTIAL, "it has no atoms"),
+    "shape/one-number-per-point[log-prob]#batch-axes-flattened": (
+        EXPONENTIAL,
+        "it does not promise batch-dims",
+    ),
+    "sampling/follows-density[pit]#too-narrow": (
+        f"{HOME}densities:affine",
+        "it offers no base_sample",
+    ),
 }
 # So many are drawn, of all that cannot be planted in their own host.
 SEED, DRAWN = 16, 60

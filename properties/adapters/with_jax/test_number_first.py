@@ -39,12 +39,12 @@ class Stretched:
 def test_a_number_that_is_no_log_det_is_asked_about(told: str) -> None:
     """A log-density was taken for a log-det, and accused."""
     with pytest.raises(TargetError, match=r"may be a log-density.*\(value, log_det\)"):
-        check(Stretched(told), "bijection/log-det", QUICK)
+        check(Stretched(told), "map/log-det", QUICK)
 
 
 def test_a_log_det_that_comes_first_is_judged() -> None:
     """It is that of the map."""
-    assert check(Stretched(), "bijection/log-det", QUICK).status is Status.HOLDS
+    assert check(Stretched(), "map/log-det", QUICK).status is Status.HOLDS
 
 
 def test_events_of_one_entry_come_first() -> None:
@@ -57,4 +57,4 @@ def test_events_of_one_entry_come_first() -> None:
             """Data to latents."""
             return 2 * x, jnp.full(x.shape[:-1], jnp.log(2.0))
 
-    assert check(Doubled(), "bijection/log-det", QUICK).status is Status.HOLDS
+    assert check(Doubled(), "map/log-det", QUICK).status is Status.HOLDS

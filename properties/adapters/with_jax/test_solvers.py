@@ -38,15 +38,15 @@ def test_a_field_that_is_integrated_is_held_to_its_steps() -> None:
     """
     found = recipe_of(target("integrated"))
     assert found.facts.promises["assumed-accuracy"]
-    assert status("integrated", "bijection/log-det") is Status.HOLDS
-    assert status("integrated?slip=true", "bijection/log-det") is Status.VIOLATED
+    assert status("integrated", "map/log-det") is Status.HOLDS
+    assert status("integrated?slip=true", "map/log-det") is Status.VIOLATED
 
 
 def test_what_falls_with_the_steps_is_no_error_of_the_map() -> None:
     """Of a solver that takes three steps the log-det is off by more than is assumed: more steps show that
     it is the solver's error.
     """
-    assert status("integrated?steps=3", "bijection/log-det") is not Status.VIOLATED
+    assert status("integrated?steps=3", "map/log-det") is not Status.VIOLATED
 
 
 @pytest.mark.parametrize(("spec", "accused"), [("written", False), ("written?slip=true", True)])
@@ -54,7 +54,7 @@ def test_steps_that_nothing_tells_accuse_nobody(spec: str, accused: bool) -> Non
     """Where no attribute tells how many steps are taken, what a coarse method misses on its way back is
     not judged; a way back that leads on is a gross error, and no solver's.
     """
-    assert (status(spec, "bijection/inverse-roundtrip") is Status.VIOLATED) is accused
+    assert (status(spec, "map/inverse") is Status.VIOLATED) is accused
 
 
 @pytest.mark.parametrize("style", ["module", "ordinary", "registered"])
@@ -67,14 +67,14 @@ def test_steps_of_a_class_are_turned(style: str) -> None:
     leaves, structure = jax.tree.flatten(finer)
     assert turned
     assert (flow.steps, jax.tree.unflatten(structure, leaves).steps) == (6, 24)
-    assert status(f"of_class?style={style}&event=2", "bijection/log-det") is not Status.VIOLATED
-    slipped = status(f"of_class?style={style}&event=2&slip=true", "bijection/log-det")
+    assert status(f"of_class?style={style}&event=2", "map/log-det") is not Status.VIOLATED
+    slipped = status(f"of_class?style={style}&event=2&slip=true", "map/log-det")
     assert slipped is Status.VIOLATED
 
 
 def test_a_number_that_is_only_called_steps_accuses_nobody() -> None:
     """Where more of what is called steps is the same program, nothing tells how many are taken."""
-    assert status("misnamed", "bijection/inverse-roundtrip") is not Status.VIOLATED
+    assert status("misnamed", "map/inverse") is not Status.VIOLATED
 
 
 def test_knobs_are_turned_in_a_copy() -> None:
@@ -93,8 +93,8 @@ def test_a_scan_over_layers_is_no_iteration() -> None:
 
 def test_a_search_that_records_no_gradient_is_not_accused_of_one() -> None:
     """JAX refuses to differentiate a loop of unknown length backwards: training sees no wrong gradient."""
-    assert status("halved", "bijection/inverse-roundtrip") is Status.HOLDS
-    assert status("halved", "bijection/solved-inverse-gradient") is not Status.VIOLATED
+    assert status("halved", "map/inverse") is Status.HOLDS
+    assert status("halved", "map/inverse-jacobian[solver]") is not Status.VIOLATED
 
 
 @pytest.mark.parametrize(
@@ -119,19 +119,19 @@ def test_a_key_that_nothing_is_drawn_by() -> None:
         "log_prob takes a rng, always the same"
         in recipe_of(target("dropping")).recognized.conventions
     )
-    assert status("dropping", "density/samples-consistent") is Status.HOLDS
+    assert status("dropping", "sampling/follows-density[ratios]") is Status.HOLDS
 
 
 def test_a_sampler_that_takes_all_by_name() -> None:
     """Keys and shapes without a place are given by name."""
-    assert status("by_name", "density/samples-consistent") is Status.HOLDS
-    assert status("by_name?scale=1.3", "density/samples-consistent") is Status.VIOLATED
+    assert status("by_name", "sampling/follows-density[ratios]") is Status.HOLDS
+    assert status("by_name?scale=1.3", "sampling/follows-density[ratios]") is Status.VIOLATED
 
 
 def test_a_log_det_of_the_way_back_is_the_one_that_is_told() -> None:
     """Where each direction has a method for its log-det, each is judged."""
-    assert status("apart", "bijection/inverse-log-det") is Status.HOLDS
-    assert status("apart?sign=1.0", "bijection/inverse-log-det") is Status.VIOLATED
+    assert status("apart", "map/log-det[inverse]") is Status.HOLDS
+    assert status("apart?sign=1.0", "map/log-det[inverse]") is Status.VIOLATED
 
 
 def test_what_iterates_over_weights_alone_leaves_a_map_exact() -> None:
@@ -139,11 +139,11 @@ def test_what_iterates_over_weights_alone_leaves_a_map_exact() -> None:
     promises = recipe_of(target("normed")).facts.promises
     assert promises["iterated-weights"] and "log-det-tolerance" not in promises
     assert promises["inverse-tolerance"]
-    waits = status("normed", "bijection/log-det-parameter-gradient")
+    waits = status("normed", "gradient/parameters[log-det]")
     assert waits is Status.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize(("slip", "expected"), [("", Status.HOLDS), ("first", Status.VIOLATED)])
 def test_the_log_det_of_such_a_map_is_held_to_its_jacobian(slip: str, expected: Status) -> None:
     """The first term of a series is seen."""
-    assert status(f"normed?slip={slip}" if slip else "normed", "bijection/log-det") is expected
+    assert status(f"normed?slip={slip}" if slip else "normed", "map/log-det") is expected

@@ -38,7 +38,12 @@ def test_a_slip_is_caught(spec: str, laws: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("spec", SURJECTIVE)
 @pytest.mark.parametrize(
-    "law", ["contribution/two-ways", "contribution/integral", "contribution/noise-of-each-row"]
+    "law",
+    [
+        "kernel/follows-contribution",
+        "density/mass[contribution]",
+        "random/rows-independent[contribution]",
+    ],
 )
 def test_a_layer_that_draws_is_judged(spec: str, law: str) -> None:
     """A layer that says that it draws is given a key, on a batch or event by event, and its contribution
@@ -61,7 +66,7 @@ def test_the_same_seed_is_the_same_key() -> None:
 
 def test_a_helper_beside_a_pair_is_no_log_det() -> None:
     """Where forward returns its log-det, a method of that name may take anything."""
-    verdict = checking.check(f"{HOME}flows:halves", "bijection/log-det", Settings("quick"))
+    verdict = checking.check(f"{HOME}flows:halves", "map/log-det", Settings("quick"))
     assert verdict.status is Status.HOLDS
 
 

@@ -34,12 +34,12 @@ KINDS = [
 ]
 # A style, and the law that a slip in it violates.
 SLIPS = [
-    ("functions_of_density", "density/samples-consistent"),
-    ("likelihood", "density/samples-consistent"),
-    ("axes", "bijection/log-det"),
-    ("transformed", "bijection/log-det"),
-    ("masked", "conduct/dtype-follow"),
-    ("searching", "bijection/inverse-roundtrip"),
+    ("functions_of_density", "sampling/follows-density[ratios]"),
+    ("likelihood", "sampling/follows-density[ratios]"),
+    ("axes", "map/log-det"),
+    ("transformed", "map/log-det"),
+    ("masked", "dtype/follows"),
+    ("searching", "map/inverse"),
 ]
 REFUSED = [
     ("scored", r"one number for each point and no log-det.*call the function log_prob"),
@@ -87,7 +87,7 @@ def test_a_refusal_tells_the_way_out(spec: str, sentence: str) -> None:
 
 def test_a_way_back_that_searches_accuses_nobody() -> None:
     """A way back that iterates until it is near has no gradient in JAX: no error of the bijection."""
-    assert status("searching", "conduct/gradient-traced") is Status.HOLDS
+    assert status("searching", "same/manner[traced-gradient]") is Status.HOLDS
 
 
 def test_a_sampler_is_no_way_back() -> None:
@@ -112,4 +112,4 @@ def test_no_reverse_mode_is_an_ability_that_is_absent() -> None:
 
 def test_estimates_are_not_trained_with_one_key() -> None:
     """The noise of one key is fitted by training: what that leads to accuses no estimate."""
-    assert status("estimated", "bijection/orientation") is Status.HOLDS
+    assert status("estimated", "map/one-to-one[orientation]") is Status.HOLDS

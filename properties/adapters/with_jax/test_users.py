@@ -17,33 +17,33 @@ from flowref.loading import recipe_of
 from flowref.model import Law, Status, Target, TargetError
 
 HERE = Path(__file__).parent
-MAPS = ("bijection/log-det", "bijection/inverse-roundtrip", "bijection/inverse-log-det")
-DENSITIES = ("density/samples-consistent",)
+MAPS = ("map/log-det", "map/inverse", "map/log-det[inverse]")
+DENSITIES = ("sampling/follows-density[ratios]",)
 HEALTHY = [
-    *(("bent", law) for law in (*MAPS, "bijection/log-det-antisymmetry", "bijection/injective")),
+    *(("bent", law) for law in (*MAPS, "map/log-det[antisymmetry]", "map/one-to-one")),
     *(("pair", law) for law in MAPS),
     *(("normal", law) for law in (*MAPS, *DENSITIES)),
     *(("flipped?event=3", law) for law in MAPS[:2]),
     *(("conditional?context=2", law) for law in MAPS),
     *(("bisected", law) for law in MAPS[:2]),
     *(("sliced", law) for law in MAPS),
-    ("radial", "bijection/log-det"),
-    ("one_event_and_key", "density/samples-consistent"),
-    ("number_then_key", "density/samples-consistent"),
-    ("shape_by_keyword", "density/samples-consistent"),
-    *((name, "conduct/dtype-follow") for name in ("bent", "pair", "normal")),
+    ("radial", "map/log-det"),
+    ("one_event_and_key", "sampling/follows-density[ratios]"),
+    ("number_then_key", "sampling/follows-density[ratios]"),
+    ("shape_by_keyword", "sampling/follows-density[ratios]"),
+    *((name, "dtype/follows") for name in ("bent", "pair", "normal")),
 ]
 PLANTED = [
-    ("bent?slip=half", "bijection/log-det"),
-    ("bent?slip=small", "bijection/log-det"),
-    ("bent?slip=sign", "bijection/inverse-log-det"),
-    ("pair?slip=twice", "bijection/log-det"),
-    ("pair?slip=offset", "bijection/inverse-roundtrip"),
-    ("normal?slip=forgotten", "density/samples-consistent"),
-    ("normal?slip=wide", "density/samples-consistent"),
-    ("single_precision", "conduct/dtype-follow"),
-    ("sliced?slip=large", "bijection/log-det"),
-    ("radial?slip=large", "bijection/log-det"),
+    ("bent?slip=half", "map/log-det"),
+    ("bent?slip=small", "map/log-det"),
+    ("bent?slip=sign", "map/log-det[inverse]"),
+    ("pair?slip=twice", "map/log-det"),
+    ("pair?slip=offset", "map/inverse"),
+    ("normal?slip=forgotten", "sampling/follows-density[ratios]"),
+    ("normal?slip=wide", "sampling/follows-density[ratios]"),
+    ("single_precision", "dtype/follows"),
+    ("sliced?slip=large", "map/log-det"),
+    ("radial?slip=large", "map/log-det"),
 ]
 
 
@@ -99,9 +99,7 @@ def test_what_is_no_flow_is_one_sentence() -> None:
         recipe_of(target("network"))
 
 
-@pytest.mark.parametrize(
-    "law", ["conduct/parameter-gradient", "bijection/log-det-parameter-gradient"]
-)
+@pytest.mark.parametrize("law", ["gradient/parameters[value]", "gradient/parameters[log-det]"])
 def test_laws_of_parameters_wait_where_arrays_stay(law: str) -> None:
     """Of an ordinary object, whose arrays are not moved, such laws wait, and its line says what to do; of a
     pytree they are put to the test.

@@ -63,9 +63,9 @@ SPECIMENS = (
     Specimen(
         "contraction",
         {
-            "no-contraction": ("residual/contraction", "bijection/inverse-roundtrip"),
-            "first-term": ("bijection/log-det",),
-            "per-entry-bound": ("residual/log-det-bounds", "bijection/log-det"),
+            "no-contraction": ("map/promised-jacobian[lipschitz]", "map/inverse"),
+            "first-term": ("map/log-det",),
+            "per-entry-bound": ("map/promised-jacobian[lipschitz-log-det]", "map/log-det"),
         },
     ),
 )

@@ -216,14 +216,17 @@ SPECIMENS = (
         "flow",
         {
             "log-det-sign": ("density/change-of-variables",),
-            "sampled-forward": ("sampling/overlap",),
+            "sampled-forward": ("sampling/follows-density",),
         },
     ),
     Specimen(
         "affine",
-        {"covariance": ("density/affine-oracle",), "wide": ("sampling/pit-uniform",)},
+        {
+            "covariance": ("density/base-constant[affine-flow]",),
+            "wide": ("sampling/follows-density[pit]",),
+        },
     ),
-    Specimen("dirichlet", {"power": ("sampling/on-a-simplex",)}),
-    Specimen("levelled", {"nats": ("density/bits-per-dim",)}),
-    Specimen("logit", {"slope-missing": ("bijection/log-det", "preprocessing/logit-derivative")}),
+    Specimen("dirichlet", {"power": ("sampling/follows-density[simplex]",)}),
+    Specimen("levelled", {"nats": ("density/units[bits-per-dim]",)}),
+    Specimen("logit", {"slope-missing": ("map/log-det", "map/log-det[logit]")}),
 )

@@ -227,22 +227,24 @@ def wide(defect: str = "") -> Any:
 
 
 SPECIMENS = (
-    Specimen("wide", {"sees-the-other-half": ("coupling/conditioner-blind",)}),
+    Specimen("wide", {"sees-the-other-half": ("coupling/pattern[conditioner]",)}),
     Specimen(
         "halves",
         {
-            "sees-the-other-half": ("bijection/inverse-roundtrip", "bijection/log-det"),
-            "log-det-mean": ("bijection/log-det", "coupling/log-det-sum"),
+            "sees-the-other-half": ("map/inverse", "map/log-det"),
+            "log-det-mean": ("map/log-det", "map/log-det[coupling]"),
         },
     ),
-    Specimen("board", {"stripes": ("coupling/identity-part", "coupling/closed-form")}),
-    Specimen("squeeze", {"reshaped-only": ("squeeze/windows-stay", "squeeze/declared-order")}),
-    Specimen("step", {"one-position": ("bijection/log-det",)}),
+    Specimen("board", {"stripes": ("coupling/pattern[kept-part]", "coupling/closed-form")}),
+    Specimen(
+        "squeeze", {"reshaped-only": ("squeeze/permutes[windows]", "squeeze/order[declared]")}
+    ),
+    Specimen("step", {"one-position": ("map/log-det",)}),
     Specimen(
         "levels",
         {
-            "first-level-forgotten": ("bijection/log-det",),
-            "conditioned-on-what-stays": ("bijection/inverse-roundtrip", "bijection/log-det"),
+            "first-level-forgotten": ("map/log-det",),
+            "conditioned-on-what-stays": ("map/inverse", "map/log-det"),
         },
     ),
 )

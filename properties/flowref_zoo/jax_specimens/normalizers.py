@@ -197,7 +197,7 @@ def applied(defect: str = "") -> Any:
     return apply, params, {"mean": jnp.zeros(SIZE), "var": jnp.ones(SIZE)}
 
 
-FOLLOW, MOMENTS = "batch-norm/statistics-follow", "batch-norm/moments"
+FOLLOW, MOMENTS = "batch-norm/statistics", "batch-norm/train-map[moments]"
 SPECIMENS = (
     Specimen(
         "holding",
@@ -205,14 +205,14 @@ SPECIMENS = (
             "unbiased": (MOMENTS,),
             "forgets": (FOLLOW,),
             "square-of-the-mean": (FOLLOW,),
-            "divides-by-the-variance": ("batch-norm/deviation",),
-            "evaluates-by-the-batch": ("batch-norm/eval-affine-map", FOLLOW),
+            "divides-by-the-variance": ("batch-norm/train-map[deviation]",),
+            "evaluates-by-the-batch": ("batch-norm/eval-map", FOLLOW),
         },
     ),
     Specimen(
         "beside",
         {
-            "deviation-for-variance": (FOLLOW, "batch-norm/running-update"),
+            "deviation-for-variance": (FOLLOW, "batch-norm/statistics[buffers]"),
             "two-momenta": (FOLLOW,),
             "hands-back-the-old": (FOLLOW,),
         },
@@ -220,20 +220,20 @@ SPECIMENS = (
     Specimen(
         "handing",
         {
-            "log-det-of-the-variance": ("batch-norm/log-det", "bijection/log-det"),
+            "log-det-of-the-variance": ("map/log-det[batch-norm]", "map/log-det"),
             "mean-stays": (FOLLOW,),
         },
     ),
     Specimen(
         "averaging",
-        {"half-missing": ("batch-norm/running-average-log-det", "bijection/log-det")},
+        {"half-missing": ("map/log-det[running-average]", "map/log-det")},
     ),
     Specimen(
         "applied",
         {
             "mean-stays": (FOLLOW,),
-            "log-det-grows": ("batch-norm/log-det", "bijection/log-det"),
-            "evaluation-counts": ("mode/eval-is-pure",),
+            "log-det-grows": ("map/log-det[batch-norm]", "map/log-det"),
+            "evaluation-counts": ("effects/state[eval]",),
         },
     ),
     Specimen("corrected", {}),

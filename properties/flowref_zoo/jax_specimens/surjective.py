@@ -142,28 +142,31 @@ def metropolis(defect: str = "") -> Any:
     return Metropolis(jnp.log(1.0), defect)
 
 
-INTEGRAL = "contribution/integral"
+INTEGRAL = "density/mass[contribution]"
 SPECIMENS = (
     Specimen(
         "absolute",
         {
             "one-entry": (INTEGRAL,),
-            "no-sign": ("contribution/two-ways", "contribution/draws-as-told"),
+            "no-sign": ("kernel/follows-contribution", "random/seeded[no-draws]"),
         },
     ),
     Specimen("augment", {"scale-missing": (INTEGRAL,), "noise-for-nothing": (INTEGRAL,)}),
     Specimen(
         "drop",
         {
-            "scale-missing": ("contribution/near-pairs", "contribution/two-ways"),
-            "other-order": ("contribution/one-sided-inverse",),
+            "scale-missing": (
+                "kernel/follows-contribution[near-pairs]",
+                "kernel/follows-contribution",
+            ),
+            "other-order": ("map/inverse[draws]",),
         },
     ),
     Specimen(
         "metropolis",
         {
-            "one-coin": ("contribution/noise-of-each-row",),
-            "uphill": ("contribution/two-ways", INTEGRAL),
+            "one-coin": ("random/rows-independent[contribution]",),
+            "uphill": ("kernel/follows-contribution", INTEGRAL),
         },
     ),
 )

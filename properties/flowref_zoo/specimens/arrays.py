@@ -77,15 +77,15 @@ SPECIMENS = (
     Specimen(
         "standardized",
         {
-            "scale-missing": ("bijection/log-det-by-differences", "bijection/log-det-antisymmetry"),
-            "mean-rounded": ("bijection/inverse-roundtrip",),
+            "scale-missing": ("map/log-det[differences]", "map/log-det[antisymmetry]"),
+            "mean-rounded": ("map/inverse",),
         },
     ),
     Specimen(
         "calibrated",
         {
-            "factor-missing": ("bijection/log-det-by-differences",),
-            "one-part-in-a-million": ("bijection/log-det-by-differences",),
+            "factor-missing": ("map/log-det[differences]",),
+            "one-part-in-a-million": ("map/log-det[differences]",),
         },
     ),
 )

@@ -77,12 +77,12 @@ SPECIMENS = (
     Specimen(
         "masked_autoregressive",
         {
-            "mask-not-strict": ("bijection/inverse-roundtrip", "bijection/log-det"),
-            "last-missing": ("bijection/log-det",),
-            "scale-clamped": ("bijection/inverse-roundtrip", "bijection/log-det"),
-            "one-pass-too-few": ("bijection/inverse-roundtrip",),
-            "inverse-order": ("bijection/inverse-roundtrip",),
-            "value-detached": ("bijection/jacobian-inverse-product",),
+            "mask-not-strict": ("map/inverse", "map/log-det"),
+            "last-missing": ("map/log-det",),
+            "scale-clamped": ("map/inverse", "map/log-det"),
+            "one-pass-too-few": ("map/inverse",),
+            "inverse-order": ("map/inverse",),
+            "value-detached": ("map/inverse-jacobian",),
         },
     ),
 )

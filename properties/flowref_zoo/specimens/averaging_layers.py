@@ -147,25 +147,25 @@ SPECIMENS = (
     Specimen(
         "corrected",
         {
-            "decays-twice": ("mode/settled",),
-            "variance-not-corrected": ("batch-norm/averages-follow",),
+            "decays-twice": ("batch-norm/modes-agree[many-batches]",),
+            "variance-not-corrected": ("batch-norm/statistics[running-average]",),
         },
     ),
     Specimen(
         "renormalized",
         {
-            "averages-variances": ("mode/settled",),
-            "averages-first": ("batch-norm/renormalization",),
-            "lower-limit-missing": ("batch-norm/renormalization",),
-            "limits-apart": ("batch-norm/renormalization",),
-            "correction-not-held": ("batch-norm/renormalization",),
+            "averages-variances": ("batch-norm/modes-agree[many-batches]",),
+            "averages-first": ("batch-norm/train-map[renormalization]",),
+            "lower-limit-missing": ("batch-norm/train-map[renormalization]",),
+            "limits-apart": ("batch-norm/train-map[renormalization]",),
+            "correction-not-held": ("batch-norm/train-map[renormalization]",),
         },
     ),
     Specimen(
         "told",
         {
-            "mean-never-learned": ("mode/settled",),
-            "label-of-the-first": ("bijection/inverse-roundtrip", "mode/rows-independent"),
+            "mean-never-learned": ("batch-norm/modes-agree[many-batches]",),
+            "label-of-the-first": ("map/inverse", "same/rows"),
         },
     ),
 )

@@ -128,24 +128,24 @@ SPECIMENS = (
     Specimen(
         "variational",
         {
-            "deviation-missing": ("density/lower-bound",),
-            "prior-missing": ("density/lower-bound",),
+            "deviation-missing": ("density/mass[bound]",),
+            "prior-missing": ("density/mass[bound]",),
         },
     ),
     Specimen(
         "expected",
         {
-            "constant-missing": ("density/lower-bound",),
-            "divergence-sign": ("density/lower-bound",),
+            "constant-missing": ("density/mass[bound]",),
+            "divergence-sign": ("density/mass[bound]",),
         },
     ),
     Specimen(
         "sampled",
         {
-            "constant-missing": ("density/lower-bound",),
-            "divergence-missing": ("density/lower-bound-at-samples",),
-            "sample-detached": ("density/bound-gradient",),
+            "constant-missing": ("density/mass[bound]",),
+            "divergence-missing": ("sampling/follows-bound",),
+            "sample-detached": ("gradient/parameters[bound]",),
         },
     ),
-    Specimen("averaged", {"constant-missing": ("density/lower-bound",)}),
+    Specimen("averaged", {"constant-missing": ("density/mass[bound]",)}),
 )

@@ -71,9 +71,9 @@ SPECIMENS = (
     Specimen(
         "image",
         {
-            "by-number": ("conduct/earlier-sizes",),
-            "first-size": ("conduct/earlier-sizes",),
-            "pairs": ("conduct/memory-by-row",),
+            "by-number": ("same/history[other-sizes]",),
+            "first-size": ("same/history[other-sizes]",),
+            "pairs": ("effects/memory[rows]",),
         },
     ),
 )

@@ -49,8 +49,8 @@ SPECIMENS = (
     Specimen(
         "enclosed",
         {
-            "log-det-first-missing": ("bijection/log-det",),
-            "inverse-scale-sign": ("bijection/inverse-roundtrip",),
+            "log-det-first-missing": ("map/log-det",),
+            "inverse-scale-sign": ("map/inverse",),
         },
     ),
 )

@@ -82,11 +82,11 @@ SPECIMENS = (
     Specimen(
         "conditional_normal",
         {
-            "normalizer-missing": ("density/samples-consistent",),
-            "temperature-in-samples": ("density/samples-consistent",),
-            "entry-without-noise": ("density/samples-consistent",),
-            "sample-without-context": ("density/samples-consistent",),
-            "log-det-of-the-point": ("bijection/constant-jacobian",),
+            "normalizer-missing": ("sampling/follows-density[ratios]",),
+            "temperature-in-samples": ("sampling/follows-density[ratios]",),
+            "entry-without-noise": ("sampling/follows-density[ratios]",),
+            "sample-without-context": ("sampling/follows-density[ratios]",),
+            "log-det-of-the-point": ("map/promised-jacobian[constant]",),
         },
     ),
 )

@@ -111,20 +111,20 @@ SPECIMENS = (
     Specimen(
         "logit",
         {
-            "alpha-missing-in-log-det": ("bijection/log-det",),
-            "alpha-once": ("bijection/log-det",),
-            "inverse-rounded-to-bytes": ("bijection/inverse-roundtrip",),
+            "alpha-missing-in-log-det": ("map/log-det",),
+            "alpha-once": ("map/log-det",),
+            "inverse-rounded-to-bytes": ("map/inverse",),
         },
     ),
     Specimen(
         "plane_flow",
         {
-            "two-pi-missing": ("density/integrates-to-one", "density/change-of-variables"),
-            "dimension-missing": ("density/integrates-to-one", "density/change-of-variables"),
-            "log-det-subtracted": ("density/integrates-to-one", "density/change-of-variables"),
-            "log-det-averaged": ("mode/rows-independent", "density/change-of-variables"),
-            "temperature-in-samples": ("density/samples-consistent",),
-            "samples-pushed-forward": ("density/samples-consistent",),
+            "two-pi-missing": ("density/mass", "density/change-of-variables"),
+            "dimension-missing": ("density/mass", "density/change-of-variables"),
+            "log-det-subtracted": ("density/mass", "density/change-of-variables"),
+            "log-det-averaged": ("same/rows", "density/change-of-variables"),
+            "temperature-in-samples": ("sampling/follows-density[ratios]",),
+            "samples-pushed-forward": ("sampling/follows-density[ratios]",),
         },
     ),
 )

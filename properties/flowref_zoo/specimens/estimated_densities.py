@@ -10,7 +10,7 @@ from torch import nn
 
 from flowref_zoo.specimens.specimen import Specimen
 
-AT_SAMPLES = ("density/estimate-at-samples",)
+AT_SAMPLES = ("sampling/follows-density[estimate]",)
 
 
 class LinearField(nn.Module):

@@ -143,7 +143,7 @@ def traced(defect: str = "") -> nn.Module:
     return TracedFlow(defect=defect)
 
 
-SERIES = ("residual/log-det-series",)
+SERIES = ("map/log-det-unbiased[series]",)
 SPECIMENS = (
     Specimen("series", dict.fromkeys(("one-sign", "not-divided", "first-term-twice"), SERIES)),
     Specimen(
@@ -159,10 +159,10 @@ SPECIMENS = (
     Specimen(
         "traced",
         {
-            "fresh-noise": ("continuous/noise-once-per-solve",),
-            "kept-noise": ("continuous/noise-of-its-own",),
-            "log-det-without-a-graph": ("bijection/log-det-estimate-gradient",),
-            "log-det-of-the-way-there": ("bijection/inverse-log-det-estimate",),
+            "fresh-noise": ("random/once-per-solve",),
+            "kept-noise": ("random/seeded[log-det]",),
+            "log-det-without-a-graph": ("gradient/parameters[log-det-estimate]",),
+            "log-det-of-the-way-there": ("map/log-det[inverse, estimate]",),
         },
     ),
 )

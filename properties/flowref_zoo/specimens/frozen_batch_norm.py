@@ -83,11 +83,11 @@ SPECIMENS = (
     Specimen(
         "frozen",
         {
-            "eps-left-out": ("batch-norm/fixed-map",),
-            "multiplied": ("batch-norm/fixed-map",),
-            "mean-not-scaled": ("batch-norm/fixed-map",),
-            "folded-once": ("batch-norm/fixed-map",),
+            "eps-left-out": ("batch-norm/eval-map[fixed]",),
+            "multiplied": ("batch-norm/eval-map[fixed]",),
+            "mean-not-scaled": ("batch-norm/eval-map[fixed]",),
+            "folded-once": ("batch-norm/eval-map[fixed]",),
         },
     ),
-    Specimen("video", {"mode-forgotten": ("batch-norm/train-mode-normalizes",)}),
+    Specimen("video", {"mode-forgotten": ("batch-norm/modes-agree[difference]",)}),
 )

@@ -10,7 +10,7 @@ from torch import nn
 
 from flowref_zoo.specimens.specimen import Specimen
 
-LAW = "sampling/rsample-follows-density"
+LAW = "gradient/of-samples[density]"
 
 
 class Solved(torch.autograd.Function):

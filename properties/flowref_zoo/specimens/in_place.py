@@ -48,6 +48,6 @@ def unrecorded(defect: str = "") -> nn.Module:
 
 
 SPECIMENS = (
-    Specimen("autoregressive", {"log-det": ("bijection/inverse-log-det",)}),
-    Specimen("unrecorded", {"log-det": ("bijection/inverse-log-det",)}),
+    Specimen("autoregressive", {"log-det": ("map/log-det[inverse]",)}),
+    Specimen("unrecorded", {"log-det": ("map/log-det[inverse]",)}),
 )

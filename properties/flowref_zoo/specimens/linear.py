@@ -133,28 +133,28 @@ SPECIMENS = (
     Specimen(
         "lu_linear",
         {
-            "diagonal-not-masked": ("bijection/log-det",),
-            "factors-swapped": ("bijection/inverse-roundtrip",),
-            "exp-missing-log": ("bijection/log-det",),
-            "log-det-scalar": ("bijection/log-det-shape",),
-            "bias-added-back": ("bijection/inverse-roundtrip",),
+            "diagonal-not-masked": ("map/log-det",),
+            "factors-swapped": ("map/inverse",),
+            "exp-missing-log": ("map/log-det",),
+            "log-det-scalar": ("shape/one-number-per-point[log-det]",),
+            "bias-added-back": ("map/inverse",),
         },
     ),
     Specimen(
         "channel_mixing",
         {
-            "height-squared": ("bijection/log-det",),
-            "pixels-missing": ("bijection/log-det",),
-            "log-of-negative": ("bijection/log-det",),
-            "transpose-for-inverse": ("bijection/inverse-roundtrip",),
-            "stale-inverse": ("conduct/cache-coherent",),
+            "height-squared": ("map/log-det",),
+            "pixels-missing": ("map/log-det",),
+            "log-of-negative": ("map/log-det",),
+            "transpose-for-inverse": ("map/inverse",),
+            "stale-inverse": ("same/history[optimizer-step]",),
         },
     ),
     Specimen(
         "permutation",
         {
-            "order-not-saved": ("state/reload-equals",),
-            "order-used-twice": ("bijection/inverse-roundtrip",),
+            "order-not-saved": ("same/saved[reload]",),
+            "order-used-twice": ("map/inverse",),
         },
     ),
 )

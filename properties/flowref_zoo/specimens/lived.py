@@ -132,11 +132,14 @@ SPECIMENS = (
     Specimen(
         "squash",
         {
-            "amplitude-unconstrained": ("bijection/orientation", "bijection/orientation[trained]"),
+            "amplitude-unconstrained": (
+                "map/one-to-one[orientation]",
+                "map/one-to-one[orientation, trained]",
+            ),
             "table-too-short": ("state/trains",),
         },
     ),
-    Specimen("scaled", {"kept-until-training": ("state/restore-equals", "state/cast-and-back")}),
+    Specimen("scaled", {"kept-until-training": ("same/saved[restore]", "same/saved[cast]")}),
     Specimen(
         "standardize",
         {

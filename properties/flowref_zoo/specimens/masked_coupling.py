@@ -80,14 +80,14 @@ SPECIMENS = (
     Specimen(
         "masked_coupling",
         {
-            "everything-kept": ("coupling/mask-partition",),
-            "batch-norm-in-conditioner": ("coupling/conditioner-batch-free",),
-            "dead-start": ("coupling/init-not-dead",),
-            "conditioner-sees-all": ("coupling/conditioner-blind",),
-            "mask-after-exponential": ("coupling/kept-parameters-inert",),
-            "kept-part-through-log": ("coupling/identity-part",),
+            "everything-kept": ("coupling/masks[partition]",),
+            "batch-norm-in-conditioner": ("same/rows[conditioner]",),
+            "dead-start": ("gradient/reaches-parameters[conditioner-start]",),
+            "conditioner-sees-all": ("coupling/pattern[conditioner]",),
+            "mask-after-exponential": ("coupling/pattern[kept-parameters]",),
+            "kept-part-through-log": ("coupling/pattern[kept-part]",),
             "square-added": ("coupling/closed-form",),
-            "log-det-mean": ("coupling/log-det-sum",),
+            "log-det-mean": ("map/log-det[coupling]",),
         },
     ),
 )

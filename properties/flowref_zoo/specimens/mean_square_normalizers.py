@@ -96,18 +96,18 @@ SPECIMENS = (
         {
             "variance": ("sample-norm/formula",),
             "no-root": ("sample-norm/formula",),
-            "sum": ("sample-norm/parameters",),
-            "weight-left-out": ("sample-norm/parameters",),
-            "weight-twice": ("sample-norm/parameters",),
+            "sum": ("sample-norm/formula[parameters]",),
+            "weight-left-out": ("sample-norm/formula[parameters]",),
+            "weight-twice": ("sample-norm/formula[parameters]",),
         },
     ),
     Specimen(
         "responses",
         {
             "over-channels": ("sample-norm/formula",),
-            "over-the-batch": ("sample-norm/modes-agree",),
-            "bias-first": ("sample-norm/parameters",),
+            "over-the-batch": ("same/train-mode[per-sample]",),
+            "bias-first": ("sample-norm/formula[parameters]",),
         },
     ),
-    Specimen("lengths", {"scaled-in-train": ("sample-norm/modes-agree",)}),
+    Specimen("lengths", {"scaled-in-train": ("same/train-mode[per-sample]",)}),
 )

@@ -53,7 +53,7 @@ def scaled_normal(defect: str = "") -> nn.Module:
     return ScaledNormal(defect=defect)
 
 
-WORK = ("conduct/abilities-work",)
+WORK = ("map/calls-work",)
 SPECIMENS = (
     Specimen(
         "scaled_normal",
@@ -61,7 +61,7 @@ SPECIMENS = (
             "inverse": WORK,
             "log-prob": WORK,
             "sample": WORK,
-            "inverse-and-log-det": ("bijection/log-det",),
+            "inverse-and-log-det": ("map/log-det",),
         },
     ),
 )

@@ -116,8 +116,8 @@ def batch_norm(defect: str = "") -> nn.Module:
     return BatchNorm(defect=defect)
 
 
-MAP, DEVIATION = ("batch-norm/train-map",), ("batch-norm/deviation",)
-FOLLOW = ("batch-norm/statistics-follow",)
+MAP, DEVIATION = ("batch-norm/train-map",), ("batch-norm/train-map[deviation]",)
+FOLLOW = ("batch-norm/statistics",)
 SPECIMENS = (
     Specimen(
         "batch_norm",
@@ -130,11 +130,11 @@ SPECIMENS = (
             "one-mean-for-all": MAP,
             "one-variance-for-all": DEVIATION,
             "variance-about-zero": DEVIATION,
-            "detached": ("batch-norm/measured-gradient",),
-            "gamma-detached": ("batch-norm/backward-closed-form",),
+            "detached": ("batch-norm/gradient",),
+            "gamma-detached": ("batch-norm/gradient[closed-form]",),
             "gamma-missing-in-train-mode": ("batch-norm/modes-agree",),
             "clamped": MAP,
-            "batch-in-eval-mode": ("mode/rows-independent",),
+            "batch-in-eval-mode": ("same/rows",),
             "gamma-squared-in-eval-mode": ("batch-norm/modes-agree",),
             "eps-of-its-own-in-eval-mode": FOLLOW,
             "variance-for-deviation-in-eval-mode": FOLLOW,
@@ -148,7 +148,7 @@ SPECIMENS = (
             "output-averaged": FOLLOW,
             "n-plus-one": FOLLOW,
             "away": FOLLOW,
-            "twice": ("batch-norm/running-update",),
+            "twice": ("batch-norm/statistics[buffers]",),
         },
     ),
 )

@@ -178,15 +178,15 @@ def sampling_direction(defect: str = "") -> nn.Module:
     return SamplingBN(defect=defect)
 
 
-SLOPES, BACK = ("batch-norm/log-det-of-slopes",), ("bijection/inverse-roundtrip",)
-FOLLOW = ("batch-norm/statistics-follow",)
+SLOPES, BACK = ("map/log-det[slopes]",), ("map/inverse",)
+FOLLOW = ("batch-norm/statistics",)
 SPECIMENS = (
     Specimen(
         "kept_momentum",
         {
             "log-det-of-running": SLOPES,
             "eps-averaged-once": FOLLOW,
-            "all-detached": ("batch-norm/measured-gradient",),
+            "all-detached": ("batch-norm/gradient",),
             "gamma-not-exponentiated": SLOPES,
             "log-det-without-gamma": SLOPES,
             "log-det-half-missing": SLOPES,
@@ -196,7 +196,7 @@ SPECIMENS = (
             "log-det-times-batch": SLOPES,
             "inverse-without-eps": BACK,
             "inverse-order": BACK,
-            "inverse-log-det-sign": ("bijection/log-det-antisymmetry", "bijection/inverse-log-det"),
+            "inverse-log-det-sign": ("map/log-det[antisymmetry]", "map/log-det[inverse]"),
         },
     ),
     Specimen(

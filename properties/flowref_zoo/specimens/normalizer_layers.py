@@ -252,24 +252,24 @@ def functional_average(defect: str = "") -> nn.Module:
     return EmaNorm1d(defect=defect)
 
 
-FOLLOW, AGREE = ("batch-norm/statistics-follow",), ("batch-norm/modes-agree",)
+FOLLOW, AGREE = ("batch-norm/statistics",), ("batch-norm/modes-agree",)
 SPECIMENS = (
     Specimen(
         "short_names",
         {
-            "variance-about-zero": ("batch-norm/deviation",),
-            "batch-in-eval": ("mode/rows-independent",),
-            "first-half-only": ("batch-norm/positions-are-samples",),
-            "one-axis-missing": ("batch-norm/positions-are-samples",),
+            "variance-about-zero": ("batch-norm/train-map[deviation]",),
+            "batch-in-eval": ("same/rows",),
+            "first-half-only": ("batch-norm/train-map[positions]",),
+            "one-axis-missing": ("batch-norm/train-map[positions]",),
             "never-updated": FOLLOW,
-            "mean-detached": ("batch-norm/gradient-sums-to-zero",),
-            "variance-detached": ("batch-norm/measured-gradient",),
-            "updated-in-eval": ("mode/eval-is-pure",),
+            "mean-detached": ("batch-norm/gradient[sum]",),
+            "variance-detached": ("batch-norm/gradient",),
+            "updated-in-eval": ("effects/state[eval]",),
             "affine-first": AGREE,
-            "eps-outside": ("batch-norm/deviation",),
+            "eps-outside": ("batch-norm/train-map[deviation]",),
             "other-eps-in-eval": FOLLOW,
             "no-eps-in-eval": FOLLOW,
-            "no-root": ("batch-norm/deviation",),
+            "no-root": ("batch-norm/train-map[deviation]",),
             "weight-missing-in-eval": AGREE,
             "bias-missing-in-eval": AGREE,
             "variance-not-updated": FOLLOW,
@@ -283,7 +283,7 @@ SPECIMENS = (
         "channels_last",
         {
             "deviation-squared-in-eval": FOLLOW,
-            "batch-axis-only": ("batch-norm/positions-are-samples",),
+            "batch-axis-only": ("batch-norm/train-map[positions]",),
             "deviation-forgets-faster": FOLLOW,
             "scale-raw-in-train": AGREE,
         },
@@ -291,7 +291,7 @@ SPECIMENS = (
     Specimen(
         "sequences",
         {
-            "last-time-only": ("batch-norm/positions-are-samples",),
+            "last-time-only": ("batch-norm/train-map[positions]",),
             "rows-swapped": FOLLOW,
             "rate-differs": FOLLOW,
             "scale-forgotten-in-eval": AGREE,
@@ -300,8 +300,8 @@ SPECIMENS = (
     Specimen(
         "standardized",
         {
-            "a-hundredth-too-large": ("batch-norm/without-affine",),
-            "over-features": ("mode/rows-independent",),
+            "a-hundredth-too-large": ("batch-norm/train-map[without-affine]",),
+            "over-features": ("same/rows",),
         },
     ),
     Specimen(

@@ -152,25 +152,25 @@ def switching(defect: str = "") -> nn.Module:
 
 
 SPECIMENS = (
-    Specimen("beside_the_root", {"scaled-in-train": ("sample-norm/modes-agree",)}),
-    Specimen("switching", {"bias-before-weight": ("sample-norm/parameters",)}),
+    Specimen("beside_the_root", {"scaled-in-train": ("same/train-mode[per-sample]",)}),
+    Specimen("switching", {"bias-before-weight": ("sample-norm/formula[parameters]",)}),
     Specimen(
         "running_averages",
         {
-            "kept-otherwise": ("batch-norm/running-map", "batch-norm/train-map"),
-            "half-missing": ("batch-norm/log-det-of-slopes",),
-            "old-mean-used": ("batch-norm/train-map", "batch-norm/running-map"),
+            "kept-otherwise": ("batch-norm/modes-agree[running-average]", "batch-norm/train-map"),
+            "half-missing": ("map/log-det[slopes]",),
+            "old-mean-used": ("batch-norm/train-map", "batch-norm/modes-agree[running-average]"),
         },
     ),
     Specimen(
         "groups",
         {
-            "scaled-in-train": ("sample-norm/modes-agree",),
-            "weight-twice": ("sample-norm/parameters",),
-            "weight-by-group": ("sample-norm/parameters",),
-            "weight-in-train-alone": ("sample-norm/parameters",),
+            "scaled-in-train": ("same/train-mode[per-sample]",),
+            "weight-twice": ("sample-norm/formula[parameters]",),
+            "weight-by-group": ("sample-norm/formula[parameters]",),
+            "weight-in-train-alone": ("sample-norm/formula[parameters]",),
         },
     ),
-    Specimen("instances", {"scaled-in-train": ("sample-norm/modes-agree",)}),
-    Specimen("layer", {"scaled-in-train": ("sample-norm/modes-agree",)}),
+    Specimen("instances", {"scaled-in-train": ("same/train-mode[per-sample]",)}),
+    Specimen("layer", {"scaled-in-train": ("same/train-mode[per-sample]",)}),
 )

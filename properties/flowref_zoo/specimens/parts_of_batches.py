@@ -68,10 +68,10 @@ SPECIMENS = (
     Specimen(
         "ghost",
         {
-            "interleaved": ("batch-norm/rows-in-place",),
-            "first-part-enters": ("batch-norm/every-row-enters",),
-            "rest-dropped": ("batch-norm/rows-in-place",),
+            "interleaved": ("batch-norm/train-map[row-places]",),
+            "first-part-enters": ("batch-norm/statistics[every-row]",),
+            "rest-dropped": ("batch-norm/train-map[row-places]",),
         },
     ),
-    Specimen("mean_only", {"moves-in-eval": ("mode/eval-is-pure",)}),
+    Specimen("mean_only", {"moves-in-eval": ("effects/state[eval]",)}),
 )

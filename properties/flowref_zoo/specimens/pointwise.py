@@ -89,18 +89,18 @@ SPECIMENS = (
     Specimen(
         "bent",
         {
-            "clamped-for-safety": ("bijection/honest-zero", "bijection/injective"),
-            "tail-is-linear": ("bijection/log-det", "bijection/log-det-antisymmetry"),
-            "center-divided-out": ("bijection/finite",),
-            "knot-on-neither-side": ("bijection/inverse-roundtrip", "bijection/forward-roundtrip"),
-            "asserted-inside-alone": ("bijection/finite",),
+            "clamped-for-safety": ("map/singular-jacobian", "map/one-to-one"),
+            "tail-is-linear": ("map/log-det", "map/log-det[antisymmetry]"),
+            "center-divided-out": ("map/finite",),
+            "knot-on-neither-side": ("map/inverse", "map/inverse[latents]"),
+            "asserted-inside-alone": ("map/finite",),
         },
     ),
     Specimen(
         "cubic",
         {
-            "turns-far-out": ("bijection/orientation",),
-            "sign-by-division": ("bijection/finite",),
+            "turns-far-out": ("map/one-to-one[orientation]",),
+            "sign-by-division": ("map/finite",),
         },
     ),
 )

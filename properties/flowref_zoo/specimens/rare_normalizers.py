@@ -119,16 +119,16 @@ SPECIMENS = (
     Specimen(
         "absolute_deviation",
         {
-            "factor-in-train-alone": ("mode/settled",),
-            "parameters-swapped-in-eval": ("mode/settled",),
+            "factor-in-train-alone": ("batch-norm/modes-agree[many-batches]",),
+            "parameters-swapped-in-eval": ("batch-norm/modes-agree[many-batches]",),
         },
     ),
     Specimen(
         "whitening",
         {
-            "sign-in-train": ("mode/train-log-det-of-matrix",),
-            "covariance-about-zero": ("mode/settled",),
+            "sign-in-train": ("map/log-det[batch-matrix]",),
+            "covariance-about-zero": ("batch-norm/modes-agree[many-batches]",),
         },
     ),
-    Specimen("tracked_instances", {"first-sample-enters": ("mode/rows-count-alike",)}),
+    Specimen("tracked_instances", {"first-sample-enters": ("same/rows-in-train[state]",)}),
 )

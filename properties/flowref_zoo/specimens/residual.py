@@ -132,22 +132,22 @@ SPECIMENS = (
     Specimen(
         "planar",
         {
-            "slope-not-squared": ("bijection/log-det",),
-            "bias-missing-in-slope": ("bijection/log-det",),
-            "raw-u-in-log-det": ("bijection/log-det",),
-            "log-missing": ("bijection/log-det",),
+            "slope-not-squared": ("map/log-det",),
+            "bias-missing-in-slope": ("map/log-det",),
+            "raw-u-in-log-det": ("map/log-det",),
+            "log-missing": ("map/log-det",),
         },
     ),
     Specimen(
         "residual",
         {
-            "series-cut-at-two": ("bijection/log-det",),
-            "too-few-iterations": ("bijection/inverse-roundtrip",),
-            "inverse-log-det-at-z": ("bijection/inverse-log-det", "bijection/log-det-antisymmetry"),
+            "series-cut-at-two": ("map/log-det",),
+            "too-few-iterations": ("map/inverse",),
+            "inverse-log-det-at-z": ("map/log-det[inverse]", "map/log-det[antisymmetry]"),
         },
     ),
     Specimen(
         "contraction",
-        {"normalized-when-built": ("residual/contraction[trained]",)},
+        {"normalized-when-built": ("map/promised-jacobian[lipschitz, trained]",)},
     ),
 )

@@ -176,7 +176,7 @@ def positive(defect: str = "") -> nn.Module:
     return Positive(defect)
 
 
-BALANCE, OVERLAP = "sampling/detailed-balance", "sampling/overlap"
+BALANCE, OVERLAP = "sampling/follows-density[balance]", "sampling/follows-density"
 SPECIMENS = (
     Specimen(
         "mixture",
@@ -196,7 +196,7 @@ SPECIMENS = (
     Specimen(
         "conditional_normal",
         {
-            "log-scale-counted-twice": (OVERLAP, "density/integrates-to-one"),
+            "log-scale-counted-twice": (OVERLAP, "density/mass"),
             "context-ignored-in-samples": (BALANCE, OVERLAP),
             "contexts-shuffled": (BALANCE, OVERLAP),
             "noise-shared": (BALANCE, OVERLAP),
@@ -216,7 +216,7 @@ SPECIMENS = (
         {
             "log1p-for-expm1": (BALANCE, OVERLAP),
             "slope-added": (BALANCE, OVERLAP),
-            "loss-clamped": ("density/tails",),
+            "loss-clamped": ("density/mass[tails]",),
             "location-forgotten": (BALANCE, OVERLAP),
         },
     ),

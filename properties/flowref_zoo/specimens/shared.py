@@ -46,5 +46,5 @@ def shift(defect: str = "") -> nn.Module:
     return OfTheClass() if defect == "class-attribute" else Shift(nn.Linear(1, 1))
 
 
-SHARED = "conduct/instances-share-nothing"
+SHARED = "effects/construction[sharing]"
 SPECIMENS = (Specimen("shift", {"default-argument": (SHARED,), "class-attribute": (SHARED,)}),)

@@ -118,16 +118,16 @@ def powers(defect: str = "") -> nn.Module:
 log_ratio.event_shape = log_ratio_surface.event_shape = (3,)  # type: ignore[attr-defined]  # an option
 
 DEFECTS = {
-    "last-entry-missing": ("bijection/log-det",),
-    "last-entry-of-the-first": ("bijection/inverse-roundtrip",),
-    "temperature-left-out": ("bijection/log-det",),
-    "temperature-not-undone": ("bijection/forward-roundtrip",),
+    "last-entry-missing": ("map/log-det",),
+    "last-entry-of-the-first": ("map/inverse",),
+    "temperature-left-out": ("map/log-det",),
+    "temperature-not-undone": ("map/inverse[latents]",),
 }
 TURNED = {
-    "last-entry-missing": ("bijection/log-det",),
-    "last-entry-of-the-first": ("bijection/inverse-roundtrip",),
-    "temperature-left-out": ("bijection/inverse-log-det",),
-    "temperature-not-undone": ("bijection/inverse-roundtrip",),
+    "last-entry-missing": ("map/log-det",),
+    "last-entry-of-the-first": ("map/inverse",),
+    "temperature-left-out": ("map/log-det[inverse]",),
+    "temperature-not-undone": ("map/inverse",),
 }
 SPECIMENS = (
     Specimen("log_ratio", DEFECTS),
@@ -137,8 +137,8 @@ SPECIMENS = (
     Specimen(
         "powers",
         {
-            "one-entry-too-many": ("bijection/log-det",),
-            "power-not-undone": ("bijection/inverse-roundtrip",),
+            "one-entry-too-many": ("map/log-det",),
+            "power-not-undone": ("map/inverse",),
         },
     ),
 )

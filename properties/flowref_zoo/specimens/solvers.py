@@ -220,38 +220,38 @@ def shared_mask(defect: str = "") -> nn.Module:
 
 
 SPECIMENS = (
-    Specimen("shared_mask", {"one-part-in-a-million": ("bijection/log-det",)}),
+    Specimen("shared_mask", {"one-part-in-a-million": ("map/log-det",)}),
     Specimen(
         "runge_kutta",
         {
-            "trace-of-the-first-entry": ("bijection/log-det",),
-            "middle-counted-once": ("bijection/log-det",),
-            "times-swapped": ("bijection/inverse-roundtrip",),
+            "trace-of-the-first-entry": ("map/log-det",),
+            "middle-counted-once": ("map/log-det",),
+            "times-swapped": ("map/inverse",),
         },
     ),
-    Specimen("asked", {"starts-at-zero": ("continuous/times-add-up",)}),
+    Specimen("asked", {"starts-at-zero": ("composition/in-time",)}),
     Specimen(
         "growth",
         {
-            "one-state-for-all": ("continuous/states-on-the-way",),
-            "begins-after-the-first": ("continuous/states-on-the-way",),
-            "log-dets-since-the-last": ("continuous/states-on-the-way",),
-            "starts-at-zero": ("continuous/times-add-up",),
+            "one-state-for-all": ("composition/in-time[states]",),
+            "begins-after-the-first": ("composition/in-time[states]",),
+            "log-dets-since-the-last": ("composition/in-time[states]",),
+            "starts-at-zero": ("composition/in-time",),
         },
     ),
     Specimen(
         "timed",
         {
-            "log-det-of-the-way-there": ("bijection/log-det-antisymmetry",),
-            "end-time-as-a-number": ("conduct/parameter-gradient",),
+            "log-det-of-the-way-there": ("map/log-det[antisymmetry]",),
+            "end-time-as-a-number": ("gradient/parameters[value]",),
         },
     ),
     Specimen(
         "logistic_mixture",
         {
-            "scales-missing": ("bijection/log-det",),
-            "logit-halved": ("bijection/log-det",),
-            "too-few-steps": ("bijection/inverse-roundtrip",),
+            "scales-missing": ("map/log-det",),
+            "logit-halved": ("map/log-det",),
+            "too-few-steps": ("map/inverse",),
         },
     ),
 )

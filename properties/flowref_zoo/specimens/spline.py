@@ -96,13 +96,13 @@ SPECIMENS = (
     Specimen(
         "rational_quadratic",
         {
-            "inverse-searches-data-knots": ("bijection/inverse-roundtrip",),
-            "off-by-one-bin": ("bijection/inverse-roundtrip",),
-            "slope-at-wrong-knot": ("bijection/log-det",),
-            "middle-term-halved": ("bijection/log-det",),
-            "eps-in-log": ("bijection/log-det",),
-            "tail-clamped": ("bijection/inverse-roundtrip", "bijection/log-det"),
-            "tail-log-det": ("bijection/log-det",),
+            "inverse-searches-data-knots": ("map/inverse",),
+            "off-by-one-bin": ("map/inverse",),
+            "slope-at-wrong-knot": ("map/log-det",),
+            "middle-term-halved": ("map/log-det",),
+            "eps-in-log": ("map/log-det",),
+            "tail-clamped": ("map/inverse", "map/log-det"),
+            "tail-log-det": ("map/log-det",),
         },
     ),
 )

@@ -13,10 +13,10 @@ from flowref_zoo.specimens.specimen import Specimen
 
 # The slips that every spelling can have, and what shows them.
 SLIPS = {
-    "log-det-sign": ("bijection/log-det",),
-    "log-det-first-missing": ("bijection/log-det",),
-    "log-det-over-batch": ("bijection/log-det-shape", "bijection/log-det", "mode/rows-independent"),
-    "inverse-shift-first": ("bijection/inverse-roundtrip",),
+    "log-det-sign": ("map/log-det",),
+    "log-det-first-missing": ("map/log-det",),
+    "log-det-over-batch": ("shape/one-number-per-point[log-det]", "map/log-det", "same/rows"),
+    "inverse-shift-first": ("map/inverse",),
 }
 
 

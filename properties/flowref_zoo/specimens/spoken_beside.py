@@ -328,41 +328,44 @@ def asking(defect: str = "") -> nn.Module:
 
 
 SPECIMENS = (
-    Specimen("telling", {**SLIPS, "log-det-of-the-value": ("bijection/log-det",)}),
+    Specimen("telling", {**SLIPS, "log-det-of-the-value": ("map/log-det",)}),
     Specimen("leaving", {name: laws for name, laws in SLIPS.items() if "batch" not in name}),
     Specimen(
         "receding",
         # The other sign is the log-det of the map, from what comes out of it.
         {
-            name: ("bijection/inverse-log-det", *laws)
+            name: ("map/log-det[inverse]", *laws)
             for name, laws in SLIPS.items()
             if name != "log-det-sign"
         },
     ),
     # A way back that goes elsewhere is found by its name alone.
     Specimen("homing", {name: laws for name, laws in SLIPS.items() if "inverse" not in name}),
-    Specimen("given_one", {"wider-samples": ("density/samples-consistent", "sampling/overlap")}),
-    Specimen("handing", {"entry-forgotten": ("bijection/log-det",)}),
+    Specimen(
+        "given_one",
+        {"wider-samples": ("sampling/follows-density[ratios]", "sampling/follows-density")},
+    ),
+    Specimen("handing", {"entry-forgotten": ("map/log-det",)}),
     Specimen("backwards", SLIPS),
-    Specimen("wrapped", {**SLIPS, "jacobian-of-the-other-way": ("bijection/inverse-log-det",)}),
+    Specimen("wrapped", {**SLIPS, "jacobian-of-the-other-way": ("map/log-det[inverse]",)}),
     Specimen(
         "asking",
         {
-            "label-of-the-first-row": ("mode/rows-independent",),
-            "log-det-averaged": ("bijection/log-det",),
-            "label-turned": ("bijection/inverse-roundtrip",),
+            "label-of-the-first-row": ("same/rows",),
+            "log-det-averaged": ("map/log-det",),
+            "label-turned": ("map/inverse",),
         },
     ),
     Specimen(
         "masking",
         {
-            "inverse-gain-sign": ("bijection/inverse-roundtrip",),
-            "first-channel": ("bijection/log-det",),
+            "inverse-gain-sign": ("map/inverse",),
+            "first-channel": ("map/log-det",),
         },
     ),
-    Specimen("labeled", {"first-missing": ("bijection/log-det",)}),
+    Specimen("labeled", {"first-missing": ("map/log-det",)}),
     Specimen(
         "block",
-        {"order-kept": ("bijection/inverse-roundtrip", "composition/inverse-reverses")},
+        {"order-kept": ("map/inverse", "composition/algebra[inverse]")},
     ),
 )

@@ -58,8 +58,8 @@ def refusing(defect: str = "") -> nn.Module:
 
 
 DEFECTS = {
-    "log-det-sign": ("bijection/log-det",),
-    "log-det-first-missing": ("bijection/log-det",),
-    "inverse-shift-first": ("bijection/inverse-roundtrip",),
+    "log-det-sign": ("map/log-det",),
+    "log-det-first-missing": ("map/log-det",),
+    "inverse-shift-first": ("map/inverse",),
 }
 SPECIMENS = (Specimen("initialized", DEFECTS), Specimen("refusing", DEFECTS))

@@ -269,7 +269,7 @@ def column_density(defect: str = "") -> nn.Module:
 
 
 FORMS = {name: laws for name, laws in SLIPS.items() if name != "inverse-shift-first"}
-DENSE = ("density/integrates-to-one", "mode/rows-independent", "density/samples-consistent")
+DENSE = ("density/mass", "same/rows", "sampling/follows-density[ratios]")
 SPECIMENS = (
     Specimen("column", SLIPS),
     Specimen("scaling", FORMS),
@@ -277,8 +277,8 @@ SPECIMENS = (
     Specimen(
         "additive",
         {
-            "shift-sign": ("bijection/inverse-roundtrip",),
-            "shift-over-batch": ("bijection/inverse-roundtrip", "mode/rows-independent"),
+            "shift-sign": ("map/inverse",),
+            "shift-over-batch": ("map/inverse", "same/rows"),
         },
     ),
     Specimen("leveled", SLIPS),
@@ -287,7 +287,7 @@ SPECIMENS = (
     Specimen(
         "joint",
         {
-            "log-det-sign": ("bijection/log-det",),
+            "log-det-sign": ("map/log-det",),
             "prior-constant-missing": DENSE,
             "prior-over-batch": DENSE,
         },

@@ -251,7 +251,7 @@ turned_function.event_shape = (4,)  # type: ignore[attr-defined]  # an attribute
 FORWARD_ONLY = {name: laws for name, laws in SLIPS.items() if name != "inverse-shift-first"}
 # One number for a batch is no sign of a flow: encode would not be taken for a map.
 POINTWISE = {name: laws for name, laws in SLIPS.items() if name != "log-det-over-batch"}
-BACK = ("bijection/inverse-roundtrip",)
+BACK = ("map/inverse",)
 SPECIMENS = (
     Specimen("pair_of_functions", SLIPS),
     Specimen("turned_function", FORWARD_ONLY),
@@ -264,8 +264,8 @@ SPECIMENS = (
         "numeric",
         {
             "single-precision": BACK,
-            "log-det-nan": ("bijection/log-det-by-differences",),
-            "log-det-first": ("bijection/log-det-by-differences",),
+            "log-det-nan": ("map/log-det[differences]",),
+            "log-det-first": ("map/log-det[differences]",),
             "inverse-transposed": BACK,
         },
     ),

@@ -259,57 +259,57 @@ def methods(defect: str = "") -> Any:
 
 
 SERIES = {
-    "log-det-sign": ("bijection/log-det",),
-    "signs-forgotten": ("bijection/log-det",),
-    "few-steps": ("bijection/inverse-roundtrip",),
+    "log-det-sign": ("map/log-det",),
+    "signs-forgotten": ("map/log-det",),
+    "few-steps": ("map/inverse",),
 }
 SPECIMENS = (
     Specimen(
         "rowless",
         {
-            "log-det-sign": ("bijection/log-det",),
-            "log-det-first-missing": ("bijection/log-det-shape", "bijection/log-det"),
-            "inverse-log-det-sign": ("bijection/inverse-log-det",),
+            "log-det-sign": ("map/log-det",),
+            "log-det-first-missing": ("shape/one-number-per-point[log-det]", "map/log-det"),
+            "inverse-log-det-sign": ("map/log-det[inverse]",),
         },
     ),
     Specimen(
         "kept_axes",
         {
-            "log-det-sign": ("bijection/log-det",),
-            "log-det-first-missing": ("bijection/log-det",),
-            "positions-kept": ("bijection/log-det-shape",),
+            "log-det-sign": ("map/log-det",),
+            "log-det-first-missing": ("map/log-det",),
+            "positions-kept": ("shape/one-number-per-point[log-det]",),
         },
     ),
     Specimen(
         "of_batch",
         {
-            "log-det-sign": ("bijection/log-det",),
-            "positions-missing": ("bijection/log-det",),
-            "channels-for-positions": ("bijection/log-det",),
+            "log-det-sign": ("map/log-det",),
+            "positions-missing": ("map/log-det",),
+            "channels-for-positions": ("map/log-det",),
         },
     ),
     Specimen(
         "synced",
         {
-            "transposed": ("bijection/inverse-roundtrip",),
-            "inverse-log-det-sign": ("bijection/inverse-log-det",),
+            "transposed": ("map/inverse",),
+            "inverse-log-det-sign": ("map/log-det[inverse]",),
         },
     ),
     Specimen(
         "narrow",
         {
             **SLIPS,
-            "log-det-scaled": ("bijection/log-det",),
-            "inverse-off": ("bijection/inverse-roundtrip",),
+            "log-det-scaled": ("map/log-det",),
+            "inverse-off": ("map/inverse",),
         },
     ),
     Specimen("methods", SLIPS),
     Specimen(
         "columns",
         {
-            "log-det-sign": ("bijection/log-det",),
-            "offset-kept": ("bijection/inverse-roundtrip",),
-            "centered": ("mode/rows-independent",),
+            "log-det-sign": ("map/log-det",),
+            "offset-kept": ("map/inverse",),
+            "centered": ("same/rows",),
         },
     ),
     Specimen("series", SERIES),

@@ -11,8 +11,8 @@ from flowref_zoo.specimens.spoken import SLIPS, Coupled
 
 RUNNING = {
     **SLIPS,
-    "running-dropped": ("bijection/log-det",),
-    "running-doubled": ("bijection/log-det",),
+    "running-dropped": ("map/log-det",),
+    "running-doubled": ("map/log-det",),
 }
 
 

@@ -187,9 +187,9 @@ def pooled(defect: str = "") -> nn.Module:
     return Pooled(defect)
 
 
-INTEGRAL, TWO_WAYS = "contribution/integral", "contribution/two-ways"
-BALANCE = "contribution/balance"
-TOLD, ONE_SIDED = "contribution/draws-as-told", "contribution/one-sided-inverse"
+INTEGRAL, TWO_WAYS = "density/mass[contribution]", "kernel/follows-contribution"
+BALANCE = "kernel/follows-contribution[balance]"
+TOLD, ONE_SIDED = "random/seeded[no-draws]", "map/inverse[draws]"
 SPECIMENS = (
     Specimen(
         "absolute",

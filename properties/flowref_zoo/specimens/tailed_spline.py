@@ -65,8 +65,8 @@ SPECIMENS = (
     Specimen(
         "tailed",
         {
-            "heights-end-below-the-tails": ("bijection/no-gap",),
-            "tails-keep-the-slope": ("bijection/log-det",),
+            "heights-end-below-the-tails": ("map/inverse[gap]",),
+            "tails-keep-the-slope": ("map/log-det",),
         },
     ),
 )

@@ -94,12 +94,12 @@ SPECIMENS = (
     Specimen(
         "factors",
         {
-            "first-mean": ("sampling/stated-moments",),
-            "noise-left-out": ("sampling/stated-moments",),
-            "covariance-of-diagonal": ("sampling/stated-moments",),
-            "entropy-without-exponent": ("sampling/stated-moments",),
-            "mode-at-zero": ("density/stated-mode",),
-            "deviation-squared": ("density/stated-deviation",),
+            "first-mean": ("density/stated[sample-moments]",),
+            "noise-left-out": ("density/stated[sample-moments]",),
+            "covariance-of-diagonal": ("density/stated[sample-moments]",),
+            "entropy-without-exponent": ("density/stated[sample-moments]",),
+            "mode-at-zero": ("density/stated[mode]",),
+            "deviation-squared": ("density/stated[deviation]",),
         },
     ),
 )

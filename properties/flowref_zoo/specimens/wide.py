@@ -190,18 +190,18 @@ SPECIMENS = (
     Specimen(
         "coupling",
         {
-            "product": ("bijection/log-det", "coupling/log-det-sum"),
-            "first-entries": ("bijection/log-det",),
-            "peeks": ("coupling/conditioner-blind",),
+            "product": ("map/log-det", "map/log-det[coupling]"),
+            "first-entries": ("map/log-det",),
+            "peeks": ("coupling/pattern[conditioner]",),
         },
     ),
     Specimen(
         "glow",
         {
-            "square": ("bijection/log-det",),
-            "once": ("bijection/log-det",),
-            "batch-mean": ("mode/rows-independent",),
+            "square": ("map/log-det",),
+            "once": ("map/log-det",),
+            "batch-mean": ("same/rows",),
         },
     ),
-    Specimen("autoregressive", {"mask-repeats": ("bijection/log-det",)}),
+    Specimen("autoregressive", {"mask-repeats": ("map/log-det",)}),
 )

@@ -66,6 +66,6 @@ def circular(defect: str = "") -> nn.Module:
 
 
 SPECIMENS = (
-    Specimen("matrix", {"last-entry": ("bijection/log-det",)}),
-    Specimen("circular", {"mean": ("bijection/log-det",), "sign": ("bijection/log-det",)}),
+    Specimen("matrix", {"last-entry": ("map/log-det",)}),
+    Specimen("circular", {"mean": ("map/log-det",), "sign": ("map/log-det",)}),
 )

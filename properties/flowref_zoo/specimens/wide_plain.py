@@ -72,6 +72,6 @@ def image(defect: str = "") -> nn.Module:
 SPECIMENS = (
     Specimen(
         "image",
-        dict.fromkeys(("corner", "sign", "square", "left-out"), ("bijection/log-det",)),
+        dict.fromkeys(("corner", "sign", "square", "left-out"), ("map/log-det",)),
     ),
 )

@@ -21,10 +21,10 @@ from flowref.scripting.trying import alone
 FLOWS = Path(__file__).parents[2] / "adapters" / "with_jax" / "flows.py"
 # A flow with a slip, and the law that its program is about.
 PAIRS = (
-    ("flows.py:bent?slip=half", "bijection/log-det"),
-    ("flows.py:bent?slip=sign", "bijection/inverse-log-det"),
-    ("flows.py:pair?slip=offset", "bijection/inverse-roundtrip"),
-    ("flows.py:normal?slip=wide", "density/samples-consistent"),
+    ("flows.py:bent?slip=half", "map/log-det"),
+    ("flows.py:bent?slip=sign", "map/log-det[inverse]"),
+    ("flows.py:pair?slip=offset", "map/inverse"),
+    ("flows.py:normal?slip=wide", "sampling/follows-density[ratios]"),
 )
 QUICK = checking.Settings("quick")
 
@@ -54,6 +54,6 @@ def test_a_program_shows_a_slip_until_it_is_mended(target: str, law: str, folder
 
 def test_laws_without_a_template_say_so(folder: Path) -> None:
     """A sentence says what cannot be written."""
-    verdict = checking.check("flows.py:bent?slip=half", "bijection/log-det", QUICK)
+    verdict = checking.check("flows.py:bent?slip=half", "map/log-det", QUICK)
     with pytest.raises(FlowrefError, match="no short program for"):
-        script(replace(verdict, law="conduct/value-gradient"))
+        script(replace(verdict, law="gradient/input[value]"))

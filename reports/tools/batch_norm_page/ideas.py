@@ -78,7 +78,7 @@ def flat_parts() -> str:
     )
 
 
-@claim("000-2", TRUE, "batch-norm/bias-before-is-idle")
+@claim("000-2", TRUE, "batch-norm/gradient[bias-before]")
 def stop_gradient() -> str:
     r"""If the gradient does not pass through the mean, a bias before it grows without bound, and
     the loss stays as it is.
@@ -99,7 +99,7 @@ def stop_gradient() -> str:
     )
 
 
-@claim("000-3", WRONG, "batch-norm/shift-law")
+@claim("000-3", WRONG, "batch-norm/train-map[shift]")
 def sign_of_the_update() -> str:
     r"""After the bias moved by $\Delta$, the centered value is
     $(u + b + \Delta) - E[u + b] + \Delta$, which is what it was.
@@ -117,7 +117,7 @@ def sign_of_the_update() -> str:
     )
 
 
-@claim("000-4", MISLEADING, "batch-norm/gradient-sums-to-zero")
+@claim("000-4", MISLEADING, "batch-norm/gradient[sum]")
 def derivative_of_centering() -> str:
     r"""The derivative of $x - E[x]$ by $x$ is $1 - 1 = 0$.
 
@@ -133,7 +133,7 @@ def derivative_of_centering() -> str:
     )
 
 
-@claim("000-5", TRUE, "batch-norm/matches-reference")
+@claim("000-5", TRUE, "batch-norm/train-map[reference]")
 def the_transform() -> str:
     r"""Each feature is normalized on its own, $\hat x = (x - E[x]) / \sqrt{\mathrm{Var}[x]}$, and
     then $y = \gamma \hat x + \beta$.
@@ -148,7 +148,7 @@ def the_transform() -> str:
     return f"the formula, the reference layer and `nn.BatchNorm2d` differ by less than {ceiling(apart)} in float64."
 
 
-@claim("000-6", CONDITION, "batch-norm/identity-recovery")
+@claim("000-6", CONDITION, "batch-norm/train-map[identity]")
 def identity_recovery() -> str:
     r"""With $\gamma = \sqrt{\mathrm{Var}[x]}$ and $\beta = E[x]$ the layer is the identity.
 
@@ -169,7 +169,7 @@ def identity_recovery() -> str:
     )
 
 
-@claim("000-7", WRONG, "batch-norm/shape-of-distribution", "batch-norm/moments")
+@claim("000-7", WRONG, "batch-norm/train-map[distribution-shape]", "batch-norm/train-map[moments]")
 def not_gaussian() -> str:
     r"""Normalizing makes the activations normally distributed.
 
@@ -193,7 +193,9 @@ def not_gaussian() -> str:
     )
 
 
-@claim("002-1", WRONG, "batch-norm/two-values", "batch-norm/shape-of-distribution")
+@claim(
+    "002-1", WRONG, "batch-norm/train-map[two-values]", "batch-norm/train-map[distribution-shape]"
+)
 def not_standard_normal() -> str:
     r"""After standardization the input of a layer follows $\mathcal N(0, 1)$.
 
@@ -222,7 +224,7 @@ def scaling(a: float, eps: float = EPS) -> tuple[float, float]:
     return float(largest(scaled - same)), float(largest(scaled - sign * exact))
 
 
-@claim("000-9", CONDITION, "batch-norm/scale-law", "batch-norm/weight-before-scale")
+@claim("000-9", CONDITION, "batch-norm/train-map[scale]", "batch-norm/gradient[weight-scale]")
 def scale_invariance() -> str:
     r"""The layer does not see the scale of the weights before it: $BN((aW)u) = BN(Wu)$.
 
@@ -242,7 +244,7 @@ def scale_invariance() -> str:
     )
 
 
-@claim("000-10", TRUE, "batch-norm/moments", "batch-norm/initial-values")
+@claim("000-10", TRUE, "batch-norm/train-map[moments]", "batch-norm/as-built[values]")
 def eps_inside() -> str:
     r"""A small $\epsilon$ is added under the root, $10^{-5}$ by default; $\gamma$ starts at 1 and
     $\beta$ at 0.
@@ -264,7 +266,7 @@ def eps_inside() -> str:
     )
 
 
-@claim("000-11", MISLEADING, "batch-norm/positions-are-samples", "batch-norm/channel-independence")
+@claim("000-11", MISLEADING, "batch-norm/train-map[positions]", "batch-norm/train-map[channels]")
 def which_mean() -> str:
     """The mean is taken across the channels.
 
@@ -283,7 +285,7 @@ def which_mean() -> str:
     )
 
 
-@claim("000-19", TRUE, "batch-norm/matches-reference")
+@claim("000-19", TRUE, "batch-norm/train-map[reference]")
 def the_example() -> str:
     """A uniform batch of shape (32, 3, 64, 64), flattened to (32, 3, 4096), has means of shape (1,
     3, 1) and is normalized as by torch.

@@ -79,7 +79,7 @@ def one_pass_variance() -> str:
     )
 
 
-@claim("002-12", TRUE, "batch-norm/offset-stability")
+@claim("002-12", TRUE, "batch-norm/numerics[offset]")
 def two_pass_variance() -> str:
     r"""The variance is computed as $E[(x - E[x])^2]$, in two passes.
 
@@ -127,7 +127,7 @@ def relative(got: Tensor, true: Tensor) -> Tensor:
     return error
 
 
-@claim("002-2", TRUE, "batch-norm/backward-closed-form")
+@claim("002-2", TRUE, "batch-norm/gradient[closed-form]")
 def gradients_of_the_affine_part() -> str:
     r"""$d\hat x = \gamma dy$, $d\gamma = \sum dy \hat x$ and $d\beta = \sum dy$.
 
@@ -174,7 +174,7 @@ def missing_eps() -> str:
     )
 
 
-@claim("002-5", TRUE, "batch-norm/backward-closed-form")
+@claim("002-5", TRUE, "batch-norm/gradient[closed-form]")
 def vanishing_term() -> str:
     r"""The second term of $d\mu$ is $dv \cdot \sum -2(x - \mu) / m$.
 
@@ -185,7 +185,7 @@ def vanishing_term() -> str:
     return f"for 4096 values of standard deviation 3, $\\sum -2(x - \\mu) / m$ is within {ceiling(found)} of 0."
 
 
-@claim("002-6", TRUE, "batch-norm/backward-closed-form")
+@claim("002-6", TRUE, "batch-norm/gradient[closed-form]")
 def three_terms() -> str:
     r"""$dx = d\hat x / \sqrt{v + \epsilon} + dv \cdot 2(x - \mu)/m + d\mu / m$.
 
@@ -198,7 +198,7 @@ def three_terms() -> str:
     return f"step by step, with both corrected, the relative error is less than {ceiling(error)}."
 
 
-@claim("002-7", TRUE, "batch-norm/backward-closed-form", "batch-norm/gradient-along-output")
+@claim("002-7", TRUE, "batch-norm/gradient[closed-form]", "batch-norm/gradient[along-output]")
 def closed_form() -> str:
     r"""All of it in one line, which the notes leave out:
     $dx = (d\hat x - \overline{d\hat x} - \hat x \overline{d\hat x \hat x}) / \sqrt{v + \epsilon}$.

@@ -67,7 +67,7 @@ def averages_keep_the_graph() -> str:
     )
 
 
-@claim("002-13", CONDITION, "state/no-graph-in-buffers", "conduct/vmap-compatible")
+@claim("002-13", CONDITION, "effects/graphs", "same/manner[vmap]")
 def detached_by_data() -> str:
     """The averages are detached by `.data`.
 
@@ -109,7 +109,7 @@ def biased_in_averages() -> str:
     return f"for $n = 8$ what is stored is {notes:.4f} times the biased variance here, and {torchs:.4f} times in torch ($8/7$)."
 
 
-@claim("002-10", CONVENTION, *ROWS["002-10"].laws, "batch-norm/momentum-convention")
+@claim("002-10", CONVENTION, *ROWS["002-10"].laws, "batch-norm/conventions[momentum]")
 def momentum_keeps() -> str:
     r"""$r \leftarrow 0.9 r + 0.1 s$ with momentum 0.9, and with the biased variance.
 
@@ -134,7 +134,7 @@ def momentum_keeps() -> str:
     )
 
 
-@claim("002-9", WRONG, *ROWS["002-9"].laws, "conduct/cast-follows")
+@claim("002-9", WRONG, *ROWS["002-9"].laws, "dtype/follows[cast]")
 def plain_attributes() -> str:
     """The averages are kept as plain tensor attributes.
 
@@ -157,7 +157,7 @@ def plain_attributes() -> str:
     )
 
 
-@claim("002-16", TRUE, "batch-norm/running-update", "batch-norm/eval-approaches-train")
+@claim("002-16", TRUE, "batch-norm/statistics[buffers]", "batch-norm/modes-agree[average-limit]")
 def two_policies() -> str:
     """For prediction, take exact statistics of the whole data set, or the moving averages of
     training.

@@ -119,7 +119,7 @@ def prints() -> str:
     return f"{seen.getvalue().count(chr(10))} line on the standard output per call."
 
 
-@claim("000-18", TRUE, "batch-norm/initial-values", "batch-norm/state-dict-keys")
+@claim("000-18", TRUE, "batch-norm/as-built[values]", "batch-norm/conventions[state-dict]")
 def buffers() -> str:
     """The averages are buffers that start at 0 and 1, with momentum 0.1, as in torch.
 
@@ -143,10 +143,10 @@ def buffers() -> str:
 @claim(
     "000-21",
     MISSING,
-    "batch-norm/plain-average",
-    "batch-norm/without-affine",
-    "batch-norm/without-tracking",
-    "batch-norm/nan-containment",
+    "batch-norm/statistics[plain-average]",
+    "batch-norm/train-map[without-affine]",
+    "batch-norm/eval-map[without-tracking]",
+    "map/finite[nan-channel]",
 )
 def missing_options() -> str:
     """There is no plain average, no way to do without parameters or averages, and no guard against

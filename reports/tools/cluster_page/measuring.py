@@ -31,7 +31,7 @@ FLOWS = (
     "nflows:Sigmoid",
     "nflows:LeakyReLU",
 )
-LAWS = "bijection/*,mode/*"
+LAWS = "map/*,mode/*"
 
 
 @dataclass(frozen=True)

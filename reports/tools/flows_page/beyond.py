@@ -41,7 +41,7 @@ def mass(rows: str) -> float:
     return float((log_q + contribution).exp().sum() * (grid[1] - grid[0]) ** 2)
 
 
-@claim("001-14", WRONG, "contribution/integral")
+@claim("001-14", WRONG, "density/mass[contribution]")
 def absolute() -> str:
     r"""The absolute value contributes $+\log 2$ for each entry.
 
@@ -52,7 +52,7 @@ def absolute() -> str:
     return f"in the plane the density has a mass of {number(mass('001-14'))}, and of {number(mass(NONE))} with the other sign."
 
 
-@claim("001-15", TRUE, "contribution/one-sided-inverse")
+@claim("001-15", TRUE, "map/inverse[draws]")
 def random_sign() -> str:
     r"""The inverse of the absolute value draws a sign.
 
@@ -70,7 +70,7 @@ def random_sign() -> str:
     )
 
 
-@claim("001-16", TRUE, "contribution/integral", "contribution/two-ways")
+@claim("001-16", TRUE, "density/mass[contribution]", "kernel/follows-contribution")
 def rad() -> str:
     r"""RAD combines piecewise invertible functions with a discrete variable that selects one, and is a
     class of inference surjections.
@@ -107,7 +107,7 @@ def augmented(noise: torch.Tensor, x: torch.Tensor, rows: str = NONE) -> torch.T
     return joint if rows == "001-18" else joint - cost
 
 
-@claim("001-17", CONDITION, "density/lower-bound")
+@claim("001-17", CONDITION, "density/mass[bound]")
 def divergence() -> str:
     r"""$\log p(x) - \log p(x, e) - H(e) = D_{KL}(q(e) \,\|\, p(e \mid x))$.
 
@@ -127,7 +127,7 @@ def divergence() -> str:
     )
 
 
-@claim("001-18", WRONG, "contribution/integral")
+@claim("001-18", WRONG, "density/mass[contribution]")
 def augmentation() -> str:
     r"""Noise beside the data contributes 0.
 
@@ -140,7 +140,7 @@ def augmentation() -> str:
     return f"the difference is {number(off)} on average, the entropy of a standard normal {number(entropy)}."
 
 
-@claim("001-19", UNSOUND, "contribution/finite-for-every-draw", "contribution/rows-independent")
+@claim("001-19", UNSOUND, "map/finite[draws]", "same/rows[contribution]")
 def metropolis() -> str:
     r"""A Metropolis layer accepts where $u < e^{E(x) - E(x')}$ and contributes the change of the energy.
 
@@ -159,7 +159,7 @@ def metropolis() -> str:
     )
 
 
-@claim("001-20", UNSOUND, "continuous/noise-once-per-solve")
+@claim("001-20", UNSOUND, "random/once-per-solve")
 def noise_of_a_solve() -> str:
     r"""FFJORD's $\epsilon^T J \epsilon$ draws $\epsilon$ in every evaluation of the field.
 
@@ -177,7 +177,7 @@ def noise_of_a_solve() -> str:
     )
 
 
-@claim("001-21", WRONG, "bijection/log-det")
+@claim("001-21", WRONG, "map/log-det")
 def sign_of_the_trace() -> str:
     r"""The state carries $-\mathrm{tr}\,J$, and its end is the log-det.
 
@@ -188,7 +188,7 @@ def sign_of_the_trace() -> str:
     return f"for a linear field {number(wrong)}; $T\\,\\mathrm{{tr}} A$ is {number(right)}."
 
 
-@claim("001-22", UNSOUND, "bijection/inverse-roundtrip")
+@claim("001-22", UNSOUND, "map/inverse")
 def backwards() -> str:
     """The inverse integrates from T to 0.
 
@@ -203,7 +203,7 @@ def backwards() -> str:
     return f"points come back {number(gaps[0])} off, and within {ceiling(gaps[1])} where time runs back."
 
 
-@claim("001-23", TRUE, "conduct/deterministic")
+@claim("001-23", TRUE, "same/history[repeat]")
 def exact_trace() -> str:
     """At test time the exact trace is needed.
 
@@ -220,7 +220,7 @@ def exact_trace() -> str:
     )
 
 
-@claim("001-24", TRUE, "density/integrates-to-one")
+@claim("001-24", TRUE, "density/mass")
 def crossing() -> str:
     """Continuous flows cannot let paths pass through each other; an added dimension helps.
 
@@ -242,7 +242,7 @@ def crossing() -> str:
     )
 
 
-@claim("001-25", TRUE, "bijection/log-det")
+@claim("001-25", TRUE, "map/log-det")
 def closed_trace() -> str:
     """OT-Flow has an exact trace at the price of one evaluation.
 

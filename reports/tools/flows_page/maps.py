@@ -41,7 +41,7 @@ def log_dets(layer: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
     return logs
 
 
-@claim("001-1", TRUE, "density/change-of-variables", "composition/additive")
+@claim("001-1", TRUE, "density/change-of-variables", "composition/parts")
 def change_of_variables() -> str:
     r"""$\ln q_K(z_K) = \ln q_0(z_0) - \sum_k \ln |\det \partial f_k / \partial z_{k-1}|$.
 
@@ -54,7 +54,7 @@ def change_of_variables() -> str:
     return f"log-dets of both directions of a Real NVP add up to 0 within {ceiling(largest(ladj + back))}."
 
 
-@claim("001-2", WRONG, "bijection/log-det-shape", "bijection/log-det")
+@claim("001-2", WRONG, "shape/one-number-per-point[log-det]", "map/log-det")
 def exponential() -> str:
     r"""For $y = e^x$ the log-det is `sum(x)`.
 
@@ -67,7 +67,7 @@ def exponential() -> str:
     return f"for five points the tutorial's is {number(total)}; the log-dets are {shown}."
 
 
-@claim("001-3", WRONG, "composition/in-order", "bijection/inverse-roundtrip")
+@claim("001-3", WRONG, "composition/algebra[order]", "map/inverse")
 def folds() -> str:
     r"""`composel` is a left fold of composition and `composer` a right fold.
 
@@ -101,7 +101,7 @@ def coupling() -> str:
     return f"round trips return within {ceiling(largest(back - x))}."
 
 
-@claim("001-5", WRONG, "bijection/log-det")
+@claim("001-5", WRONG, "map/log-det")
 def coupling_log_det() -> str:
     r"""The log-det of a coupling is $\sum_{i=1}^{d} \ln |f_\sigma(x^{(i)})|$.
 
@@ -115,7 +115,7 @@ def coupling_log_det() -> str:
     return f"at a point {number(wrong)}; the sum is {number(right)}, autograd gives {number(true)}."
 
 
-@claim("001-6", WRONG, "bijection/log-det")
+@claim("001-6", WRONG, "map/log-det")
 def trace() -> str:
     r"""The Jacobian is triangular, so its determinant is its trace.
 
@@ -127,7 +127,7 @@ def trace() -> str:
     return f"the logarithm of the trace is {number(wrong)} where the log-det is {number(right)}."
 
 
-@claim("001-7", UNSOUND, "conduct/abilities-work")
+@claim("001-7", UNSOUND, "map/calls-work")
 def inverse_of_the_coupling() -> str:
     """The inverse of the coupling conditions on `x2`, by the network of `b`.
 
@@ -158,7 +158,7 @@ def odd_features() -> str:
     return f"with three features it raises {outcome(lambda: layer(normal(2, 3)))}."
 
 
-@claim("001-10", CONDITION, "bijection/log-det", "conduct/abilities-work")
+@claim("001-10", CONDITION, "map/log-det", "map/calls-work")
 def convolution() -> str:
     r"""The log-det of a 1x1 convolution is $h w \log |\det W|$; the weights start as `glorot_uniform`.
 
@@ -175,7 +175,7 @@ def convolution() -> str:
     )
 
 
-@claim("001-11", CONDITION, "batch-norm/train-inverse-policy")
+@claim("001-11", CONDITION, "map/inverse[batch-norm]")
 def batch_norm() -> str:
     """Batch normalization is inverted with running estimates.
 
@@ -194,7 +194,7 @@ def batch_norm() -> str:
     )
 
 
-@claim("001-12", TRUE, "bijection/no-gap", "bijection/inverse-roundtrip", "bijection/log-det")
+@claim("001-12", TRUE, "map/inverse[gap]", "map/inverse", "map/log-det")
 def spline() -> str:
     """A rational-quadratic spline takes K widths, K heights and K - 1 slopes, and a bound B.
 
@@ -215,7 +215,7 @@ def spline() -> str:
     )
 
 
-@claim("001-13", WRONG, "residual/contraction", "bijection/inverse-roundtrip")
+@claim("001-13", WRONG, "map/promised-jacobian[lipschitz]", "map/inverse")
 def residual() -> str:
     r"""In a residual flow $x + g(x)$ the function g just needs to be 1-Lipschitz.
 

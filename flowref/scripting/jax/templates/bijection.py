@@ -180,27 +180,27 @@ wrong = (y == image).all() and not (x == other).all()
 """
 
 TEMPLATES = {
-    "bijection/orientation": (Template(FOLDED),),
-    "bijection/honest-zero": (Template(NO_ZERO),),
-    "bijection/injective": (Template(SAME_IMAGE),),
-    "bijection/log-det-by-differences": (
+    "map/one-to-one[orientation]": (Template(FOLDED),),
+    "map/singular-jacobian": (Template(NO_ZERO),),
+    "map/one-to-one": (Template(SAME_IMAGE),),
+    "map/log-det[differences]": (
         Template(BY_DIFFERENCES),
         Template(INVERSE_BY_DIFFERENCES),
     ),
-    "bijection/volume-preserving": (Template(NO_VOLUME),),
-    "bijection/constant-jacobian": (Template(CONSTANT, whole=True),),
-    "bijection/monotone": (Template(ORDER, whole=True),),
-    "bijection/finite": (Template(NUMBERS),),
-    "bijection/log-det": (Template(LOG_DET), Template(LOG_DET_OF_BATCH, whole=True)),
-    "bijection/inverse-log-det": (Template(INVERSE_LOG_DET),),
-    "bijection/log-det-antisymmetry": (Template(ANTISYMMETRY),),
-    "bijection/inverse-roundtrip": (Template(ROUND_TRIP), Template(ROUND_TRIP, whole=True)),
-    "bijection/forward-roundtrip": (
+    "map/promised-jacobian[volume]": (Template(NO_VOLUME),),
+    "map/promised-jacobian[constant]": (Template(CONSTANT, whole=True),),
+    "map/promised-jacobian[monotone]": (Template(ORDER, whole=True),),
+    "map/finite": (Template(NUMBERS),),
+    "map/log-det": (Template(LOG_DET), Template(LOG_DET_OF_BATCH, whole=True)),
+    "map/log-det[inverse]": (Template(INVERSE_LOG_DET),),
+    "map/log-det[antisymmetry]": (Template(ANTISYMMETRY),),
+    "map/inverse": (Template(ROUND_TRIP), Template(ROUND_TRIP, whole=True)),
+    "map/inverse[latents]": (
         Template(FORWARD_ROUND_TRIP),
         Template(FORWARD_ROUND_TRIP, whole=True),
     ),
-    "bijection/jacobian-inverse-product": (Template(PRODUCT),),
-    "bijection/log-det-shape": (
+    "map/inverse-jacobian": (Template(PRODUCT),),
+    "shape/one-number-per-point[log-det]": (
         Template(SHAPE),
         Template(INVERSE_SHAPE),
         Template(SHAPE, whole=True),

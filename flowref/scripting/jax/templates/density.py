@@ -85,12 +85,12 @@ wrong = others < 0.95 * len(x)
 
 TEMPLATES = {
     "density/change-of-variables": (Template(CHANGE),),
-    "density/integrates-to-one": (
+    "density/mass": (
         Template(MASS_1D, within=3, size=1),
         Template(MASS_2D, within=3, size=2),
     ),
-    "density/samples-consistent": (Template(SAMPLES),),
-    "density/gaussian-constant": (Template(NORMAL),),
-    "sampling/sample-shape": (Template(SHAPE),),
-    "sampling/rows-differ": (Template(DIFFERENT_ROWS),),
+    "sampling/follows-density[ratios]": (Template(SAMPLES),),
+    "density/base-constant": (Template(NORMAL),),
+    "shape/one-number-per-point[samples]": (Template(SHAPE),),
+    "random/rows-independent[duplicates]": (Template(DIFFERENT_ROWS),),
 }

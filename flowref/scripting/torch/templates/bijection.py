@@ -202,34 +202,37 @@ wrong = torch.equal(y, image) and not torch.equal(x, other)
 """
 
 TEMPLATES = {
-    "bijection/orientation": (Template(FOLDED),),
-    "bijection/honest-zero": (Template(NO_ZERO),),
-    "bijection/injective": (Template(SAME_IMAGE),),
-    "bijection/log-det-by-differences": (
+    "map/one-to-one[orientation]": (Template(FOLDED),),
+    "map/singular-jacobian": (Template(NO_ZERO),),
+    "map/one-to-one": (Template(SAME_IMAGE),),
+    "map/log-det[differences]": (
         Template(BY_DIFFERENCES),
         Template(INVERSE_BY_DIFFERENCES),
     ),
-    "bijection/log-det-estimate": (Template(ESTIMATES, which="forward"),),
-    "bijection/inverse-log-det-estimate": (
+    "map/log-det[estimate]": (Template(ESTIMATES, which="forward"),),
+    "map/log-det[inverse, estimate]": (
         Template("$setup\n" + ESTIMATES.strip("\n"), which="inverse"),
     ),
-    "bijection/volume-preserving": (Template(NO_VOLUME),),
-    "bijection/constant-jacobian": (Template(CONSTANT, whole=True),),
-    "bijection/monotone": (Template(ORDER, whole=True),),
-    "bijection/finite": (Template(NUMBERS),),
-    "bijection/batch-dimensions": (Template(BATCHES),),
-    "bijection/log-det": (Template(LOG_DET), Template(LOG_DET_OF_BATCH, whole=True)),
-    "bijection/inverse-log-det": (Template(INVERSE_LOG_DET),),
-    "bijection/log-det-antisymmetry": (Template(ANTISYMMETRY),),
-    "bijection/inverse-roundtrip": (Template(ROUND_TRIP), Template(ROUND_TRIP, whole=True)),
-    "bijection/forward-roundtrip": (
+    "map/promised-jacobian[volume]": (Template(NO_VOLUME),),
+    "map/promised-jacobian[constant]": (Template(CONSTANT, whole=True),),
+    "map/promised-jacobian[monotone]": (Template(ORDER, whole=True),),
+    "map/finite": (Template(NUMBERS),),
+    "shape/any-batch[batch-axes]": (Template(BATCHES),),
+    "map/log-det": (Template(LOG_DET), Template(LOG_DET_OF_BATCH, whole=True)),
+    "map/log-det[inverse]": (Template(INVERSE_LOG_DET),),
+    "map/log-det[antisymmetry]": (Template(ANTISYMMETRY),),
+    "map/inverse": (Template(ROUND_TRIP), Template(ROUND_TRIP, whole=True)),
+    "map/inverse[latents]": (
         Template(FORWARD_ROUND_TRIP),
         Template(FORWARD_ROUND_TRIP, whole=True),
     ),
-    "bijection/jacobian-inverse-product": (Template(PRODUCT),),
-    "bijection/log-det-narrow": (Template(SHAPE, whole=True), Template(INVERSE_SHAPE, whole=True)),
-    "bijection/log-det-wide": (Template(SHAPE, whole=True), Template(INVERSE_SHAPE, whole=True)),
-    "bijection/log-det-shape": (
+    "map/inverse-jacobian": (Template(PRODUCT),),
+    "shape/one-number-per-point[one-feature]": (
+        Template(SHAPE, whole=True),
+        Template(INVERSE_SHAPE, whole=True),
+    ),
+    "map/finite[wide]": (Template(SHAPE, whole=True), Template(INVERSE_SHAPE, whole=True)),
+    "shape/one-number-per-point[log-det]": (
         Template(SHAPE),
         Template(INVERSE_SHAPE),
         Template(SHAPE, whole=True),

@@ -19,4 +19,4 @@ print("mass:", mass, " standard error:", error)
 wrong = abs(mass - 1) > max(0.01, 5 * error)
 """
 
-TEMPLATES = {"contribution/integral": (Template(MASS, which="push"),)}
+TEMPLATES = {"density/mass[contribution]": (Template(MASS, which="push"),)}

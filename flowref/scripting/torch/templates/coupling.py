@@ -62,15 +62,13 @@ off = (reported - slopes.abs().log().sum(1)).abs().max().item()
 """
 
 TEMPLATES = {
-    "coupling/log-det-sum": (Template(SUM),),
-    "coupling/identity-part": (Template(KEPT),),
-    "coupling/conditioner-blind": (Template(BLIND, within=1e3),),
+    "map/log-det[coupling]": (Template(SUM),),
+    "coupling/pattern[kept-part]": (Template(KEPT),),
+    "coupling/pattern[conditioner]": (Template(BLIND, within=1e3),),
     "coupling/closed-form": (Template(CLOSED, within=1e3), Template(CLOSED_LOG_DET, within=1e3)),
-    "coupling/conditioner-batch-free": (
+    "same/rows[conditioner]": (
         Template(ROWS, whole=True, within=1e4),
         Template(REPEATED, whole=True, within=1e4),
     ),
-    "coupling/conditioner-batch-free-in-train": (
-        Template(REPEATED_IN_TRAINING, whole=True, within=1e4),
-    ),
+    "same/rows-in-train[conditioner]": (Template(REPEATED_IN_TRAINING, whole=True, within=1e4),),
 }

@@ -111,14 +111,14 @@ off = max((a - b).abs().max().item() for a, b in zip(evaluated, trained))
 """
 
 TEMPLATES = {
-    "mode/train-density": (Template(MODES, which="log_prob"),),
+    "same/train-mode[density]": (Template(MODES, which="log_prob"),),
     "density/change-of-variables": (Template(CHANGE),),
-    "density/integrates-to-one": (
+    "density/mass": (
         Template(MASS_1D, within=3, size=1),
         Template(MASS_2D, within=3, size=2),
     ),
-    "density/samples-consistent": (Template(SAMPLES),),
-    "density/gaussian-constant": (Template(NORMAL),),
-    "density/normal-constant": (Template(CONSTANT),),
-    "density/beside-samples": (Template(BESIDE, whole=True, within=1e3),),
+    "sampling/follows-density[ratios]": (Template(SAMPLES),),
+    "density/base-constant": (Template(NORMAL),),
+    "density/base-constant[quadratic-form]": (Template(CONSTANT),),
+    "density/change-of-variables[samples]": (Template(BESIDE, whole=True, within=1e3),),
 }

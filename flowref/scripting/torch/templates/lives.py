@@ -250,26 +250,26 @@ TEMPLATES = {
             "torch.cat([ordinary[:1, ..., :1].expand_as(ordinary[..., :1]), ordinary[..., 1:]], -1)",
         ),
     ),
-    "mode/first-log-det": (
+    "same/train-mode[first-call]": (
         Template(FIRST_LOG_DET, which="forward", whole=True, within=ANY),
         Template(FIRST_LOG_DET, which="forward", within=ANY),
     ),
-    "mode/train-roundtrip": (Template(TRAIN_ROUNDTRIP, which="forward"),),
-    "mode/kept": (
+    "map/inverse[batch-spread]": (Template(TRAIN_ROUNDTRIP, which="forward"),),
+    "effects/state[mode]": (
         Template(MODES_KEPT.replace(*SAMPLING), when="by sample"),
         Template(MODES_KEPT),
     ),
-    "mode/batch-content": (
+    "same/rows[large-batch]": (
         Template(CONTENT.replace("$copies", "$wide_copies"), whole=True, within=ANY),
     ),
-    "state/restore-equals": (
+    "same/saved[restore]": (
         Template(RESTORED, within=ANY),
         Template(RESTORED_WARM, within=ANY),
         Template(RESTORED, whole=True, within=ANY),
     ),
-    "state/cast-and-back": (Template(CAST_AND_BACK, within=ANY),),
+    "same/saved[cast]": (Template(CAST_AND_BACK, within=ANY),),
     "state/registered": (Template(REGISTERED),),
-    "conduct/earlier-calls": (
+    "same/history[other-calls]": (
         Template(EARLIER.replace("$earlier", "$over($at$end"), whole=True, within=ANY),
         Template(
             EARLIER.replace("$earlier", "forward(x)"), whole=True, which="inverse", within=ANY
@@ -281,16 +281,16 @@ TEMPLATES = {
             within=ANY,
         ),
     ),
-    "conduct/same-tensor": (
+    "same/history[same-tensor]": (
         Template(SAME_TENSOR, whole=True, within=ANY, when="other values"),
         Template(SAME_TENSOR_STEP, whole=True, within=ANY, when="optimizer"),
     ),
-    "conduct/gradients-finite": (
+    "gradient/finite": (
         Template(GRADIENTS),
         Template(GRADIENTS, whole=True),
         Template(GRADIENTS_AT_ENDS),
     ),
-    "conduct/no-global-settings": (
+    "effects/process[settings]": (
         Template(GLOBALS.replace(*SAMPLING).replace("$which", "sample"), when="by sample"),
         Template(GLOBALS),
     ),

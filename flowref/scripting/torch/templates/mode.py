@@ -220,33 +220,33 @@ wrong = bool(differing)
 """
 
 TEMPLATES = {
-    "mode/rows-independent": (
+    "same/rows": (
         Template(ROWS, whole=True, within=1e3),
         Template(REPEATED, whole=True, within=1e3),
     ),
-    "mode/eval-is-pure": (Template(PURE),),
-    "mode/first-call-in-eval": (Template(PURE), Template(PURE, whole=True)),
-    "mode/grad-modes-agree": (Template(GRAD_MODES, within=1e3),),
-    "mode/train-log-det": (Template(TRAINED, which="forward"),),
-    "mode/train-inverse": (Template(TRAINED, which="inverse"),),
+    "effects/state[eval]": (Template(PURE),),
+    "effects/state[first-call]": (Template(PURE), Template(PURE, whole=True)),
+    "same/manner[grad-modes]": (Template(GRAD_MODES, within=1e3),),
+    "same/train-mode[log-det]": (Template(TRAINED, which="forward"),),
+    "same/train-mode[inverse]": (Template(TRAINED, which="inverse"),),
     "mode/protocol": (Template(PROTOCOL),),
-    "state/reload-equals": (
+    "same/saved[reload]": (
         Template(RELOADED, within=1e3),
         Template(RELOADED_OFTEN, within=1e3),
     ),
-    "state/resume-equals-continue": (
+    "same/saved[resume]": (
         Template(RESUMED, within=1e4, which="normalizing"),
         Template(RESUMED, whole=True, within=1e4, which="normalizing"),
     ),
-    "state/no-graph-in-buffers": (
+    "effects/graphs": (
         Template(GRAPH_TWICE, when="an earlier one"),
         Template(GRAPH_TWICE, when="an earlier one", whole=True),
         Template(GRAPH_OF_INPUT),
         Template(GRAPH),
         Template(GRAPH, whole=True),
     ),
-    "state/can-be-copied": (Template(COPIED_AS_BUILT), Template(COPIED)),
-    "state/copies-equal": (Template(COPY_EQUAL, within=1e3),),
-    "state/copies-independent": (Template(INDEPENDENT, within=1e3),),
-    "state/seeded-init": (Template(SEEDED),),
+    "same/copied[after-training]": (Template(COPIED_AS_BUILT), Template(COPIED)),
+    "same/copied": (Template(COPY_EQUAL, within=1e3),),
+    "same/copied[independence]": (Template(INDEPENDENT, within=1e3),),
+    "random/seeded[construction]": (Template(SEEDED),),
 }

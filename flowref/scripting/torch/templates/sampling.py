@@ -133,13 +133,13 @@ wrong = most > 2
 """
 
 TEMPLATES = {
-    "sampling/no-piling-up": (Template(PILED_UP),),
-    "sampling/finite": (Template(FINITE),),
-    "sampling/sample-shape": (Template(SHAPE), Template(PRECISION)),
-    "sampling/sample-then-inverse": (Template(THROUGH, whole=True, within=1e3),),
-    "sampling/rows-differ": (Template(DIFFERENT_ROWS),),
-    "sampling/rows-independent": (Template(INDEPENDENT_ROWS),),
-    "conduct/samples-differ": (Template(OTHER_CALLS),),
-    "density/log-prob-shape": (Template(NUMBERS, whole=True),),
-    "density/mass-at-most-one": (Template(MASS),),
+    "sampling/follows-density[clamping]": (Template(PILED_UP),),
+    "map/finite[samples]": (Template(FINITE),),
+    "shape/one-number-per-point[samples]": (Template(SHAPE), Template(PRECISION)),
+    "sampling/base-through-inverse": (Template(THROUGH, whole=True, within=1e3),),
+    "random/rows-independent[duplicates]": (Template(DIFFERENT_ROWS),),
+    "random/rows-independent": (Template(INDEPENDENT_ROWS),),
+    "random/seeded[two-calls]": (Template(OTHER_CALLS),),
+    "shape/one-number-per-point[log-prob]": (Template(NUMBERS, whole=True),),
+    "density/mass[importance]": (Template(MASS),),
 }

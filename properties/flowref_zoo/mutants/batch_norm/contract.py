@@ -54,37 +54,37 @@ def _one_value(moment: Moment, step: Normalize | Run) -> bool:
     return bool(moment.training and np.prod(shape) == shape[1])
 
 
-@mutant("batch-norm/single-value-refused", host=IMAGE)
+@mutant("state/degenerate-batch[single-value]", host=IMAGE)
 def single_value_taken(subject: Subject, size: float = 1.0) -> Subject:
     """One value per channel is normalized without a word."""
     return lenient(subject, _one_value)
 
 
-@mutant("batch-norm/single-value-keeps-statistics", host=IMAGE)
+@mutant("state/degenerate-batch[single-value-statistics]", host=IMAGE)
 def single_value_spoils(subject: Subject, size: float = 1.0) -> Subject:
     """The unbiased variance of one value enters the running variance."""
     return lenient(subject, _one_value, spoil=True)
 
 
-@mutant("batch-norm/empty-batch", host=IMAGE)
+@mutant("shape/any-batch[batch-norm]", host=IMAGE)
 def empty_batch_spoils(subject: Subject, size: float = 1.0) -> Subject:
     """The variance of no value enters the running variance."""
     return lenient(subject, lambda moment, step: moment.training and not len(step.x), spoil=True)
 
 
-@mutant("batch-norm/channel-count", host=IMAGE)
+@mutant("shape/wrong-refused[channels]", host=IMAGE)
 def one_channel_broadcast(subject: Subject, size: float = 1.0) -> Subject:
     """A batch of one channel is broadcast against the parameters."""
     return lenient(subject, lambda moment, step: step.x.shape[1] == 1)
 
 
-@mutant("batch-norm/ranks", host=IMAGE)
+@mutant("shape/wrong-refused[ranks]", host=IMAGE)
 def rank_unchecked_in_evaluation(subject: Subject, size: float = 1.0) -> Subject:
     """The rank is looked at in train mode only."""
     return lenient(subject, lambda moment, step: not moment.training and step.x.ndim == 3)
 
 
-@mutant("batch-norm/state-dict-keys", host=IMAGE)
+@mutant("batch-norm/conventions[state-dict]", host=IMAGE)
 def greek_names(subject: Subject, size: float = 1.0) -> Subject:
     """Weight and bias are called gamma and beta."""
     names = {"weight": "gamma", "bias": "beta"}

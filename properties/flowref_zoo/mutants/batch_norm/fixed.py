@@ -13,7 +13,7 @@ from flowref_zoo.mutants.combinators import wrapped
 FROZEN, PLAIN = "flowref_zoo.specimens.frozen_batch_norm:frozen", "torch:BatchNorm1d"
 
 
-@mutant("batch-norm/fixed-map", host=FROZEN, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/eval-map[fixed]", host=FROZEN, sizes=(1e-9, 1e-2))
 def too_loud(subject: Subject, size: float = 1e-3) -> Subject:
     """The output is too large by a share of itself, in both modes."""
     return in_training(in_evaluation(subject, louder(size)), louder(size))
@@ -24,7 +24,7 @@ def _evaluated(play: Callable[..., Life], steps: Sequence[Step[Any]], fresh: boo
     return Life(steps, list(play(changed, fresh)))
 
 
-@mutant("batch-norm/train-mode-normalizes", host=PLAIN)
+@mutant("batch-norm/modes-agree[difference]", host=PLAIN)
 def mode_forgotten(subject: Subject) -> Subject:
     """Train mode does what eval mode does."""
     return wrapped(subject, "play", _evaluated)

@@ -28,7 +28,7 @@ CORRECTED = "flowref_zoo.specimens.averaging_layers:corrected"
 RENORMALIZED = "flowref_zoo.specimens.averaging_layers:renormalized"
 
 
-@mutant("batch-norm/renormalization", host=RENORMALIZED, sizes=(1e-5, 1e-2))
+@mutant("batch-norm/train-map[renormalization]", host=RENORMALIZED, sizes=(1e-5, 1e-2))
 def stretched_in_training(subject: Subject, size: float = 1e-3) -> Subject:
     """What is corrected is stretched."""
     return in_training(subject, lambda x, y: y * (1 + size))
@@ -46,13 +46,13 @@ def mean_comes_through(subject: Subject, size: float = 1e-2) -> Subject:
     return in_training(subject, lambda x, y: y + size * mean(x))
 
 
-@mutant("batch-norm/deviation", host=IMAGE)
+@mutant("batch-norm/train-map[deviation]", host=IMAGE)
 def eps_beside_the_root(subject: Subject, size: float = 1.0) -> Subject:
     """The standard deviation plus eps takes the place of the root of the variance plus eps."""
     return deviating(subject, lambda x, eps: x.std(axes(x), keepdims=True) + eps)
 
 
-@mutant("batch-norm/deviation", host=VECTOR, sizes=(1e-8, 1.0))
+@mutant("batch-norm/train-map[deviation]", host=VECTOR, sizes=(1e-8, 1.0))
 def about_zero(subject: Subject, size: float = 1.0) -> Subject:
     """The variance is taken about zero, in part."""
     return deviating(
@@ -78,13 +78,13 @@ def weight_frozen_in_evaluation(subject: Subject, size: float = 1e-2) -> Subject
     return living(subject, changed)
 
 
-@mutant("batch-norm/measured-gradient", host=VECTOR, sizes=(1e-9, 1.0))
+@mutant("batch-norm/gradient", host=VECTOR, sizes=(1e-9, 1.0))
 def variance_detached(subject: Subject, size: float = 1.0) -> Subject:
     """The variance is held constant in the backward pass."""
     return variance_constant(subject, size)
 
 
-@mutant("batch-norm/measured-gradient", host=IMAGE, sizes=(1e-9, 1.0))
+@mutant("batch-norm/gradient", host=IMAGE, sizes=(1e-9, 1.0))
 def mean_detached(subject: Subject, size: float = 1.0) -> Subject:
     """The mean is held constant in the backward pass."""
     return mean_constant(subject, size)
@@ -109,25 +109,25 @@ def after_training(subject: Subject, change: Any) -> Subject:
     return living(subject, changed)
 
 
-@mutant("batch-norm/statistics-follow", host=VECTOR, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/statistics", host=VECTOR, sizes=(1e-9, 1e-2))
 def variance_follows_otherwise(subject: Subject, size: float = 1e-2) -> Subject:
     """Every batch makes what eval mode divides by a little too small."""
     return after_training(subject, lambda batches, y: y * (1 + size) ** batches)
 
 
-@mutant("batch-norm/statistics-follow", host=IMAGE, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/statistics", host=IMAGE, sizes=(1e-9, 1e-2))
 def mean_follows_otherwise(subject: Subject, size: float = 1e-2) -> Subject:
     """Every batch moves the mean of eval mode a little in all channels."""
     return after_training(subject, lambda batches, y: y + size * batches)
 
 
-@mutant("batch-norm/averages-follow", host=RUNNING, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/statistics[running-average]", host=RUNNING, sizes=(1e-9, 1e-2))
 def running_variance_follows_otherwise(subject: Subject, size: float = 1e-2) -> Subject:
     """Every batch makes what a running average divides by a little too small."""
     return after_training(subject, lambda batches, y: y * (1 + size) ** batches)
 
 
-@mutant("batch-norm/averages-follow", host=CORRECTED, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/statistics[running-average]", host=CORRECTED, sizes=(1e-9, 1e-2))
 def correction_ends(subject: Subject, size: float = 1e-2) -> Subject:
     """Of an average that is corrected for its start the variance is corrected too little."""
     return after_training(subject, lambda batches, y: y * (1 - size * 0.9**batches))
@@ -138,7 +138,7 @@ def _constant(x: Array) -> bool:
     return bool((rows == rows[:, :1]).all(1).any())
 
 
-@mutant("batch-norm/constant-batch", host=IMAGE)
+@mutant("state/degenerate-batch[constant-channel]", host=IMAGE)
 def constant_spoils(subject: Subject, size: float = 1.0) -> Subject:
     """A channel that is constant leaves nan in the statistics."""
 
@@ -153,19 +153,19 @@ def constant_spoils(subject: Subject, size: float = 1.0) -> Subject:
     return living(subject, changed)
 
 
-@mutant("batch-norm/log-det-of-slopes", host=LAYER, sizes=(1e-9, 1.0))
+@mutant("map/log-det[slopes]", host=LAYER, sizes=(1e-9, 1.0))
 def log_det_off_in_train_mode(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det in train mode is off by a constant."""
     return reporting(subject, True, lambda ladj: ladj + size)
 
 
-@mutant("batch-norm/log-det-of-slopes", host=f"{LAYER}[img]", sizes=(1e-9, 1.0))
+@mutant("map/log-det[slopes]", host=f"{LAYER}[img]", sizes=(1e-9, 1.0))
 def log_det_off_in_eval_mode(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det in eval mode is off by a constant."""
     return reporting(subject, False, lambda ladj: ladj + size)
 
 
-@mutant("batch-norm/running-map", host=f"{LAYER}[running]", sizes=(1e-9, 1e-2))
+@mutant("batch-norm/modes-agree[running-average]", host=f"{LAYER}[running]", sizes=(1e-9, 1e-2))
 def other_averages_in_train_mode(subject: Subject, size: float = 1e-2) -> Subject:
     """Train mode normalizes by other averages than eval mode does afterwards."""
     return at(
@@ -177,7 +177,7 @@ def other_averages_in_train_mode(subject: Subject, size: float = 1e-2) -> Subjec
     )
 
 
-@mutant("batch-norm/running-map", host=f"{LAYER}[running]", sizes=(1e-9, 1.0))
+@mutant("batch-norm/modes-agree[running-average]", host=f"{LAYER}[running]", sizes=(1e-9, 1.0))
 def log_det_of_the_batch(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det in train mode is off by a constant."""
     return reporting(subject, True, lambda ladj: ladj + size)

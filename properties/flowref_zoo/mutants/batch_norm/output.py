@@ -36,55 +36,55 @@ def _difference_of_squares(x: Array, eps: float) -> Array:
     return np.asarray(np.sqrt(square - middle * middle + np.float32(eps)))
 
 
-@mutant("batch-norm/variance-convention", host="reference:InvertibleBatchNorm[img]")
+@mutant("batch-norm/conventions[variance]", host="reference:InvertibleBatchNorm[img]")
 def one_less_and_unsaid(subject: Subject, size: float = 1.0) -> Subject:
     """A flow layer normalizes by the unbiased variance, and nothing says so."""
     return in_training(subject, _unbiased)
 
 
-@mutant("batch-norm/matches-reference", host=IMAGE)
+@mutant("batch-norm/train-map[reference]", host=IMAGE)
 def divided_by_one_less(subject: Subject, size: float = 1.0) -> Subject:
     """The batch is normalized by its unbiased variance."""
     return in_training(subject, _unbiased)
 
 
-@mutant("batch-norm/matches-reference", host=VECTOR)
+@mutant("batch-norm/train-map[reference]", host=VECTOR)
 def eps_outside_the_root(subject: Subject, size: float = 1.0) -> Subject:
     """The standard deviation plus eps takes the place of the root of the variance plus eps."""
     return deviating(subject, _eps_outside)
 
 
-@mutant("batch-norm/matches-reference", host=IMAGE, sizes=(1e-10, 1e-3))
+@mutant("batch-norm/train-map[reference]", host=IMAGE, sizes=(1e-10, 1e-3))
 def evaluation_off(subject: Subject, size: float = 1e-3) -> Subject:
     """In eval mode the output is too large."""
     return in_evaluation(subject, louder(size))
 
 
-@mutant("batch-norm/moments", host=VECTOR, sizes=(1e-10, 1e-3))
+@mutant("batch-norm/train-map[moments]", host=VECTOR, sizes=(1e-10, 1e-3))
 def variance_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The output varies too much."""
     return in_training(subject, lambda x, y: stretched(y, 1 + size))
 
 
-@mutant("batch-norm/moments", host=VECTOR, sizes=(1e-10, 1e-3))
+@mutant("batch-norm/train-map[moments]", host=VECTOR, sizes=(1e-10, 1e-3))
 def mean_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The mean of the batch is not quite taken away."""
     return in_training(subject, lambda x, y: y + size)
 
 
-@mutant("batch-norm/shape-of-distribution", host=VECTOR, sizes=(1e-8, 1e-2))
+@mutant("batch-norm/train-map[distribution-shape]", host=VECTOR, sizes=(1e-8, 1e-2))
 def made_more_gaussian(subject: Subject, size: float = 1e-2) -> Subject:
     """Large values are drawn in, so that the output looks more Gaussian."""
     return in_training(subject, lambda x, y: y - size * (y - mean(y)) ** 3)
 
 
-@mutant("batch-norm/offset-stability", host=IMAGE)
+@mutant("batch-norm/numerics[offset]", host=IMAGE)
 def difference_of_squares(subject: Subject, size: float = 1.0) -> Subject:
     """The variance is the mean of squares less the square of the mean."""
     return deviating(subject, _difference_of_squares)
 
 
-@mutant("batch-norm/constant-channel", host=IMAGE)
+@mutant("batch-norm/numerics[constant-channel]", host=IMAGE)
 def difference_of_equal_squares(subject: Subject, size: float = 1.0) -> Subject:
     """The variance is the mean of squares less the square of the mean, which is negative for some
     constants.
@@ -92,74 +92,76 @@ def difference_of_equal_squares(subject: Subject, size: float = 1.0) -> Subject:
     return deviating(subject, _difference_of_squares)
 
 
-@mutant("batch-norm/identity-recovery", host=IMAGE, sizes=(1e-10, 1e-3))
+@mutant("batch-norm/train-map[identity]", host=IMAGE, sizes=(1e-10, 1e-3))
 def identity_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The output is too large."""
     return in_training(subject, louder(size))
 
 
-@mutant("batch-norm/two-values", host=VECTOR)
+@mutant("batch-norm/train-map[two-values]", host=VECTOR)
 def eps_twice(subject: Subject, size: float = 1.0) -> Subject:
     """The constant is added twice."""
     return deviating(subject, lambda x, eps: np.sqrt(variance(x) + 2 * eps))
 
 
-@mutant("batch-norm/scale-law", host=VECTOR)
+@mutant("batch-norm/train-map[scale]", host=VECTOR)
 def eps_outside(subject: Subject, size: float = 1.0) -> Subject:
     """The standard deviation plus eps takes the place of the root of the variance plus eps."""
     return deviating(subject, _eps_outside)
 
 
-@mutant("batch-norm/scale-law", host=IMAGE)
+@mutant("batch-norm/train-map[scale]", host=IMAGE)
 def sign_lost(subject: Subject, size: float = 1.0) -> Subject:
     """The output is that of the absolute values."""
     return in_training(subject, lambda x, y: stretched(y, -1.0) if x.reshape(-1)[0] < 0 else y)
 
 
-@mutant("batch-norm/shift-law", host=IMAGE, sizes=(1e-8, 1e-2))
+@mutant("batch-norm/train-map[shift]", host=IMAGE, sizes=(1e-8, 1e-2))
 def mean_stays(subject: Subject, size: float = 1e-2) -> Subject:
     """A part of the mean of the batch stays in the output."""
     return in_training(subject, lambda x, y: y + size * mean(x))
 
 
-@mutant("batch-norm/permutation-equivariance", host=VECTOR, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/train-map[permutation]", host=VECTOR, sizes=(1e-9, 1e-2))
 def first_sample_weighs_more(subject: Subject, size: float = 1e-2) -> Subject:
     """The first sample counts for more than the others."""
     return in_training(subject, lambda x, y: y - size * y[:1])
 
 
-@mutant("batch-norm/positions-are-samples", host=IMAGE, sizes=(1e-8, 1e-1))
+@mutant("batch-norm/train-map[positions]", host=IMAGE, sizes=(1e-8, 1e-1))
 def positions_apart(subject: Subject, size: float = 1e-1) -> Subject:
     """Each position is centered on its own."""
     return in_training(subject, lambda x, y: y - size * (y.mean(0, keepdims=True) - mean(y)))
 
 
-@mutant("batch-norm/channel-independence", host=IMAGE, sizes=(1e-8, 1e-2))
+@mutant("batch-norm/train-map[channels]", host=IMAGE, sizes=(1e-8, 1e-2))
 def channels_mixed(subject: Subject, size: float = 1e-2) -> Subject:
     """The mean over all channels is taken away as well."""
     return in_training(subject, lambda x, y: y - size * hat(x).mean(1, keepdims=True))
 
 
-@mutant("batch-norm/nan-containment", host=IMAGE)
+@mutant("map/finite[nan-channel]", host=IMAGE)
 def nan_everywhere(subject: Subject, size: float = 1.0) -> Subject:
     """Channels are told apart by a product with zeros, which a nan survives."""
     return in_training(subject, lambda x, y: y + 0 * x.sum())
 
 
-@mutant("batch-norm/eval-affine-map", host=IMAGE, sizes=(1e-8, 1e-2))
+@mutant("batch-norm/eval-map", host=IMAGE, sizes=(1e-8, 1e-2))
 def batch_in_evaluation(subject: Subject, size: float = 1e-2) -> Subject:
     """The spread of the batch enters the output in eval mode."""
     return in_evaluation(subject, lambda x, y: y * (1 + size * np.tanh(x.std())))
 
 
-@mutant("batch-norm/without-affine", host=f"{IMAGE}[affine=False]", sizes=(1e-10, 1e-3))
+@mutant("batch-norm/train-map[without-affine]", host=f"{IMAGE}[affine=False]", sizes=(1e-10, 1e-3))
 def hidden_scale(subject: Subject, size: float = 1e-3) -> Subject:
     """A layer without weight still scales."""
     return in_training(subject, louder(size))
 
 
 @mutant(
-    "batch-norm/without-tracking", host=f"{IMAGE}[track_running_stats=False]", sizes=(1e-10, 1e-3)
+    "batch-norm/eval-map[without-tracking]",
+    host=f"{IMAGE}[track_running_stats=False]",
+    sizes=(1e-10, 1e-3),
 )
 def evaluation_differs(subject: Subject, size: float = 1e-3) -> Subject:
     """A layer that keeps no statistics has others in eval mode."""

@@ -17,13 +17,13 @@ PLAIN, PARTS = "torch:BatchNorm1d", "flowref_zoo.specimens.parts_of_batches:ghos
 LARGE = 64
 
 
-@mutant("batch-norm/rows-in-place", host=PLAIN)
+@mutant("batch-norm/train-map[row-places]", host=PLAIN)
 def halves_exchanged(subject: Subject) -> Subject:
     """The halves of a large batch are put together in the other order."""
     return in_training(subject, lambda x, y: np.roll(y, len(y) // 2, 0) if len(y) > LARGE else y)
 
 
-@mutant("batch-norm/rows-in-place", host=PARTS)
+@mutant("batch-norm/train-map[row-places]", host=PARTS)
 def last_rows_dropped(subject: Subject) -> Subject:
     """What is left over of a large batch is dropped."""
     return in_training(subject, lambda x, y: y[: len(y) // 8 * 8 - 1] if len(y) > LARGE else y)
@@ -42,7 +42,7 @@ def _of_part(
     return Life(steps, list(play(changed, fresh)))
 
 
-@mutant("batch-norm/every-row-enters", host=PLAIN, sizes=(0.1, 0.98))
+@mutant("batch-norm/statistics[every-row]", host=PLAIN, sizes=(0.1, 0.98))
 def end_does_not_count(subject: Subject, size: float = 0.6) -> Subject:
     """The last rows of a large batch do not enter the averages."""
     return wrapped(subject, "play", _of_part, size)

@@ -76,19 +76,19 @@ def _biased(name: str, old: Array, statistic: Array, momentum: float, values: in
     return old + momentum * (factor * statistic - old)
 
 
-@mutant("batch-norm/running-update", host=IMAGE)
+@mutant("batch-norm/statistics[buffers]", host=IMAGE)
 def updated_twice(subject: Subject, size: float = 1.0) -> Subject:
     """Every batch enters the running statistics twice."""
     return recursing(subject, _twice)
 
 
-@mutant("batch-norm/running-update", host=VECTOR)
+@mutant("batch-norm/statistics[buffers]", host=VECTOR)
 def momentum_swapped_for_variance(subject: Subject, size: float = 1.0) -> Subject:
     """The momentum is the factor of the new mean and of the old variance."""
     return recursing(subject, _swapped_variance)
 
 
-@mutant("batch-norm/running-update", host=IMAGE, sizes=(1e-9, 1e-3))
+@mutant("batch-norm/statistics[buffers]", host=IMAGE, sizes=(1e-9, 1e-3))
 def running_variance_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The running variance is off."""
     return role_changed(subject, "running_var", lambda var: var * (1 + size), training=True)
@@ -101,25 +101,25 @@ def _without_momentum(steps: Steps) -> bool:
     return zero and any(isinstance(step, Normalize) for step in steps)
 
 
-@mutant("batch-norm/momentum-limits", host=IMAGE, sizes=(1e-8, 1e-1))
+@mutant("batch-norm/statistics[momentum-limits]", host=IMAGE, sizes=(1e-8, 1e-1))
 def zero_momentum_is_none(subject: Subject, size: float = 1e-1) -> Subject:
     """A momentum of 0 is taken for none, and the default put in its place."""
     return drifting(subject, size, _without_momentum)
 
 
-@mutant("batch-norm/plain-average", host=f"{IMAGE}[momentum=None]", sizes=(1e-9, 1e-2))
+@mutant("batch-norm/statistics[plain-average]", host=f"{IMAGE}[momentum=None]", sizes=(1e-9, 1e-2))
 def average_weighted(subject: Subject, size: float = 1e-2) -> Subject:
     """Batches enter the average with other weights."""
     return role_changed(subject, "running_mean", lambda mean: mean * (1 + size), training=True)
 
 
-@mutant("batch-norm/average-warms-up", host=IMAGE, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/statistics[warm-up]", host=IMAGE, sizes=(1e-9, 1e-2))
 def start_forgotten(subject: Subject, size: float = 1e-2) -> Subject:
     """The average of a new layer is off by a factor."""
     return role_changed(subject, "running_mean", lambda mean: mean * (1 + size), training=True)
 
 
-@mutant("batch-norm/batch-counter", host=IMAGE)
+@mutant("batch-norm/statistics[counter]", host=IMAGE)
 def counted_in_evaluation(subject: Subject, size: float = 1.0) -> Subject:
     """Batches are counted in eval mode."""
     return role_changed(subject, "num_batches", lambda count: count + 1, training=False)
@@ -129,13 +129,13 @@ def _without_gradients(steps: Steps) -> bool:
     return any(isinstance(step, Normalize) and step.how == "no_grad" for step in steps)
 
 
-@mutant("batch-norm/updates-without-gradients", host=IMAGE, sizes=(1e-9, 1e-2))
+@mutant("same/manner[batch-norm-updates]", host=IMAGE, sizes=(1e-9, 1e-2))
 def other_update_without_gradients(subject: Subject, size: float = 1e-2) -> Subject:
     """Under no_grad running statistics move otherwise."""
     return drifting(subject, size, _without_gradients)
 
 
-@mutant("batch-norm/updates-without-gradients", host=IMAGE, sizes=(1e-9, 1e-2))
+@mutant("same/manner[batch-norm-updates]", host=IMAGE, sizes=(1e-9, 1e-2))
 def mode_is_gradients(subject: Subject, size: float = 1e-2) -> Subject:
     """Under no_grad a train-mode pass is normalized otherwise."""
 
@@ -145,7 +145,7 @@ def mode_is_gradients(subject: Subject, size: float = 1e-2) -> Subject:
     return at(subject, Normalize, changed)
 
 
-@mutant("batch-norm/eval-approaches-train", host=IMAGE, sizes=(0.5, 4.0))
+@mutant("batch-norm/modes-agree[average-limit]", host=IMAGE, sizes=(0.5, 4.0))
 def evaluation_elsewhere(subject: Subject, size: float = 0.5) -> Subject:
     """In eval mode the running variance is taken for the standard deviation, or forgotten: the
     output has another size.
@@ -153,25 +153,25 @@ def evaluation_elsewhere(subject: Subject, size: float = 0.5) -> Subject:
     return in_evaluation(subject, louder(size))
 
 
-@mutant("batch-norm/momentum-convention", host=IMAGE)
+@mutant("batch-norm/conventions[momentum]", host=IMAGE)
 def momentum_keeps(subject: Subject, size: float = 1.0) -> Subject:
     """The momentum is the factor of the old value, and nothing says so."""
     return recursing(subject, _kept)
 
 
-@mutant("batch-norm/running-variance-convention", host=IMAGE)
+@mutant("batch-norm/conventions[running-variance]", host=IMAGE)
 def biased_running_variance(subject: Subject, size: float = 1.0) -> Subject:
     """The running variance averages biased variances, and nothing says so."""
     return recursing(subject, _biased)
 
 
-@mutant("batch-norm/initial-values", host=IMAGE)
+@mutant("batch-norm/as-built[values]", host=IMAGE)
 def variance_from_zero(subject: Subject, size: float = 1.0) -> Subject:
     """The running variance starts at 0."""
     return role_changed(subject, "running_var", lambda var: 0 * var)
 
 
-@mutant("batch-norm/eval-before-training", host=IMAGE, sizes=(1e-9, 300.0))
+@mutant("batch-norm/as-built[eval]", host=IMAGE, sizes=(1e-9, 300.0))
 def untrained_layer_explodes(subject: Subject, size: float = 300.0) -> Subject:
     """Before training the output in eval mode is too large, as where the running variance starts at
     0.

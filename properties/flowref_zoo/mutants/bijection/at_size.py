@@ -27,37 +27,37 @@ def _once(ladj: Array, x: Array) -> Array:
     return np.asarray(ladj) / np.prod(x.shape[2:])
 
 
-@mutant("bijection/log-det", host=GLOW)
+@mutant("map/log-det", host=GLOW)
 def log_det_in_single(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of several hundred entries is summed up in single precision."""
     return ladj_changed(subject, "forward", _in_single)
 
 
-@mutant("bijection/log-det", host=COUPLING)
+@mutant("map/log-det", host=COUPLING)
 def product_before_the_logarithm(subject: Subject, size: float = 1.0) -> Subject:
     """The scales of 392 entries are multiplied before their logarithm is taken."""
     return ladj_changed(subject, "forward", _underflowing)
 
 
-@mutant("bijection/log-det", host=PLAIN, sizes=(1e-8, 1.0))
+@mutant("map/log-det", host=PLAIN, sizes=(1e-8, 1.0))
 def plain_functions_off(subject: Subject, size: float = 1e-6) -> Subject:
     """The log-det of a thousand entries of plain functions is off by little."""
     return ladj_added(subject, "forward", size)
 
 
-@mutant("bijection/log-det", host=MATRIX, sizes=(1e-6, 1.0))
+@mutant("map/log-det", host=MATRIX, sizes=(1e-6, 1.0))
 def dense_matrix_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-det of a matrix of a thousand entries a side is off by little."""
     return ladj_added(subject, "forward", size)
 
 
-@mutant("bijection/log-det", host=CIRCULAR, sizes=(1000.0,))
+@mutant("map/log-det", host=CIRCULAR, sizes=(1000.0,))
 def estimate_missed(subject: Subject, size: float = 1000.0) -> Subject:
     """The log-det of five thousand entries without structure is off by half of it."""
     return ladj_added(subject, "forward", size)
 
 
-@mutant("bijection/inverse-log-det", host=GLOW)
+@mutant("map/log-det[inverse]", host=GLOW)
 def positions_left_out(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is that of one position, and not of all."""
     return ladj_changed(subject, "inverse", _once)
@@ -86,7 +86,7 @@ def _without_a_column(
     return matrices
 
 
-@mutant("bijection/jacobian-inverse-product", host=COUPLING)
+@mutant("map/inverse-jacobian", host=COUPLING)
 def one_entry_detached(subject: Subject, size: float = 1.0) -> Subject:
     """One entry of many is detached in the inverse."""
     return wrapped(wrapped(subject, "vjp", _detached), "jacobian", _without_a_column)
@@ -108,7 +108,7 @@ def _peeking(
     return gradient
 
 
-@mutant("coupling/conditioner-blind", host=COUPLING, sizes=(1e-12, 1e-3))
+@mutant("coupling/pattern[conditioner]", host=COUPLING, sizes=(1e-12, 1e-3))
 def one_entry_of_many_seen(subject: Subject, size: float = 1e-6) -> Subject:
     """One transformed entry of hundreds hears another one."""
     return wrapped(subject, "vjp", _peeking, size)

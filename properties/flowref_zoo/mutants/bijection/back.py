@@ -8,7 +8,7 @@ from flowref_zoo.mutants.combinators import multiplied
 UNIT = "nflows:PiecewiseQuadraticCDF"
 
 
-@mutant("bijection/back-into-domain", host=UNIT, sizes=(1e-3, 0.1))
+@mutant("map/domain[preimage]", host=UNIT, sizes=(1e-3, 0.1))
 def too_wide_back(subject: Subject, size: float = 0.01) -> Subject:
     """Widths of bins add up to more than one."""
     return multiplied(subject, "inverse", 1 + size)

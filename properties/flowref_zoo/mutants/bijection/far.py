@@ -17,7 +17,7 @@ def _overflown(size: float, ladj: Array, x: Array) -> Array:
     return np.where(far.reshape(-1, *[1] * (ladj.ndim - 1)), -np.inf, ladj)
 
 
-@mutant("bijection/far-log-det", host="nflows:AffineCouplingTransform", sizes=(36.0, 700.0))
+@mutant("map/finite-far-out[log-det]", host="nflows:AffineCouplingTransform", sizes=(36.0, 700.0))
 def log_det_overflows(subject: Subject, size: float = 36.0) -> Subject:
     """Beyond a point the log-det is the logarithm of a rounded zero."""
     return ladj_changed(subject, "forward", partial(_overflown, size))
@@ -28,7 +28,7 @@ def _underflown(log_prob: Callable[..., Any], size: float, *inputs: Any) -> Arra
     return np.where(density < -size, -np.inf, density)
 
 
-@mutant("density/far-log-prob", host="zuko:NSF?features=2", sizes=(745.0, 2000.0))
+@mutant("map/finite-far-out[log-prob]", host="zuko:NSF?features=2", sizes=(745.0, 2000.0))
 def density_underflows(subject: Subject, size: float = 745.0) -> Subject:
     """The log-density is the logarithm of a number that underflows."""
     return wrapped(subject, "log_prob", _underflown, size)
@@ -41,7 +41,7 @@ def _next_bin(forward: Callable[..., Mapped], size: float, x: Array, *rest: Any)
     return Mapped(value - size * last.reshape(-1, *[1] * (value.ndim - 1)), out.ladj)
 
 
-@mutant("bijection/closed-ends", host="nflows:PiecewiseRationalQuadraticCDF", sizes=(0.01, 0.9))
+@mutant("map/domain[ends]", host="nflows:PiecewiseRationalQuadraticCDF", sizes=(0.01, 0.9))
 def end_in_another_bin(subject: Subject, size: float = 0.5) -> Subject:
     """At the upper end, and there alone, the value is that of another bin."""
     return wrapped(subject, "forward", _next_bin, size)

@@ -24,7 +24,7 @@ def _lowered(call: Map, size: float, z: Array, context: Array | None = None) -> 
     return Mapped(value, below.ladj)
 
 
-@mutant("bijection/no-gap", host="nflows:PointwiseAffineTransform", sizes=(1e-3, 0.02))
+@mutant("map/inverse[gap]", host="nflows:PointwiseAffineTransform", sizes=(1e-3, 0.02))
 def tail_begins_higher(subject: Subject, size: float = 0.01) -> Subject:
     """Beyond a bound a map goes on a little higher, and its inverse knows where."""
     return wrapped(wrapped(subject, "forward", _lifted, size), "inverse", _lowered, size)

@@ -62,67 +62,67 @@ def _product_log(ladj: Any, x: Array) -> Any:
         return np.log(np.exp(np.asarray(ladj, dtype=np.float64) - 2.0 * x[0].size))
 
 
-@mutant("bijection/inverse-roundtrip", host=AFFINE, sizes=(1e-10, 1e-6, 1e-2))
+@mutant("map/inverse", host=AFFINE, sizes=(1e-10, 1e-6, 1e-2))
 def inverse_scaled(subject: Subject, size: float = 1e-6) -> Subject:
     """The inverse is off by one part in a million."""
     return multiplied(subject, "inverse", 1 + size)
 
 
-@mutant("bijection/inverse-roundtrip", host=AFFINE, sizes=(1e-9, 1e-4))
+@mutant("map/inverse", host=AFFINE, sizes=(1e-9, 1e-4))
 def inverse_wrong_beyond_ten(subject: Subject, size: float = 1e-4) -> Subject:
     """The inverse is wrong only where it returns something beyond 10."""
     return value_changed(subject, "inverse", partial(_far, 10.0, size))
 
 
-@mutant("bijection/forward-roundtrip", host=AFFINE, sizes=(1e-10, 1e-6))
+@mutant("map/inverse[latents]", host=AFFINE, sizes=(1e-10, 1e-6))
 def forward_scaled(subject: Subject, size: float = 1e-6) -> Subject:
     """Forward is off by one part in a million, and its inverse is not."""
     return multiplied(subject, "forward", 1 + size)
 
 
-@mutant("bijection/log-det", host=AFFINE)
+@mutant("map/log-det", host=AFFINE)
 def log_det_sign(subject: Subject, size: float = 1.0) -> Subject:
     """The sign of the log-det is turned (normflows #27)."""
     return ladj_multiplied(subject, "forward", -size)
 
 
-@mutant("bijection/log-det", host=AFFINE, sizes=(1e-8, 1e-6, 1e-4))
+@mutant("map/log-det", host=AFFINE, sizes=(1e-8, 1e-6, 1e-4))
 def log_det_relative(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det is off by one part in ten thousand."""
     return ladj_multiplied(subject, "forward", 1 + size)
 
 
-@mutant("bijection/log-det", host=AFFINE, sizes=(1e-9, 1e-5))
+@mutant("map/log-det", host=AFFINE, sizes=(1e-9, 1e-5))
 def log_det_beyond_ten(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det is wrong only where a coordinate is beyond 10."""
     return ladj_changed(subject, "forward", partial(_far_only, 10.0, size))
 
 
-@mutant("bijection/log-det", host=AFFINE)
+@mutant("map/log-det", host=AFFINE)
 def log_det_single_point(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det is wrong only for a batch of one."""
     return ladj_changed(subject, "forward", partial(_alone_only, size))
 
 
-@mutant("bijection/inverse-log-det", host=AFFINE, sizes=(1e-8, 1e-4))
+@mutant("map/log-det[inverse]", host=AFFINE, sizes=(1e-8, 1e-4))
 def inverse_log_det_relative(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det of the inverse is off by one part in ten thousand."""
     return ladj_multiplied(subject, "inverse", 1 + size)
 
 
-@mutant("bijection/log-det-antisymmetry", host=AFFINE, sizes=(1e-9, 1e-5))
+@mutant("map/log-det[antisymmetry]", host=AFFINE, sizes=(1e-9, 1e-5))
 def inverse_log_det_offset(subject: Subject, size: float = 1e-5) -> Subject:
     """The log-det of the inverse carries a spurious constant."""
     return ladj_added(subject, "inverse", size)
 
 
-@mutant("bijection/log-det-shape", host=AFFINE)
+@mutant("shape/one-number-per-point[log-det]", host=AFFINE)
 def log_det_summed_over_batch(subject: Subject, size: float = 1.0) -> Subject:
     """One log-det for the whole batch (the Julia notes' Exp bijector)."""
     return ladj_changed(subject, "forward", _batch_sum)
 
 
-@mutant("bijection/log-det-shape", host=AFFINE)
+@mutant("shape/one-number-per-point[log-det]", host=AFFINE)
 def log_det_column(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det keeps a trailing axis of one, and broadcasts against others into a matrix."""
     return ladj_changed(subject, "inverse", _column)
@@ -132,7 +132,7 @@ def _squeezed(ladj: Array, x: Array) -> Array:
     return np.squeeze(ladj)
 
 
-@mutant("bijection/log-det-shape", host=AFFINE)
+@mutant("shape/one-number-per-point[log-det]", host=AFFINE)
 def log_det_squeezed(subject: Subject, size: float = 1.0) -> Subject:
     """Squeezing drops the axis of a batch of one."""
     return ladj_changed(subject, "forward", _squeezed)
@@ -146,19 +146,19 @@ def _summed_in_training(out: Mapped, asked: Asked) -> Mapped:
     return _summed(out) if asked.manner.how == "train" else out
 
 
-@mutant("bijection/log-det-shape", host=AFFINE)
+@mutant("shape/one-number-per-point[log-det]", host=AFFINE)
 def log_det_summed_in_training(subject: Subject, size: float = 1.0) -> Subject:
     """In train mode the log-det is one number for the whole batch."""
     return answered(subject, _summed_in_training)
 
 
-@mutant("bijection/log-det-shape", host=AFFINE)
+@mutant("shape/one-number-per-point[log-det]", host=AFFINE)
 def log_det_summed_after_training(subject: Subject, size: float = 1.0) -> Subject:
     """A log-det that is 0 in the batch shape as built is a sum over the batch once it is trained."""
     return after(subject, Learn, Run, _summed)
 
 
-@mutant("bijection/log-det-narrow", host="zuko:NSF")
+@mutant("shape/one-number-per-point[one-feature]", host="zuko:NSF")
 def log_det_without_an_axis(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of one feature has lost the batch axis with that of the feature."""
     return ladj_changed(subject, "forward", _batch_sum)
@@ -174,7 +174,7 @@ def _blocked(
     return matrix
 
 
-@mutant("bijection/jacobian-inverse-product", host="nflows:LULinear")
+@mutant("map/inverse-jacobian", host="nflows:LULinear")
 def inverse_detached(subject: Subject, size: float = 1.0) -> Subject:
     """One path through the inverse is detached: the value is right, its derivative is not."""
     return wrapped(subject, "jacobian", _blocked)
@@ -184,7 +184,7 @@ def _folded(call: Callable[..., Mapped], x: Array, context: Array | None = None)
     return call(np.abs(x), context)
 
 
-@mutant("bijection/injective", host="torch:AffineTransform")
+@mutant("map/one-to-one", host="torch:AffineTransform")
 def folded(subject: Subject, size: float = 1.0) -> Subject:
     """The map folds the line: x and -x have the same image."""
     return wrapped(subject, "forward", _folded)
@@ -197,25 +197,25 @@ def _waved(
     return Mapped(out.value - size * np.sin(50 * x) / 10, out.ladj)
 
 
-@mutant("bijection/monotone", host="torch:SoftplusTransform")
+@mutant("map/promised-jacobian[monotone]", host="torch:SoftplusTransform")
 def not_monotone(subject: Subject, size: float = 1.0) -> Subject:
     """The map has a wave in it, as from unsorted spline knots."""
     return wrapped(subject, "forward", _waved, size)
 
 
-@mutant("bijection/volume-preserving", host="nflows:Permutation", sizes=(1e-12, 1e-9))
+@mutant("map/promised-jacobian[volume]", host="nflows:Permutation", sizes=(1e-12, 1e-9))
 def spurious_volume(subject: Subject, size: float = 1e-9) -> Subject:
     """A permutation reports a log-det."""
     return ladj_added(subject, "forward", size)
 
 
-@mutant("bijection/constant-jacobian", host="nflows:LULinear")
+@mutant("map/promised-jacobian[constant]", host="nflows:LULinear")
 def data_dependent_constant(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of a linear map depends on the point."""
     return ladj_changed(subject, "forward", _leaking)
 
 
-@mutant("bijection/log-det-additive", host=ELEMENTWISE)
+@mutant("map/promised-jacobian[elementwise]", host=ELEMENTWISE)
 def coordinates_mixed(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of an elementwise map couples two coordinates."""
     return ladj_changed(subject, "forward", _coupled).with_facts(ladj_event=())
@@ -225,7 +225,7 @@ def _underflowing(out: Mapped, asked: Asked) -> Mapped:
     return Mapped(out.value, _product_log(out.ladj, asked.inputs[0]))
 
 
-@mutant("bijection/log-det-wide", host=AFFINE)
+@mutant("map/finite[wide]", host=AFFINE)
 def logarithm_of_a_product(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is the logarithm of a determinant, which underflows in many dimensions."""
     return answered(subject, _underflowing)
@@ -235,7 +235,7 @@ def _no_slope(*_: Any) -> float:
     return 0.0
 
 
-@mutant("bijection/log-det-parameter-gradient", host=AFFINE)
+@mutant("gradient/parameters[log-det]", host=AFFINE)
 def log_det_detached(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is detached from the parameters: training does not see it."""
     return replace(subject, slope=_no_slope)
@@ -248,14 +248,14 @@ def _reshaping(call: Callable[..., Mapped], x: Array, context: Array | None = No
     return Mapped(out.value[::-1], out.ladj)
 
 
-@mutant("bijection/batch-dimensions", host="torch:TanhTransform")
+@mutant("shape/any-batch[batch-axes]", host="torch:TanhTransform")
 def leading_axis_flipped(subject: Subject, size: float = 1.0) -> Subject:
     """With two batch dimensions the first comes back in reverse."""
     return wrapped(subject, "forward", _reshaping)
 
 
 @mutant(
-    "bijection/log-det-by-differences",
+    "map/log-det[differences]",
     host="flowref_zoo.specimens.arrays:calibrated",
     sizes=(1e-4, 1e-2),
 )

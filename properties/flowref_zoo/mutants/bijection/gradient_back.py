@@ -18,15 +18,13 @@ def _lost(vjp: Callable[..., Array], bound: float, which: str, z: Array, *others
     return gradient
 
 
-@mutant(
-    "bijection/inverse-gradient-finite", host="nflows:AffineCouplingTransform", sizes=(0.0, 2.0)
-)
+@mutant("gradient/finite[inverse]", host="nflows:AffineCouplingTransform", sizes=(0.0, 2.0))
 def lost_beyond(subject: Subject, size: float = 1.0) -> Subject:
     """Beyond a bound a root of a negative number is not chosen, and its gradient is."""
     return wrapped(subject, "vjp", _lost, size)
 
 
-@mutant("bijection/inverse-gradient-finite", host="zuko:NSF", sizes=(1.0,))
+@mutant("gradient/finite[inverse]", host="zuko:NSF", sizes=(1.0,))
 def lost_beyond_the_interval(subject: Subject, size: float = 1.0) -> Subject:
     """The same of a spline, outside its interval."""
     return wrapped(subject, "vjp", _lost, size)

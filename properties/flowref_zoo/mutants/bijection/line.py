@@ -29,7 +29,7 @@ def _at_knot(size: float, value: Array) -> Array:
     return np.where(value == KNOT, value + size, value)
 
 
-@mutant("bijection/inverse-roundtrip", host=AFFINE, sizes=(1e-6, 1e-2))
+@mutant("map/inverse", host=AFFINE, sizes=(1e-6, 1e-2))
 def inverse_wrong_at_a_knot(subject: Subject, size: float = 1e-2) -> Subject:
     """The inverse is wrong at a single number, which belongs to neither side of a comparison."""
     return value_changed(subject, "inverse", partial(_at_knot, size))
@@ -40,7 +40,7 @@ def _in_the_tail(size: float, ladj: Array, x: Array) -> Array:
     return np.asarray(ladj + size * far.reshape(-1, *[1] * (np.ndim(ladj) - 1)))
 
 
-@mutant("bijection/log-det", host=AFFINE, sizes=(1e-8, 1e-4))
+@mutant("map/log-det", host=AFFINE, sizes=(1e-8, 1e-4))
 def log_det_wrong_in_the_tail(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det is wrong only where a coordinate is beyond thirty thousand."""
     return ladj_changed(subject, "forward", partial(_in_the_tail, size))
@@ -63,7 +63,7 @@ def _folding_jacobian(
     return jacobian(which, _reflected(x, bound), context) * signs
 
 
-@mutant("bijection/orientation", host=ELEMENTWISE, sizes=(3.0, 5e4))
+@mutant("map/one-to-one[orientation]", host=ELEMENTWISE, sizes=(3.0, 5e4))
 def folded_at_a_bound(subject: Subject, size: float = 3.0) -> Subject:
     """Beyond a bound the map turns back, with a log-det that does not show it."""
     folding = wrapped(subject, "forward", _folding, size)
@@ -83,14 +83,14 @@ def _clamping_jacobian(
     return np.asarray(jacobian(which, np.clip(x, -bound, bound), context) * inside)
 
 
-@mutant("bijection/honest-zero", host=AFFINE, sizes=(7.0, 2e4))
+@mutant("map/singular-jacobian", host=AFFINE, sizes=(7.0, 2e4))
 def clamped_input(subject: Subject, size: float = 7.0) -> Subject:
     """The input is clamped, for stability, and the log-det is that of the map without the clamp."""
     clamping = wrapped(subject, "forward", _clamping, size)
     return wrapped(clamping, "jacobian", _clamping_jacobian, size)
 
 
-@mutant("bijection/finite", host="torch:IndependentTransform", sizes=(3.0, 2.5))
+@mutant("map/finite", host="torch:IndependentTransform", sizes=(3.0, 2.5))
 def hole_at_a_number(subject: Subject, size: float = 2.5) -> Subject:
     """At a single number of its input the map is 0/0."""
     return wrapped(subject, "forward", _holed, size)
@@ -106,7 +106,7 @@ def _lost(size: float, value: Array) -> Array:
     return np.where(np.abs(value) > size, np.nan, value)
 
 
-@mutant("bijection/finite", host=ELEMENTWISE, sizes=(30.0, 1e5))
+@mutant("map/finite", host=ELEMENTWISE, sizes=(30.0, 1e5))
 def way_back_lost(subject: Subject, size: float = 1e5) -> Subject:
     """The inverse takes the root of a number that is negative far out."""
     return value_changed(subject, "inverse", partial(_lost, size))
@@ -120,13 +120,13 @@ def _product(size: float, out: Mapped, asked: Asked) -> Mapped:
         return Mapped(out.value, np.log(product.astype(np.float32)))
 
 
-@mutant("bijection/finite", host=AFFINE, sizes=(150.0, 600.0))
+@mutant("map/finite", host=AFFINE, sizes=(150.0, 600.0))
 def logarithm_of_a_product_in_single(subject: Subject, size: float = 150.0) -> Subject:
     """The log-det is the logarithm of a product, which is zero in single precision alone."""
     return answered(ladj_added(subject, "forward", -size), partial(_product, size))
 
 
-@mutant("bijection/finite", host=ELEMENTWISE, sizes=(2.0, 5.0))
+@mutant("map/finite", host=ELEMENTWISE, sizes=(2.0, 5.0))
 def way_back_refused(subject: Subject, size: float = 5.0) -> Subject:
     """The inverse asserts what holds within its interval alone, though the map goes on outside it
     (pyro issue 3139).

@@ -20,19 +20,19 @@ def _times(subject: Subject, factor: float) -> Subject:
     return at(subject, Run, scaled)
 
 
-@mutant("bijection/log-det-estimate", host=RESIDUAL)
+@mutant("map/log-det[estimate]", host=RESIDUAL)
 def sign_of_the_estimate(subject: Subject) -> Subject:
     """The trace is subtracted."""
     return _times(subject, -1.0)
 
 
-@mutant("bijection/log-det-estimate", host=SERIES)
+@mutant("map/log-det[estimate]", host=SERIES)
 def nothing_estimated(subject: Subject) -> Subject:
     """The log-det is zero, with the shape of an estimate."""
     return _times(subject, 0.0)
 
 
-@mutant("bijection/log-det-estimate", host=SERIES, sizes=(0.8, 2.0))
+@mutant("map/log-det[estimate]", host=SERIES, sizes=(0.8, 2.0))
 def estimate_too_large(subject: Subject, size: float = 1.0) -> Subject:
     """The estimate is too large by a factor, as a sum over probes that is no mean."""
     return _times(subject, 1 + size)

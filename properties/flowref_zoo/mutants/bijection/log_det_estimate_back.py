@@ -32,19 +32,19 @@ def _times(factor: float, out: Any) -> Mapped:
     return Mapped(out.value, factor * np.asarray(out.ladj))
 
 
-@mutant("bijection/inverse-log-det-estimate", host=HOST)
+@mutant("map/log-det[inverse, estimate]", host=HOST)
 def sign_of_the_way_there(subject: Subject) -> Subject:
     """The trace counts with one sign whichever way time runs."""
     return _back(subject, -1.0)
 
 
-@mutant("bijection/inverse-log-det-estimate", host=SERIES, sizes=(0.8, 2.0))
+@mutant("map/log-det[inverse, estimate]", host=SERIES, sizes=(0.8, 2.0))
 def estimate_back_too_large(subject: Subject, size: float = 1.0) -> Subject:
     """The estimate of the inverse is too large by a factor."""
     return _back(subject, 1 + size)
 
 
-@mutant("bijection/inverse-log-det-unbiased", host=ROULETTE, sizes=(0.2, 1.0))
+@mutant("map/log-det-unbiased[inverse]", host=ROULETTE, sizes=(0.2, 1.0))
 def terms_back_are_not_weighted(subject: Subject, size: float = 1.0) -> Subject:
     """Estimates of the inverse are too small by a factor."""
     return _back(subject, 1 - size / 2)

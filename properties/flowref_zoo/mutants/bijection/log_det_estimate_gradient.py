@@ -12,13 +12,13 @@ TRACED = "flowref_zoo.specimens.estimators:traced"
 ROULETTE = "flowref_zoo.specimens.estimators:roulette"
 
 
-@mutant("bijection/log-det-estimate-gradient", host=TRACED, sizes=(0.7, 1.0))
+@mutant("gradient/parameters[log-det-estimate]", host=TRACED, sizes=(0.7, 1.0))
 def estimate_detached(subject: Subject, size: float = 1.0) -> Subject:
     """The estimate, or a part of it, has no graph."""
     return wrapped(subject, "slope", _times, 1 - size)
 
 
-@mutant("bijection/log-det-estimate-gradient", host=ROULETTE, sizes=(1.0, 2.0))
+@mutant("gradient/parameters[log-det-estimate]", host=ROULETTE, sizes=(1.0, 2.0))
 def estimate_ascended(subject: Subject, size: float = 2.0) -> Subject:
     """Its gradient has another sign, or is none."""
     return wrapped(subject, "slope", _times, 1 - size)

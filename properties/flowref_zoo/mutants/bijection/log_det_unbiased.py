@@ -13,7 +13,7 @@ from flowref_zoo.mutants.combinators import at
 ROULETTE = "reference:Residual[roulette]"
 
 
-@mutant("bijection/log-det-unbiased", host=ROULETTE, sizes=(0.2, 1.0))
+@mutant("map/log-det-unbiased", host=ROULETTE, sizes=(0.2, 1.0))
 def terms_are_not_weighted(subject: Subject, size: float = 1.0) -> Subject:
     """Estimates are too small by a factor, as where terms are not divided by their chances."""
 
@@ -23,7 +23,7 @@ def terms_are_not_weighted(subject: Subject, size: float = 1.0) -> Subject:
     return at(subject, Run, scaled)
 
 
-@mutant("bijection/log-det-unbiased", host=ROULETTE, sizes=(0.02, 0.1, 1.0))
+@mutant("map/log-det-unbiased", host=ROULETTE, sizes=(0.02, 0.1, 1.0))
 def mean_is_shifted(subject: Subject, size: float = 0.1) -> Subject:
     """A surrogate with the right gradient and another value."""
 

@@ -6,13 +6,13 @@ from flowref.model import Subject, mutant
 from flowref_zoo.mutants.combinators import multiplied
 
 
-@mutant("bijection/declared-sign", host="torch:SigmoidTransform")
+@mutant("map/promised-jacobian[sign]", host="torch:SigmoidTransform")
 def sign_turned(subject: Subject) -> Subject:
     """A map that increases says that it decreases."""
     return multiplied(subject, "sign", -1.0)
 
 
-@mutant("bijection/declared-sign", host="pyro:AffineAutoregressive")
+@mutant("map/promised-jacobian[sign]", host="pyro:AffineAutoregressive")
 def sign_of_a_vector_turned(subject: Subject) -> Subject:
     """The same of a map of vectors."""
     return multiplied(subject, "sign", -1.0)

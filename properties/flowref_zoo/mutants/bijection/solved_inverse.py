@@ -16,7 +16,7 @@ def _off(jacobian: Callable[..., Array], size: float, which: str, *inputs: Any) 
     return matrix * (1 + size) if which == "inverse" else matrix
 
 
-@mutant("bijection/solved-inverse-gradient", host=SOLVED, sizes=(0.05, 1.0))
+@mutant("map/inverse-jacobian[solver]", host=SOLVED, sizes=(0.05, 1.0))
 def gradient_of_the_bracket(subject: Subject, size: float = 1.0) -> Subject:
     """The gradient of the inverse is off by a factor, as that of the ends of its first bracket is."""
     return wrapped(subject, "jacobian", _off, size)

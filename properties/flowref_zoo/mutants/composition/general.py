@@ -27,7 +27,7 @@ def _last_part_only(
     return Mapped(out.value, last.ladj)
 
 
-@mutant("composition/additive", host=CHAIN)
+@mutant("composition/parts", host=CHAIN)
 def overwritten_not_accumulated(subject: Subject, size: float = 1.0) -> Subject:
     """The composite returns the log-det of its last part (tensorflow/models #7465)."""
     return wrapped(subject, "forward", _last_part_only, subject.part_maps)
@@ -37,7 +37,7 @@ def _silent(part: Callable[..., Mapped], x: Array, *others: Any) -> Mapped:
     return Mapped(part(x, *others).value, None)
 
 
-@mutant("composition/additive", host=CHAIN, sizes=(1e-10, 1e-3))
+@mutant("composition/parts", host=CHAIN, sizes=(1e-10, 1e-3))
 def off_behind_a_silent_part(subject: Subject, size: float = 1e-6) -> Subject:
     """The composite is off by a factor, and its first part returns no log-det."""
     first, *others = subject.part_maps
@@ -45,7 +45,7 @@ def off_behind_a_silent_part(subject: Subject, size: float = 1e-6) -> Subject:
     return multiplied(quiet, "forward", 1 + size)
 
 
-@mutant("composition/inverse-reverses", host=CHAIN)
+@mutant("composition/algebra[inverse]", host=CHAIN)
 def inverse_off(subject: Subject, size: float = 1e-6) -> Subject:
     """The inverse of the composite is not that of its parts."""
     return multiplied(subject, "inverse", 1 + size)
@@ -70,31 +70,31 @@ def _disarranged(
     return Mapped(out.value, changed.get(kind, out.ladj))
 
 
-@mutant("composition/in-order", host=CHAIN)
+@mutant("composition/algebra[order]", host=CHAIN)
 def applied_backwards(subject: Subject, size: float = 1.0) -> Subject:
     """A chain applies its last element first."""
     return wrapped(subject, "arrange", _disarranged, "reversed")
 
 
-@mutant("composition/associative", host=CHAIN)
+@mutant("composition/algebra[nesting]", host=CHAIN)
 def nested_misplaced(subject: Subject, size: float = 1.0) -> Subject:
     """A chain inside a chain is applied at the wrong place."""
     return wrapped(subject, "arrange", _disarranged, "nested")
 
 
-@mutant("composition/double-inverse", host="nflows:LULinear")
+@mutant("composition/algebra[double-inverse]", host="nflows:LULinear")
 def double_inverse_turned(subject: Subject, size: float = 1.0) -> Subject:
     """The inverse of the inverse turns the sign of the log-det."""
     return wrapped(subject, "arrange", _disarranged, "turned")
 
 
-@mutant("composition/empty-is-identity", host=CHAIN)
+@mutant("composition/algebra[empty]", host=CHAIN)
 def empty_chain_offset(subject: Subject, size: float = 1.0) -> Subject:
     """The empty chain has a log-det of its own."""
     return wrapped(subject, "arrange", _disarranged, "offset")
 
 
-@mutant("composition/single-is-itself", host=CHAIN)
+@mutant("composition/algebra[single]", host=CHAIN)
 def single_chain_offset(subject: Subject, size: float = 1.0) -> Subject:
     """A chain of one adds to the log-det."""
     return wrapped(subject, "arrange", _disarranged, "offset")

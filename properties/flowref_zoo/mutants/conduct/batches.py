@@ -18,7 +18,7 @@ def _chunked(size: float, out: Mapped, asked: Asked) -> Mapped:
     return Mapped(value, out.ladj)
 
 
-@mutant("mode/batch-content", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/rows[large-batch]", host=COUPLING, sizes=(1e-8, 1e-3))
 def last_chunk_is_wrong(subject: Subject, size: float = 1e-3) -> Subject:
     """Batches are worked on in chunks of 256 rows, and the last one is not like the others."""
     return answered(subject, partial(_chunked, size))
@@ -29,7 +29,7 @@ def _largest(size: float, out: Mapped, asked: Asked) -> Mapped:
     return Mapped(np.asarray(out.value) + size * far, out.ladj)
 
 
-@mutant("mode/batch-content", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/rows[large-batch]", host=COUPLING, sizes=(1e-8, 1e-3))
 def tolerance_of_the_largest(subject: Subject, size: float = 1e-3) -> Subject:
     """A tolerance is relative to the largest point of the batch."""
     return answered(subject, partial(_largest, size))

@@ -14,7 +14,7 @@ from flowref_zoo.mutants.combinators import Remade, mannered, multiplied, wrappe
 FLOW = "zuko:MAF?features=3&context=2"
 
 
-@mutant("conduct/context-gradient", host=FLOW, sizes=(1e-2, 0.5))
+@mutant("gradient/context", host=FLOW, sizes=(1e-2, 0.5))
 def partly_detached(subject: Subject, size: float = 0.1) -> Subject:
     """A part of the way from the context is detached."""
     return multiplied(subject, "context_vjp", 1 - size)
@@ -26,19 +26,19 @@ def _first_alone(vjp: Callable[..., Array], *inputs: Any) -> Array:
     return gradient
 
 
-@mutant("conduct/context-gradient", host=FLOW)
+@mutant("gradient/context", host=FLOW)
 def entry_detached(subject: Subject) -> Subject:
     """Gradients reach the first entry of the context alone."""
     return wrapped(subject, "context_vjp", _first_alone)
 
 
-@mutant("conduct/context-reached", host=FLOW)
+@mutant("gradient/context-used[gradient]", host=FLOW)
 def context_detached(subject: Subject) -> Subject:
     """No gradient reaches the context."""
     return multiplied(subject, "context_vjp", 0.0)
 
 
-@mutant("conduct/context-used", host=FLOW, sizes=(1.0, 2.0))
+@mutant("gradient/context-used", host=FLOW, sizes=(1.0, 2.0))
 def context_dropped(subject: Subject, size: float = 2.0) -> Subject:
     """So many entries of the context are not looked at."""
     return mannered(subject, partial(_without, round(size)))

@@ -35,19 +35,19 @@ def _by_one_row(value: Array, x: Array, size: float) -> Array:
     return np.asarray(value + size * (x[0] - x.mean(0)) / x.std(0))
 
 
-@mutant("mode/first-batch-scale", host=HOST, sizes=(0.5, 1.0))
+@mutant("mode/first-batch", host=HOST, sizes=(0.5, 1.0))
 def divided_by_the_variance(subject: Subject, size: float = 1.0) -> Subject:
     """The first batch is divided by its variance instead of its deviation."""
     return living(subject, partial(_changed, _powered, size))
 
 
-@mutant("mode/first-batch-scale", host=HOST, sizes=(0.4, 2.0))
+@mutant("mode/first-batch", host=HOST, sizes=(0.4, 2.0))
 def mean_added(subject: Subject, size: float = 2.0) -> Subject:
     """The mean of the first batch is added instead of taken away."""
     return living(subject, partial(_changed, _short_of_the_mean, size))
 
 
-@mutant("mode/first-batch-scale", host=HOST, sizes=(1e-4, 1.0))
+@mutant("mode/first-batch", host=HOST, sizes=(1e-4, 1.0))
 def initialized_by_the_first_row(subject: Subject, size: float = 1.0) -> Subject:
     """The mean is that of the first row alone."""
     return living(subject, partial(_changed, _by_one_row, size))
@@ -66,7 +66,7 @@ def _shrunk(run: Passed, size: float) -> Passed:
     return replace(run, value=_powered(run.value, run.entered, size))
 
 
-@mutant("mode/first-batch-layers", host=DENSITY, sizes=(0.5, 1.0))
+@mutant("mode/first-batch[layers]", host=DENSITY, sizes=(0.5, 1.0))
 def a_layer_divides_by_the_variance(subject: Subject, size: float = 1.0) -> Subject:
     """What a layer within gives of the first batch is divided by its deviation once more."""
     return living(subject, partial(_powered_inside, size))

@@ -29,25 +29,25 @@ AFFINE = "torch:AffineTransform"
 Inputs = tuple[Any, ...]
 
 
-@mutant("conduct/input-not-mutated", host=AFFINE)
+@mutant("effects/process[input]", host=AFFINE)
 def writes_its_input(subject: Subject, size: float = 1.0) -> Subject:
     """A mask is applied in place."""
     return observed(subject, mutated=("x",))
 
 
-@mutant("conduct/no-printing", host=AFFINE)
+@mutant("effects/process[output]", host=AFFINE)
 def prints(subject: Subject, size: float = 1.0) -> Subject:
     """A print was left in forward."""
     return observed(subject, printed="torch.Size([3, 4])\n")
 
 
-@mutant("conduct/no-global-settings", host=AFFINE)
+@mutant("effects/process[settings]", host=AFFINE)
 def sets_the_default_dtype(subject: Subject, size: float = 1.0) -> Subject:
     """Calling forward sets the default dtype of the process."""
     return observed(subject, globals=("torch default dtype",))
 
 
-@mutant("conduct/no-global-settings", host=AFFINE)
+@mutant("effects/process[settings]", host=AFFINE)
 def seeds_for_everybody(subject: Subject, size: float = 1.0) -> Subject:
     """Calling forward seeds torch, so that its own random numbers repeat, and everybody else's with
     them.
@@ -55,37 +55,37 @@ def seeds_for_everybody(subject: Subject, size: float = 1.0) -> Subject:
     return observed(subject, globals=("the random state of torch",))
 
 
-@mutant("conduct/no-gradients-left", host=COUPLING)
+@mutant("effects/process[gradients]", host=COUPLING)
 def backward_within(subject: Subject, size: float = 1.0) -> Subject:
     """A score is computed by backward(), which adds to the gradients of the parameters."""
     return observed(subject, graded=("net.weight",))
 
 
-@mutant("conduct/input-not-mutated", host=AFFINE)
+@mutant("effects/process[input]", host=AFFINE)
 def input_made_to_require_a_gradient(subject: Subject, size: float = 1.0) -> Subject:
     """The caller's tensor is made to require a gradient."""
     return observed(subject, mutated=("requires_grad of x",))
 
 
-@mutant("conduct/no-random-numbers", host=AFFINE)
+@mutant("random/seeded[global-streams]", host=AFFINE)
 def draws_without_need(subject: Subject, size: float = 1.0) -> Subject:
     """A random tensor is drawn and not used."""
     return observed(subject, rng=True)
 
 
-@mutant("conduct/log-det-dtype", host=AFFINE)
+@mutant("dtype/follows[log-det]", host=AFFINE)
 def log_dets_in_single(subject: Subject) -> Subject:
     """The log-det of forward is added up in float32."""
     return promising(observed(subject, dtypes=("float64", "float32")), "narrow-log-det")
 
 
-@mutant("conduct/dtype-follow", host=AFFINE)
+@mutant("dtype/follows", host=AFFINE)
 def log_det_of_default_dtype(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det starts from zeros of the default dtype."""
     return observed(subject, dtypes=("float64", "float32"))
 
 
-@mutant("conduct/dtype-follow", host=AFFINE)
+@mutant("dtype/follows", host=AFFINE)
 def float32_constant_inside(subject: Subject, size: float = 1.0) -> Subject:
     """A constant is computed in float32 and then promoted."""
     return observed(subject, float32=True)
@@ -99,19 +99,19 @@ def _noisy(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
     ]
 
 
-@mutant("conduct/deterministic", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/history[repeat]", host=COUPLING, sizes=(1e-8, 1e-3))
 def hidden_noise(subject: Subject, size: float = 1e-3) -> Subject:
     """Dropout stays on in eval mode."""
     return living(subject, partial(_noisy, size))
 
 
-@mutant("conduct/cast-follows", host="nflows:BatchNorm")
+@mutant("dtype/follows[cast]", host="nflows:BatchNorm")
 def one_buffer_not_cast(subject: Subject, size: float = 1.0) -> Subject:
     """An overridden _apply leaves a buffer in its dtype."""
     return at(subject, Dtypes, lambda dtypes: {**dtypes, "running_mean": "float64"})
 
 
-@mutant("conduct/device-follow", host=COUPLING)
+@mutant("dtype/follows[device]", host=COUPLING)
 def mask_stays_on_the_host(subject: Subject, size: float = 1.0) -> Subject:
     """A mask is a plain attribute."""
     return at(subject, Meta, lambda devices: {**devices, "mask": "cpu"})
@@ -121,7 +121,7 @@ def _transposed(asked: Asked) -> bool:
     return asked.manner.layout == "transposed"
 
 
-@mutant("conduct/strides-agree", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/manner[strides]", host=COUPLING, sizes=(1e-8, 1e-3))
 def reads_raw_storage(subject: Subject, size: float = 1e-3) -> Subject:
     """A kernel reads the storage of its input in order, whatever the strides."""
     return shifted_where(subject, _transposed, size)
@@ -133,7 +133,7 @@ def _viewed(call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
     return call(inputs, manner)
 
 
-@mutant("conduct/strides-accepted", host=COUPLING)
+@mutant("same/manner-accepted", host=COUPLING)
 def view_for_reshape(subject: Subject, size: float = 1.0) -> Subject:
     """Tensor.view is used where reshape is meant."""
     return mannered(subject, _viewed)
@@ -145,7 +145,7 @@ def _reduced(call: Remade, name: str, inputs: Inputs, manner: Manner) -> Mapped:
     return call(inputs, manner)
 
 
-@mutant("conduct/empty-batch", host=AFFINE)
+@mutant("shape/any-batch[no-rows]", host=AFFINE)
 def empty_batch_refused(subject: Subject, size: float = 1.0) -> Subject:
     """A maximum over the batch is taken."""
     return promising(mannered(subject, _reduced), "empty-batch")
@@ -156,7 +156,7 @@ def _squeezed(out: Mapped, asked: Asked) -> Mapped:
     return Mapped(out.value, np.squeeze(np.asarray(out.ladj))) if alone else out
 
 
-@mutant("conduct/batch-one", host=COUPLING)
+@mutant("shape/any-batch[one-row]", host=COUPLING)
 def batch_axis_squeezed(subject: Subject, size: float = 1.0) -> Subject:
     """Squeezing drops the axis of a batch of one from the log-det."""
     return answered(subject, _squeezed)
@@ -168,7 +168,7 @@ def _none_inside(bound: float, out: Mapped, asked: Asked) -> Mapped:
     return out
 
 
-@mutant("conduct/batch-one", host=COUPLING, sizes=(0.1, 0.3))
+@mutant("shape/any-batch[one-row]", host=COUPLING, sizes=(0.1, 0.3))
 def nothing_inside_refused(subject: Subject, size: float = 0.2) -> Subject:
     """Where no number lies in the interval the least of none is asked for."""
     return answered(subject, partial(_none_inside, size))
@@ -178,7 +178,7 @@ def _spread(out: Mapped, asked: Asked) -> Mapped:
     return shifted(out, 0.0 * float(asked.inputs[0].mean()))
 
 
-@mutant("conduct/nan-containment", host=COUPLING)
+@mutant("map/finite[nan-row]", host=COUPLING)
 def nan_spreads_through_a_mean(subject: Subject, size: float = 1.0) -> Subject:
     """The mean of the batch is added with weight zero."""
     return answered(subject, _spread)
@@ -193,7 +193,7 @@ def _silent(
     return Mapped(np.where(inside == x, out.value, np.nan), out.ladj)
 
 
-@mutant("conduct/outside-domain", host="nflows:PiecewiseRationalQuadraticCDF")
+@mutant("map/finite-far-out[outside]", host="nflows:PiecewiseRationalQuadraticCDF")
 def silent_nan_outside(subject: Subject, size: float = 1.0) -> Subject:
     """Points outside the domain are mapped to nan."""
     return mannered(subject, partial(_silent, subject.domain.low, subject.domain.high))
@@ -205,7 +205,7 @@ def _overflowing(out: Mapped, asked: Asked) -> Mapped:
         return Mapped(np.asarray(out.value) + 0.0 * (square - square), out.ladj)
 
 
-@mutant("conduct/extremes", host=AFFINE)
+@mutant("map/finite-far-out[extremes]", host=AFFINE)
 def overflow_of_a_square(subject: Subject, size: float = 1.0) -> Subject:
     """A square overflows on the way, and infinity is subtracted from infinity."""
     return answered(subject, _overflowing)
@@ -217,7 +217,7 @@ def _refusing(bound: float, call: Remade, name: str, inputs: Inputs, manner: Man
     return call(inputs, manner)
 
 
-@mutant("conduct/domain-told", host=AFFINE, sizes=(0.5, 5.0))
+@mutant("map/domain[undeclared]", host=AFFINE, sizes=(0.5, 5.0))
 def bounds_not_told(subject: Subject, size: float = 5.0) -> Subject:
     """Points beyond a bound are refused, and no domain says so."""
     return mannered(subject, partial(_refusing, size)).with_facts(declared=False)
@@ -229,7 +229,7 @@ def _broadcast(features: int, call: Remade, name: str, inputs: Inputs, manner: M
     return call((wide, *rest), manner)
 
 
-@mutant("conduct/wrong-shape-refused", host=COUPLING)
+@mutant("shape/wrong-refused[features]", host=COUPLING)
 def one_feature_broadcast(subject: Subject, size: float = 1.0) -> Subject:
     """A point of one feature is broadcast against weights of several."""
     return mannered(subject, partial(_broadcast, subject.event_shape[-1]))
@@ -244,19 +244,19 @@ def _under(
     return shifted(call(inputs, replace(manner, how="plain")), size)
 
 
-@mutant("conduct/functional-call", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/manner[functional-call]", host=COUPLING, sizes=(1e-8, 1e-3))
 def derived_weight_kept(subject: Subject, size: float = 1e-3) -> Subject:
     """A weight derived from stored parameters is used in place of those handed in."""
     return mannered(subject, partial(_under, "functional_call", size))
 
 
-@mutant("conduct/vmap-compatible", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/manner[vmap]", host=COUPLING, sizes=(1e-8, 1e-3))
 def vmap_sees_another_batch(subject: Subject, size: float = 1e-3) -> Subject:
     """The number of points in the batch enters the result."""
     return promising(mannered(subject, partial(_under, "vmap", size)), "vmap")
 
 
-@mutant("conduct/compile-equal", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/manner[compile]", host=COUPLING, sizes=(1e-8, 1e-3))
 def constant_folded_at_compilation(subject: Subject, size: float = 1e-3) -> Subject:
     """A value read in Python is frozen into the compiled call."""
     return promising(mannered(subject, partial(_under, "compile", size)), "compile")
@@ -268,13 +268,13 @@ def _narrow(size: float, out: Mapped, asked: Asked) -> Mapped:
     return Mapped(np.asarray(out.value, dtype=np.float64) * (1 + size * 2.0**-24), out.ladj)
 
 
-@mutant("conduct/float32-agrees", host=COUPLING, sizes=(1e4, 1e6))
+@mutant("dtype/accurate", host=COUPLING, sizes=(1e4, 1e6))
 def digits_canceled(subject: Subject, size: float = 1e5) -> Subject:
     """A difference of large numbers loses digits that float64 has to spare."""
     return answered(subject, partial(_narrow, size))
 
 
-@mutant("conduct/abilities-work", host="flowref_zoo.specimens.coupling:affine_coupling")
+@mutant("map/calls-work", host="flowref_zoo.specimens.coupling:affine_coupling")
 def inverse_always_raises(subject: Subject) -> Subject:
     """The inverse reads an attribute that there is not, whatever it is given."""
     return subject.with_facts(broken={"inverse": "AttributeError: no attribute 'scale'"})

@@ -15,13 +15,13 @@ from flowref_zoo.mutants.combinators import at, multiplied, promising, wrapped
 COUPLING = "nflows:AffineCouplingTransform"
 
 
-@mutant("conduct/value-gradient", host=COUPLING, sizes=(1e-4, 1e-1))
+@mutant("gradient/input[value]", host=COUPLING, sizes=(1e-4, 1e-1))
 def backward_off_by_a_factor(subject: Subject, size: float = 1e-3) -> Subject:
     """A hand-written backward pass is off by a factor."""
     return multiplied(subject, "vjp", 1 + size)
 
 
-@mutant("conduct/log-det-gradient", host=COUPLING)
+@mutant("gradient/input[log-det]", host=COUPLING)
 def log_det_detached(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is computed without a graph."""
     return multiplied(subject, "vjp", 0.0)
@@ -33,25 +33,25 @@ def _behind(vjp: Callable[..., Array], bound: float, which: str, x: Array, *othe
     return gradient
 
 
-@mutant("conduct/value-gradient", host=COUPLING, sizes=(1.0, 2.0, 6.0))
+@mutant("gradient/input[value]", host=COUPLING, sizes=(1.0, 2.0, 6.0))
 def detached_on_one_side(subject: Subject, size: float = 1.5) -> Subject:
     """Behind a bound, which few points are, a part of the graph is lost."""
     return wrapped(subject, "vjp", _behind, size)
 
 
-@mutant("conduct/score", host="nflows:SimpleRealNVP", sizes=(1.0, 2.0, 6.0))
+@mutant("gradient/input[log-prob]", host="nflows:SimpleRealNVP", sizes=(1.0, 2.0, 6.0))
 def score_detached_on_one_side(subject: Subject, size: float = 1.5) -> Subject:
     """Behind a bound, which few points are, a part of the gradient is lost."""
     return wrapped(subject, "vjp", _behind, size)
 
 
-@mutant("conduct/double-backward", host=COUPLING)
+@mutant("gradient/input[second-order]", host=COUPLING)
 def gradient_detached(subject: Subject, size: float = 1.0) -> Subject:
     """A hand-written backward pass works on detached tensors: its own derivative is lost."""
     return promising(multiplied(subject, "curvature", 0.0), "double-backward")
 
 
-@mutant("conduct/score", host="nflows:SimpleRealNVP", sizes=(1e-4, 1e-1))
+@mutant("gradient/input[log-prob]", host="nflows:SimpleRealNVP", sizes=(1e-4, 1e-1))
 def score_off_by_a_factor(subject: Subject, size: float = 1e-3) -> Subject:
     """A part of the gradient of log_prob is detached."""
     return multiplied(subject, "vjp", 1 + size)
@@ -62,21 +62,23 @@ def with_gradients(trained: Trained, **changes: Any) -> Trained:
     return replace(trained, gradients={**trained.gradients, **changes})
 
 
-@mutant("conduct/gradients-finite", host=COUPLING)
+@mutant("gradient/finite", host=COUPLING)
 def nan_behind_where(subject: Subject, size: float = 1.0) -> Subject:
     """The branch that torch.where does not choose has a nan gradient."""
     nan = np.array(np.nan)
     return at(subject, Learn, lambda out: replace(out, gradients=dict.fromkeys(out.gradients, nan)))
 
 
-@mutant("conduct/no-dead-parameters", host=COUPLING)
+@mutant("gradient/reaches-parameters", host=COUPLING)
 def one_tensor_is_dead(subject: Subject, size: float = 1.0) -> Subject:
     """A parameter is multiplied by a factor that stays zero."""
     return at(subject, Learn, lambda out: with_gradients(out, **{next(iter(out.gradients)): None}))
 
 
 @mutant(
-    "conduct/parameters-reached", host="flowref_zoo.specimens.estimators:traced", sizes=(1.0, 4.0)
+    "gradient/reaches-parameters[log-det-estimate]",
+    host="flowref_zoo.specimens.estimators:traced",
+    sizes=(1.0, 4.0),
 )
 def detached_before_the_solver(subject: Subject, size: float = 1.0) -> Subject:
     """So many parameters are detached before they are used."""
@@ -87,7 +89,7 @@ def detached_before_the_solver(subject: Subject, size: float = 1.0) -> Subject:
     return at(subject, Learn, lost)
 
 
-@mutant("conduct/all-parameters-used", host=COUPLING)
+@mutant("gradient/reaches-parameters[every-step]", host=COUPLING)
 def one_tensor_unused(subject: Subject, size: float = 1.0) -> Subject:
     """A parameter is registered and never used."""
     return promising(at(subject, Learn, lambda out: with_gradients(out, unused=None)), "ddp")

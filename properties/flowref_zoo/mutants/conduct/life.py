@@ -49,7 +49,7 @@ LIBRARY = "zuko:NSF"
 # Samples
 
 
-@mutant("sampling/sample-shape", host=FLOW)
+@mutant("shape/one-number-per-point[samples]", host=FLOW)
 def samples_in_single_precision(subject: Subject, size: float = 1.0) -> Subject:
     """Samples are rounded to float32, whatever the object is."""
     return value_changed(subject, "sample", lambda points: points.astype(np.float32))
@@ -61,25 +61,25 @@ def _refused_alone(call: Callable[..., Any], n: int, *others: Any) -> Any:
     return call(n, *others)
 
 
-@mutant("sampling/sample-shape", host=FLOW)
+@mutant("shape/one-number-per-point[samples]", host=FLOW)
 def single_sample_refused(subject: Subject, size: float = 1.0) -> Subject:
     """A single sample cannot be drawn."""
     return wrapped(subject, "sample", _refused_alone)
 
 
-@mutant("density/log-prob-shape", host=FLOW)
+@mutant("shape/one-number-per-point[log-prob]", host=FLOW)
 def log_density_averaged(subject: Subject, size: float = 1.0) -> Subject:
     """log_prob returns the mean over the batch."""
     return value_changed(subject, "log_prob", np.mean)
 
 
-@mutant("density/log-prob-shape", host=FLOW)
+@mutant("shape/one-number-per-point[log-prob]", host=FLOW)
 def log_density_squeezed(subject: Subject, size: float = 1.0) -> Subject:
     """Squeezing drops the axis of a batch of one."""
     return value_changed(subject, "log_prob", np.squeeze)
 
 
-@mutant("conduct/sample-none", host=LIBRARY)
+@mutant("shape/any-batch[no-samples]", host=LIBRARY)
 def one_sample_too_many(subject: Subject, size: float = 1.0) -> Subject:
     """Batches are drawn until there are enough, and one at least."""
     return wrapped(subject, "sample", lambda call, n, *others: call(max(n, 1), *others))
@@ -93,7 +93,7 @@ def _repeated(steps: Steps, outcomes: list[Any]) -> list[Any]:
     ]
 
 
-@mutant("conduct/samples-differ", host=FLOW)
+@mutant("random/seeded[two-calls]", host=FLOW)
 def sampler_seeds_itself(subject: Subject, size: float = 1.0) -> Subject:
     """sample() seeds, and draws the same points for ever."""
     return living(subject, _repeated)
@@ -106,25 +106,25 @@ def _drifting(steps: Steps, outcomes: list[Any]) -> list[Any]:
     ]
 
 
-@mutant("conduct/samples-repeat", host=FLOW)
+@mutant("random/seeded[same-seed]", host=FLOW)
 def drawn_from_the_clock(subject: Subject, size: float = 1.0) -> Subject:
     """Samples come from a generator that no seed reaches."""
     return living(subject, _drifting)
 
 
-@mutant("conduct/sample-dtype", host=LIBRARY)
+@mutant("dtype/follows[samples]", host=LIBRARY)
 def noise_of_default_dtype(subject: Subject, size: float = 1.0) -> Subject:
     """Base noise is drawn in the default dtype, and so are samples."""
     return observed(subject, dtypes=("float32",))
 
 
-@mutant("conduct/rsample-carries", host=LIBRARY)
+@mutant("gradient/of-samples[graph]", host=LIBRARY)
 def rsample_without_gradients(subject: Subject, size: float = 1.0) -> Subject:
     """rsample is sample under another name."""
     return at(subject, Pathwise, lambda out: Drawn(out.value, False, 0.0))
 
 
-@mutant("conduct/rsample-carries", host="torch:distributions.Kumaraswamy")
+@mutant("gradient/of-samples[graph]", host="torch:distributions.Kumaraswamy")
 def rsample_without_graph(subject: Subject, size: float = 1.0) -> Subject:
     """rsample of a distribution records nothing."""
     return at(
@@ -132,25 +132,25 @@ def rsample_without_graph(subject: Subject, size: float = 1.0) -> Subject:
     )
 
 
-@mutant("conduct/rsample-carries", host="torch:distributions.Normal")
+@mutant("gradient/of-samples[graph]", host="torch:distributions.Normal")
 def rsample_without_one_tensor(subject: Subject, size: float = 1.0) -> Subject:
     """One of the tensors that it holds is taken by its value."""
     return at(subject, Carry, lambda out: replace(out, largest=(*out.largest[:-1], 0.0)))
 
 
-@mutant("conduct/equality", host="torch:AffineTransform")
+@mutant("effects/construction[equality]", host="torch:AffineTransform")
 def equal_to_anything(subject: Subject, size: float = 1.0) -> Subject:
     """It is equal to whatever it is compared with."""
     return at(subject, Compare, lambda out: Likeness(True, ("a bare object", "a sigmoid")))
 
 
-@mutant("conduct/equality", host="torch:AffineTransform")
+@mutant("effects/construction[equality]", host="torch:AffineTransform")
 def equal_to_transforms(subject: Subject, size: float = 1.0) -> Subject:
     """It is equal to whatever is a transform."""
     return at(subject, Compare, lambda out: Likeness(True, ("the exponential", "a sigmoid")))
 
 
-@mutant("conduct/instances-share-nothing", host="nflows:AffineCouplingTransform")
+@mutant("effects/construction[sharing]", host="nflows:AffineCouplingTransform")
 def network_of_the_class(subject: Subject, size: float = 1.0) -> Subject:
     """A network is the default of an argument."""
     return at(subject, Inherited, lambda out: ["net is a default of the constructor of Flow"])
@@ -188,7 +188,7 @@ def _writing(count: int, size: float, steps: Steps, outcomes: list[Any]) -> list
     return changed
 
 
-@mutant("state/parameters-kept", host=COUPLING, sizes=(1e-12, 1e-2))
+@mutant("effects/state[parameters]", host=COUPLING, sizes=(1e-12, 1e-2))
 def forward_moves_a_parameter(subject: Subject, size: float = 1e-3) -> Subject:
     """Each train-mode batch moves a scale towards its own statistics."""
     return living(subject, partial(_writing, 1, size))
@@ -199,7 +199,7 @@ def _sampling_writes(size: float, steps: Steps, outcomes: list[Any]) -> list[Any
     return _writing(1, size, steps, outcomes) if sampled else outcomes
 
 
-@mutant("state/parameters-kept", host=FLOW, sizes=(1e-12, 1e-2))
+@mutant("effects/state[parameters]", host=FLOW, sizes=(1e-12, 1e-2))
 def sampling_moves_a_parameter(subject: Subject, size: float = 1e-3) -> Subject:
     """In train mode a layer initializes itself from samples too."""
     return living(subject, partial(_sampling_writes, size))
@@ -217,19 +217,19 @@ def _without_first(out: Trained) -> Trained:
     return replace(out, gradients={**out.gradients, name: dead})
 
 
-@mutant("conduct/no-dead-start", host=COUPLING)
+@mutant("gradient/reaches-parameters[start]", host=COUPLING)
 def two_factors_of_zero(subject: Subject, size: float = 1.0) -> Subject:
     """A gate of zero multiplies a layer of zeros."""
     return living(subject, partial(_dead, True))
 
 
-@mutant("conduct/parameter-gradient", host=COUPLING)
+@mutant("gradient/parameters[value]", host=COUPLING)
 def values_detached(subject: Subject, size: float = 1.0) -> Subject:
     """The value is computed from detached parameters."""
     return wrapped(subject, "slope", _other_slope, 0.0)
 
 
-@mutant("conduct/parameter-gradient", host=FLOW, sizes=(0.03, 0.3))
+@mutant("gradient/parameters[value]", host=FLOW, sizes=(0.03, 0.3))
 def one_branch_detached(subject: Subject, size: float = 0.1) -> Subject:
     """A branch of the network is detached, and a part of the gradient is lost."""
     return wrapped(subject, "slope", _other_slope, 1 - size)
@@ -250,7 +250,7 @@ def _stuck(steps: Steps, outcomes: list[Any]) -> list[Any]:
     return changed
 
 
-@mutant("mode/kept", host=FLOW)
+@mutant("effects/state[mode]", host=FLOW)
 def sampling_ends_training(subject: Subject, size: float = 1.0) -> Subject:
     """sample() calls eval(), and not train() again."""
     return living(subject, _stuck)
@@ -268,13 +268,13 @@ def _answered_from_before(
     return changed
 
 
-@mutant("conduct/same-tensor", host=COUPLING, sizes=(1e-8, 1e-2))
+@mutant("same/history[same-tensor]", host=COUPLING, sizes=(1e-8, 1e-2))
 def answered_for_the_same_object(subject: Subject, size: float = 1e-3) -> Subject:
     """The last input is compared by identity, and its old values are answered."""
     return living(subject, partial(_answered_from_before, Overwrite, size))
 
 
-@mutant("conduct/same-tensor", host=COUPLING, sizes=(1e-8, 1e-2))
+@mutant("same/history[same-tensor]", host=COUPLING, sizes=(1e-8, 1e-2))
 def answered_for_the_old_parameters(subject: Subject, size: float = 1e-3) -> Subject:
     """The last result outlives an optimizer's step."""
     return living(subject, partial(_answered_from_before, Nudge, size))
@@ -289,19 +289,19 @@ def _remembering(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
     return changed
 
 
-@mutant("conduct/earlier-calls", host=FLOW, sizes=(1e-8, 1e-2))
+@mutant("same/history[other-calls]", host=FLOW, sizes=(1e-8, 1e-2))
 def temperature_kept(subject: Subject, size: float = 1e-3) -> Subject:
     """sample() sets a temperature in the base, which log_prob then uses too."""
     return living(subject, partial(_remembering, size))
 
 
-@mutant("conduct/construction", host=COUPLING)
+@mutant("effects/construction[settings]", host=COUPLING)
 def constructor_seeds(subject: Subject, size: float = 1.0) -> Subject:
     """The constructor seeds torch, so that a permutation is the same every time."""
     return at(subject, Construct, lambda out: Construction(out.globals, ("torch",)))
 
 
-@mutant("conduct/construction", host=COUPLING)
+@mutant("effects/construction[settings]", host=COUPLING)
 def constructor_sets_the_default_dtype(subject: Subject, size: float = 1.0) -> Subject:
     """The constructor sets the default dtype."""
     return at(subject, Construct, lambda out: Construction(("torch default dtype",), out.seeded))

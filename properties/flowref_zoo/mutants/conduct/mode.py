@@ -53,7 +53,7 @@ def _without_gradients(asked: Asked) -> bool:
     return asked.manner.how in ("no_grad", "inference_mode")
 
 
-@mutant("mode/grad-modes-agree", host=COUPLING, sizes=(1e-6, 1e-3))
+@mutant("same/manner[grad-modes]", host=COUPLING, sizes=(1e-6, 1e-3))
 def mode_is_gradient_recording(subject: Subject, size: float = 1e-3) -> Subject:
     """Whether gradients are recorded decides which statistics are used
     (``mode = torch.is_grad_enabled()``).
@@ -65,7 +65,7 @@ def _bare(step: Step[Any]) -> bool:
     return isinstance(step, Run) and step.how == "no_grad"
 
 
-@mutant("mode/train-ignores-grad-mode", host=NORMALIZER, sizes=(1e-6, 1e-3))
+@mutant("same/manner[train-grad-modes]", host=NORMALIZER, sizes=(1e-6, 1e-3))
 def no_training_without_gradients(subject: Subject, size: float = 1e-3) -> Subject:
     """A train-mode pass under no_grad uses the running statistics."""
     return living(subject, partial(where, _bare, partial(shifted, size=size)))
@@ -77,7 +77,7 @@ def _frozen_statistics(size: float, steps: Steps, outcomes: list[Any]) -> list[A
     return where(lambda step: isinstance(step, State), partial(moved, size=size), steps, outcomes)
 
 
-@mutant("mode/train-ignores-grad-mode", host=NORMALIZER, sizes=(1e-6, 1e-3))
+@mutant("same/manner[train-grad-modes]", host=NORMALIZER, sizes=(1e-6, 1e-3))
 def no_update_without_gradients(subject: Subject, size: float = 1e-3) -> Subject:
     """A train-mode pass under no_grad updates the running statistics differently."""
     return living(subject, partial(_frozen_statistics, size))
@@ -91,19 +91,19 @@ def _turned(
     return call(inputs, manner)
 
 
-@mutant("mode/not-a-direction", host=COUPLING)
+@mutant("same/train-mode[direction]", host=COUPLING)
 def train_is_a_direction(subject: Subject, size: float = 1.0) -> Subject:
     """The training flag chooses the direction."""
     return mannered(subject, partial(_turned, subject.calls["inverse"]))
 
 
-@mutant("mode/eval-is-pure", host=NORMALIZER, sizes=(1e-12, 1e-3))
+@mutant("effects/state[eval]", host=NORMALIZER, sizes=(1e-12, 1e-3))
 def statistics_move_in_eval(subject: Subject, size: float = 1e-3) -> Subject:
     """Running statistics are updated during validation."""
     return after(subject, Run, State, partial(moved, size=size))
 
 
-@mutant("mode/first-call-in-eval", host=NORMALIZER, sizes=(1e-12, 1e-3))
+@mutant("effects/state[first-call]", host=NORMALIZER, sizes=(1e-12, 1e-3))
 def initialized_by_validation(subject: Subject, size: float = 1e-3) -> Subject:
     """The first batch initializes the layer, whatever the mode."""
     return after(subject, Run, State, partial(moved, size=size))
@@ -113,7 +113,7 @@ def _coupled(size: float, out: Mapped, asked: Asked) -> Mapped:
     return shifted(out, size * float(np.nanmean(np.clip(asked.inputs[0], -10.0, 10.0))))
 
 
-@mutant("mode/rows-independent", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/rows", host=COUPLING, sizes=(1e-8, 1e-3))
 def batch_statistics_in_eval(subject: Subject, size: float = 1e-3) -> Subject:
     """The mean of the batch enters every point."""
     return answered(subject, partial(_coupled, size))
@@ -123,7 +123,7 @@ def _summed(out: Mapped, asked: Asked) -> Mapped:
     return out if out.ladj is None else Mapped(out.value, float(np.sum(out.ladj)))
 
 
-@mutant("mode/rows-independent", host=COUPLING)
+@mutant("same/rows", host=COUPLING)
 def log_det_summed_over_batch(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is summed over the batch as well as over the event."""
     return answered(subject, _summed)

@@ -12,19 +12,19 @@ HOST = "flowjax:Affine"
 Told = tuple[tuple[str, ...], str]
 
 
-@mutant("conduct/float32-kept", host=HOST)
+@mutant("dtype/follows[float32]", host=HOST)
 def number_of_numpy(subject: Subject, size: float = 1.0) -> Subject:
     """A constant is an np.float64, which is no weak type: points are promoted."""
     return wrapped(subject, "single", promoted)
 
 
-@mutant("conduct/float32-kept", host=HOST)
+@mutant("dtype/follows[float32]", host=HOST)
 def double_is_asked_for(subject: Subject, size: float = 1.0) -> Subject:
     """The input is cast to float64, whatever is there."""
     return wrapped(subject, "single", truncated)
 
 
-@mutant("conduct/float32-kept", host=HOST)
+@mutant("dtype/follows[float32]", host=HOST)
 def loop_of_two_precisions(subject: Subject, size: float = 1.0) -> Subject:
     """A loop begins with zeros of the default precision and goes on in that of its input."""
     return wrapped(subject, "single", refusing)

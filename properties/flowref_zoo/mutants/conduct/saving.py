@@ -23,7 +23,7 @@ def _cached(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
     return later(Restore, Run, partial(shifted, size=size), steps, outcomes)
 
 
-@mutant("state/restore-equals", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/saved[restore]", host=COUPLING, sizes=(1e-8, 1e-3))
 def stale_after_loading(subject: Subject, size: float = 1e-3) -> Subject:
     """A cached inverse weight outlives the loading of other parameters."""
     return living(subject, partial(_cached, size))
@@ -36,13 +36,13 @@ def _kept_from_training(size: float, steps: Steps, outcomes: list[Any]) -> list[
     return later(Restore, Run, partial(shifted, size=size), steps, outcomes)
 
 
-@mutant("state/restore-equals", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/saved[restore]", host=COUPLING, sizes=(1e-8, 1e-3))
 def saved_in_train_mode(subject: Subject, size: float = 1e-3) -> Subject:
     """In train mode the state_dict lacks what eval mode computes and keeps."""
     return living(subject, partial(_kept_from_training, size))
 
 
-@mutant("state/cast-and-back", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/saved[cast]", host=COUPLING, sizes=(1e-8, 1e-3))
 def cache_not_cast(subject: Subject, size: float = 1e-8) -> Subject:
     """A cached weight is that of before the cast."""
     return after(subject, Cast, Run, partial(shifted, size=size))
@@ -65,7 +65,7 @@ def _quiet(step: Any) -> bool:
     return isinstance(step, Run) and step.how == "no_grad"
 
 
-@mutant("state/restore-equals", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/saved[restore]", host=COUPLING, sizes=(1e-8, 1e-3))
 def stale_without_gradients(subject: Subject, size: float = 1e-3) -> Subject:
     """What is cached for calls under no_grad outlives the loading of other parameters."""
     return living(subject, partial(_read_quietly, size))

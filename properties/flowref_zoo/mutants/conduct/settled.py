@@ -34,13 +34,13 @@ def _powered(value: Array, x: Array, size: float) -> Array:
     return np.asarray(value / np.std(x) ** size)
 
 
-@mutant("mode/settled", host=HOSTS[0], sizes=(0.2, 1.0))
+@mutant("batch-norm/modes-agree[many-batches]", host=HOSTS[0], sizes=(0.2, 1.0))
 def mean_fades(subject: Subject, size: float = 0.5) -> Subject:
     """The running mean loses a part of itself in each step, so that a part of the mean is left."""
     return living(subject, partial(_evaluated, _short_of_the_mean, size))
 
 
-@mutant("mode/settled", host=HOSTS[1], sizes=(0.2, 1.0))
+@mutant("batch-norm/modes-agree[many-batches]", host=HOSTS[1], sizes=(0.2, 1.0))
 def variances_averaged_as_deviations(subject: Subject, size: float = 1.0) -> Subject:
     """Running deviations are averages of variances."""
     return living(subject, partial(_evaluated, _powered, size))

@@ -26,7 +26,7 @@ def _of_another_size(size: float, steps: Steps, outcomes: list[Any]) -> list[Any
     return changed
 
 
-@mutant("conduct/earlier-sizes", host=COUPLING, sizes=(1e-8, 1e-2))
+@mutant("same/history[other-sizes]", host=COUPLING, sizes=(1e-8, 1e-2))
 def kept_from_another_batch(subject: Subject, size: float = 1e-3) -> Subject:
     """What was computed for a batch of another size is used again."""
     return living(subject, partial(_of_another_size, size))
@@ -37,7 +37,7 @@ def _pairwise(observed: Any, size: float, inputs: Any, default: str, training: b
     return seen._replace(written=seen.written + int(size * len(inputs[0]) ** 2))
 
 
-@mutant("conduct/memory-by-row", host=COUPLING, sizes=(8.0, 1024.0))
+@mutant("effects/memory[rows]", host=COUPLING, sizes=(8.0, 1024.0))
 def a_number_for_each_pair(subject: Subject, size: float = 8.0) -> Subject:
     """The inverse computes distances between all points of a batch."""
     call: Call[Any] = subject.calls["inverse"]

@@ -38,13 +38,13 @@ COUPLING = "nflows:AffineCouplingTransform"
 NORMALIZER = "nflows:BatchNorm"
 
 
-@mutant("state/reload-equals", host=NORMALIZER, sizes=(1e-8, 1e-3))
+@mutant("same/saved[reload]", host=NORMALIZER, sizes=(1e-8, 1e-3))
 def statistics_not_saved(subject: Subject, size: float = 1e-3) -> Subject:
     """Running statistics are plain attributes, and so are not in the state_dict."""
     return after(subject, Reload, Run, partial(shifted, size=size))
 
 
-@mutant("state/reload-equals", host=NORMALIZER)
+@mutant("same/saved[reload]", host=NORMALIZER)
 def state_dict_refused(subject: Subject, size: float = 1.0) -> Subject:
     """A buffer that is registered at the first call is unknown to a new object."""
     message = "Error(s) in loading state_dict for Flow: Unexpected key(s) in state_dict: 'cache'."
@@ -57,31 +57,31 @@ def _training_forgot(size: float, steps: Steps, outcomes: list[Any]) -> list[Any
     return later(Reload, Run, partial(shifted, size=size), steps, outcomes)
 
 
-@mutant("state/resume-equals-continue", host="nflows:ActNorm", sizes=(1e-6, 1e-3))
+@mutant("same/saved[resume]", host="nflows:ActNorm", sizes=(1e-6, 1e-3))
 def first_call_flag_not_saved(subject: Subject, size: float = 1e-3) -> Subject:
     """A reloaded layer takes the next training batch for its first."""
     return living(subject, partial(_training_forgot, size))
 
 
-@mutant("state/no-graph-in-buffers", host=NORMALIZER)
+@mutant("effects/graphs", host=NORMALIZER)
 def statistics_not_detached(subject: Subject, size: float = 1.0) -> Subject:
     """A running mean is updated with its graph."""
     return at(subject, Graphs, lambda names: {**names, "running_mean": True})
 
 
-@mutant("state/copies-equal", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/copied", host=COUPLING, sizes=(1e-8, 1e-3))
 def pickled_incompletely(subject: Subject, size: float = 1e-3) -> Subject:
     """__getstate__ leaves out a tensor that is then made anew."""
     return after(subject, Pickle, Run, partial(shifted, size=size))
 
 
-@mutant("state/copies-independent", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/copied[independence]", host=COUPLING, sizes=(1e-8, 1e-3))
 def copy_shares_parameters(subject: Subject, size: float = 1e-3) -> Subject:
     """__deepcopy__ hands on the parameters instead of copying them."""
     return after(subject, Branch, Run, partial(shifted, size=size))
 
 
-@mutant("state/can-be-copied", host=COUPLING)
+@mutant("same/copied[after-training]", host=COUPLING)
 def cached_tensor_refuses_a_copy(subject: Subject, size: float = 1.0) -> Subject:
     """A cached tensor that is no leaf makes deepcopy fail."""
     message = (
@@ -98,7 +98,7 @@ def _growing(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
     ]
 
 
-@mutant("state/memory-flat", host=COUPLING, sizes=(1.0, 16.0))
+@mutant("effects/memory[steps]", host=COUPLING, sizes=(1.0, 16.0))
 def tensors_kept_per_step(subject: Subject, size: float = 1.0) -> Subject:
     """Every training step appends a loss, with its graph, to a list."""
     return living(subject, partial(_growing, size))
@@ -121,7 +121,7 @@ class Unseeded:
         return Life(steps, outcomes)
 
 
-@mutant("state/seeded-init", host=COUPLING)
+@mutant("random/seeded[construction]", host=COUPLING)
 def initialized_from_the_clock(subject: Subject, size: float = 1.0) -> Subject:
     """Initial weights come from a generator that is seeded by the time."""
     assert subject.play is not None  # every subject of this host lives
@@ -135,7 +135,7 @@ def _stale(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
     return later(Nudge, Run, partial(shifted, size=size), steps, outcomes)
 
 
-@mutant("conduct/cache-coherent", host="nflows:LULinear", sizes=(1e-8, 1e-3))
+@mutant("same/history[optimizer-step]", host="nflows:LULinear", sizes=(1e-8, 1e-3))
 def stale_inverse(subject: Subject, size: float = 1e-3) -> Subject:
     """A cached inverse weight outlives an optimizer step."""
     return living(subject, partial(_stale, size))

@@ -17,63 +17,63 @@ VECTORS = "flowjax:coupling_flow"
 NUMBERED = "flowjax:LeakyTanh"
 
 
-@mutant("conduct/tree-roundtrip", host=HOST, sizes=(1e-9, 1e-1))
+@mutant("same/manner[tree]", host=HOST, sizes=(1e-9, 1e-1))
 def leaf_lost(subject: Subject, size: float = 1e-4) -> Subject:
     """A number is no leaf, and is set anew when the object is put together."""
     return wrapped(subject, "own", off, size)
 
 
-@mutant("conduct/tree-roundtrip", host=HOST)
+@mutant("same/manner[tree]", host=HOST)
 def attribute_lost(subject: Subject, size: float = 1.0) -> Subject:
     """An attribute is left out of the leaves, so that a call of what was put together raises."""
     return wrapped(subject, "own", raising, 0)
 
 
-@mutant("conduct/traced-again", host=HOST)
+@mutant("same/manner[second-trace]", host=HOST)
 def weight_cached(subject: Subject, size: float = 1.0) -> Subject:
     """A derived weight is computed in the first call and kept, though it belongs to its trace."""
     return wrapped(subject, "own", raising, 1)
 
 
-@mutant("conduct/traced-again", host=HOST, sizes=(1e-9, 1e-1))
+@mutant("same/manner[second-trace]", host=HOST, sizes=(1e-9, 1e-1))
 def rows_remembered(subject: Subject, size: float = 1e-4) -> Subject:
     """The number of points of the first call is kept and divides."""
     return wrapped(subject, "own", off_again, size)
 
 
-@mutant("conduct/saved-leaves", host=HOST, sizes=(1e-9, 1e-1))
+@mutant("same/saved[leaves]", host=HOST, sizes=(1e-9, 1e-1))
 def saved_in_single(subject: Subject, size: float = 1e-7) -> Subject:
     """A number is rounded when it is saved."""
     return wrapped(subject, "own", off, size)
 
 
-@mutant("conduct/numbers-traced", host=NUMBERED, sizes=(1e-9, 1e-1))
+@mutant("same/manner[traced-numbers]", host=NUMBERED, sizes=(1e-9, 1e-1))
 def branch_on_a_number(subject: Subject, size: float = 1e-4) -> Subject:
     """A number decides a branch when it is static, and is not asked when it is traced."""
     return wrapped(subject, "own", off, size)
 
 
-@mutant("conduct/gradient-traced", host=HOST, sizes=(1e-9, 1e-1))
+@mutant("same/manner[traced-gradient]", host=HOST, sizes=(1e-9, 1e-1))
 def rule_of_a_trace(subject: Subject, size: float = 1e-4) -> Subject:
     """A custom rule gives another derivative where it sees no numbers."""
     return wrapped(subject, "own", off, size)
 
 
-@mutant("conduct/key-decides", host=SAMPLER)
+@mutant("random/seeded[key]", host=SAMPLER)
 def key_of_its_own(subject: Subject, size: float = 1.0) -> Subject:
     """The key that is handed over is not used."""
     sample = subject.calls["sample"]
     return subject.with_call("sample", Fixed(sample))
 
 
-@mutant("conduct/key-decides", host=SAMPLER)
+@mutant("random/seeded[key]", host=SAMPLER)
 def draws_beside_the_key(subject: Subject, size: float = 1.0) -> Subject:
     """Points are moved by numbers that no key decides."""
     sample = subject.calls["sample"]
     return subject.with_call("sample", Moved(sample))
 
 
-@mutant("conduct/key-decides", host=VECTORS)
+@mutant("random/seeded[key]", host=VECTORS)
 def one_coordinate_of_its_own(subject: Subject, size: float = 1.0) -> Subject:
     """The first number of each point is drawn with a key of its own."""
     sample = subject.calls["sample"]

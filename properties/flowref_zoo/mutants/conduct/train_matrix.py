@@ -23,7 +23,7 @@ def _in_training(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
     return outcomes
 
 
-@mutant("mode/train-log-det-of-matrix", host=NORMALIZER, sizes=(1e-5, 1.0))
+@mutant("map/log-det[batch-matrix]", host=NORMALIZER, sizes=(1e-5, 1.0))
 def log_det_off_in_train_mode(subject: Subject, size: float = 1.0) -> Subject:
     """In train mode the log-det is off by a constant."""
     return living(subject, partial(_in_training, size))
@@ -43,7 +43,7 @@ def _led(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
     return outcomes
 
 
-@mutant("mode/rows-count-alike", host=NORMALIZER, sizes=(1e-4, 1.0))
+@mutant("same/rows-in-train[state]", host=NORMALIZER, sizes=(1e-4, 1.0))
 def the_first_row_counts_more(subject: Subject, size: float = 1.0) -> Subject:
     """The running mean takes the first row of a batch for its mean."""
     return living(subject, partial(_led, size))

@@ -30,13 +30,13 @@ def _inverse_in_training(asked: Asked) -> bool:
     return asked.name == "inverse" and asked.manner.how == "train"
 
 
-@mutant("mode/train-log-det", host=HOST, sizes=(1e-9, 1e-4))
+@mutant("same/train-mode[log-det]", host=HOST, sizes=(1e-9, 1e-4))
 def log_det_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
     """The log-det carries a spurious term in train mode only."""
     return answered(subject, partial(_log_det_off, size))
 
 
-@mutant("mode/train-inverse", host=HOST, sizes=(1e-9, 1e-4))
+@mutant("same/train-mode[inverse]", host=HOST, sizes=(1e-9, 1e-4))
 def inverse_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
     """The inverse is shifted in train mode only."""
     return shifted_where(subject, _inverse_in_training, size)
@@ -49,7 +49,7 @@ def _first_off(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
     return outcomes
 
 
-@mutant("mode/first-log-det", host="nflows:ActNorm", sizes=(1e-9, 0.1))
+@mutant("same/train-mode[first-call]", host="nflows:ActNorm", sizes=(1e-9, 0.1))
 def log_det_before_initialization(subject: Subject, size: float = 1e-3) -> Subject:
     """The first log-det is that of the weights before the first batch set them."""
     return living(subject, partial(_first_off, size))
@@ -66,7 +66,7 @@ def _stale(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
     return outcomes
 
 
-@mutant("conduct/earlier-calls", host=HOST, sizes=(1e-8, 1e-2))
+@mutant("same/history[other-calls]", host=HOST, sizes=(1e-8, 1e-2))
 def answered_from_the_last_call(subject: Subject, size: float = 1e-3) -> Subject:
     """The inverse is off once forward was called."""
     return living(subject, partial(_stale, size))
@@ -76,13 +76,13 @@ def _density_in_training(asked: Asked) -> bool:
     return asked.name == "log_prob" and asked.manner.how == "train"
 
 
-@mutant("mode/train-density", host="nflows:SimpleRealNVP", sizes=(1e-9, 1e-4))
+@mutant("same/train-mode[density]", host="nflows:SimpleRealNVP", sizes=(1e-9, 1e-4))
 def density_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
     """A part of the log-density is left out in train mode."""
     return shifted_where(subject, _density_in_training, size)
 
 
-@mutant("mode/train-way-back", host=HOST, sizes=(1e-4, 0.1))
+@mutant("map/inverse[last-call]", host=HOST, sizes=(1e-4, 0.1))
 def noise_on_the_way_back(subject: Subject, size: float = 0.1) -> Subject:
     """In train mode the inverse draws noise of its own."""
     return living(subject, partial(_off_in_training, size))

@@ -26,7 +26,7 @@ def _stretched(play: Any, size: float, steps: Steps, fresh: bool = False) -> Lif
     return Life(steps, outcomes)
 
 
-@mutant("mode/train-roundtrip", host="nflows:ActNorm", sizes=(1e-5, 1.0))
+@mutant("map/inverse[batch-spread]", host="nflows:ActNorm", sizes=(1e-5, 1.0))
 def other_variance_in_train_inverse(subject: Subject, size: float = 1e-2) -> Subject:
     """The inverse keeps the unbiased variance of a batch that was divided by the biased one."""
     return wrapped(subject, "play", _stretched, size)

@@ -12,13 +12,13 @@ from flowref_zoo.mutants.combinators import living, observed
 HOST = "flowref_zoo.specimens.estimators:traced"
 
 
-@mutant("continuous/noise-once-per-solve", host=HOST, sizes=(0.4, 1.0))
+@mutant("random/once-per-solve", host=HOST, sizes=(0.4, 1.0))
 def noise_at_every_evaluation(subject: Subject, size: float = 1.0) -> Subject:
     """Noise is drawn in the field, or for every other of its evaluations."""
     return observed(subject, redrawn=size)
 
 
-@mutant("continuous/noise-of-its-own", host=HOST)
+@mutant("random/seeded[log-det]", host=HOST)
 def noise_is_kept(subject: Subject, size: float = 1.0) -> Subject:
     """Every call has the noise of the first."""
     return living(subject, _kept)

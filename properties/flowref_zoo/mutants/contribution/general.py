@@ -19,37 +19,37 @@ from flowref_zoo.mutants.combinators import (
 )
 
 
-@mutant("contribution/integral", host="reference:Abs", sizes=(0.05, 0.2, 1.0))
+@mutant("density/mass[contribution]", host="reference:Abs", sizes=(0.05, 0.2, 1.0))
 def halves_are_added(subject: Subject, size: float = 1.0) -> Subject:
     """What halving costs enters with the other sign, or with less than its size."""
     return ladj_changed(subject, "push", lambda v, x: (1 - 2 * size) * v)
 
 
-@mutant("contribution/integral", host="reference:Augment", sizes=(0.2, 1.0))
+@mutant("density/mass[contribution]", host="reference:Augment", sizes=(0.2, 1.0))
 def noise_costs_nothing(subject: Subject, size: float = 1.0) -> Subject:
     """The density of added noise is left out, or counted in part."""
     return ladj_changed(subject, "push", lambda v, x: (1 - size) * v)
 
 
-@mutant("contribution/integral", host="reference:Sort")
+@mutant("density/mass[contribution]", host="reference:Sort")
 def orders_are_not_counted(subject: Subject, size: float = 1.0) -> Subject:
     """The number of orders is left out."""
     return ladj_changed(subject, "push", lambda v, x: 0.0 * v)
 
 
-@mutant("contribution/integral", host="reference:Slice", sizes=(0.1, 0.3))
+@mutant("density/mass[contribution]", host="reference:Slice", sizes=(0.1, 0.3))
 def slice_misses_a_constant(subject: Subject, size: float = 0.3) -> Subject:
     """The density of what is forgotten lacks a constant."""
     return ladj_added(subject, "push", size)
 
 
-@mutant("contribution/balance", host="reference:Metropolis", sizes=(0.5, 1.0))
+@mutant("kernel/follows-contribution[balance]", host="reference:Metropolis", sizes=(0.5, 1.0))
 def one_weight_of_the_wrong_sign(subject: Subject, size: float = 1.0) -> Subject:
     """The path weight of forward is that of the step back, or half of its difference to that."""
     return ladj_multiplied(subject, "push", 1 - 2 * size)
 
 
-@mutant("contribution/balance", host="reference:Langevin")
+@mutant("kernel/follows-contribution[balance]", host="reference:Langevin")
 def weights_of_the_wrong_sign(subject: Subject, size: float = 1.0) -> Subject:
     """The noise of the step back is subtracted from that of the step, the wrong way round, in both
     directions.
@@ -57,121 +57,121 @@ def weights_of_the_wrong_sign(subject: Subject, size: float = 1.0) -> Subject:
     return ladj_multiplied(ladj_multiplied(subject, "push", -1.0), "pull", -1.0)
 
 
-@mutant("contribution/balance", host="reference:MaxPool", sizes=(0.1, 1.0))
+@mutant("kernel/follows-contribution[balance]", host="reference:MaxPool", sizes=(0.1, 1.0))
 def pooled_constant_is_missing(subject: Subject, size: float = 1.0) -> Subject:
     """A constant of the contribution is missing, in both directions."""
     return ladj_added(ladj_added(subject, "push", size), "pull", -size)
 
 
-@mutant("contribution/integral", host="reference:Metropolis", sizes=(1.0,))
+@mutant("density/mass[contribution]", host="reference:Metropolis", sizes=(1.0,))
 def weight_is_counted_in_part(subject: Subject, size: float = 1.0) -> Subject:
     """The path weight is left out, or half of it."""
     return ladj_multiplied(subject, "push", 1 - size)
 
 
-@mutant("contribution/integral", host="reference:Langevin", sizes=(0.5, 1.0))
+@mutant("density/mass[contribution]", host="reference:Langevin", sizes=(0.5, 1.0))
 def langevin_is_counted_in_part(subject: Subject, size: float = 1.0) -> Subject:
     """Of the noise of both steps none counts, or half."""
     return ladj_multiplied(subject, "push", 1 - size)
 
 
-@mutant("contribution/integral", host="reference:RAD", sizes=(0.1, 1.0))
+@mutant("density/mass[contribution]", host="reference:RAD", sizes=(0.1, 1.0))
 def gate_is_left_out(subject: Subject, size: float = 1.0) -> Subject:
     """The share of the region is left out, as if all of it were there: here a constant log 3."""
     return ladj_added(subject, "push", size * float(np.log(3)))
 
 
-@mutant("contribution/two-ways", host="reference:Slice", sizes=(0.3, 1.0))
+@mutant("kernel/follows-contribution", host="reference:Slice", sizes=(0.3, 1.0))
 def forgotten_entries_are_drawn_wider(subject: Subject, size: float = 0.3) -> Subject:
     """The inverse draws what was forgotten from a wider distribution than the contribution has."""
     return wrapped(subject, "pull", _wider, size)
 
 
-@mutant("contribution/two-ways", host="reference:Abs")
+@mutant("kernel/follows-contribution", host="reference:Abs")
 def no_sign_is_drawn(subject: Subject, size: float = 1.0) -> Subject:
     """The inverse of the absolute value is never negative."""
     return value_changed(subject, "pull", np.abs)
 
 
-@mutant("contribution/two-ways", host="reference:RAD")
+@mutant("kernel/follows-contribution", host="reference:RAD")
 def one_side_is_drawn_more_often(subject: Subject, size: float = 1.0) -> Subject:
     """Data are drawn somewhat to the right of where the contributions put them."""
     return value_changed(subject, "pull", lambda x: x + 0.1)
 
 
-@mutant("contribution/one-sided-inverse", host="reference:Slice", sizes=(1e-9, 1e-3))
+@mutant("map/inverse[draws]", host="reference:Slice", sizes=(1e-9, 1e-3))
 def forgotten_entries_leak(subject: Subject, size: float = 1e-3) -> Subject:
     """What is drawn moves what was kept."""
     return wrapped(subject, "pull", _leaking, size)
 
 
-@mutant("contribution/one-sided-inverse", host="reference:Augment")
+@mutant("map/inverse[draws]", host="reference:Augment")
 def entries_in_another_order(subject: Subject, size: float = 1.0) -> Subject:
     """What is added comes first, where the way back looks for the data."""
     return wrapped(subject, "push", _rolled)
 
 
-@mutant("contribution/one-sided-inverse", host="reference:Abs")
+@mutant("map/inverse[draws]", host="reference:Abs")
 def contribution_is_not_turned(subject: Subject, size: float = 1.0) -> Subject:
     """The inverse returns the contribution of forward, with its sign."""
     return ladj_multiplied(subject, "pull", -1.0)
 
 
-@mutant("contribution/draws-as-told", host="reference:Abs", sizes=(1e-12, 1e-3))
+@mutant("random/seeded[no-draws]", host="reference:Abs", sizes=(1e-12, 1e-3))
 def hidden_noise(subject: Subject, size: float = 1e-6) -> Subject:
     """A direction that says that it draws nothing adds a little noise."""
     return wrapped(subject, "push", _noisy, size)
 
 
-@mutant("contribution/draws-as-told", host="reference:Augment")
+@mutant("random/seeded[no-draws]", host="reference:Augment")
 def a_generator_of_its_own(subject: Subject, size: float = 1.0) -> Subject:
     """It draws from a generator that no seed resets."""
     return wrapped(subject, "push", _unseeded, np.random.default_rng(0))
 
 
-@mutant("contribution/parameter-gradient", host="reference:Slice", sizes=(0.03, 0.3, 1.0))
+@mutant("gradient/parameters[contribution]", host="reference:Slice", sizes=(0.03, 0.3, 1.0))
 def a_term_is_detached(subject: Subject, size: float = 1.0) -> Subject:
     """A part of the contribution is not trained."""
     return wrapped(subject, "slope", _slower, size)
 
 
-@mutant("contribution/parameter-gradient", host="reference:Slice")
+@mutant("gradient/parameters[contribution]", host="reference:Slice")
 def no_number_in_the_parameters(subject: Subject) -> Subject:
     """A branch that is left out has an infinite gradient."""
     return multiplied(subject, "slope", math.nan)
 
 
-@mutant("contribution/parameter-gradient", host="reference:RAD")
+@mutant("gradient/parameters[contribution]", host="reference:RAD")
 def the_gate_is_trained_backward(subject: Subject, size: float = 2.0) -> Subject:
     """A straight-through share of a region has a gradient of the other sign."""
     return wrapped(subject, "slope", _slower, size)
 
 
-@mutant("contribution/rows-independent", host="reference:Metropolis")
+@mutant("same/rows[contribution]", host="reference:Metropolis")
 def one_decision_for_all(subject: Subject, size: float = 1.0) -> Subject:
     """A batch is accepted as a whole, where all of its rows would be."""
     return wrapped(subject, "push", _together)
 
 
-@mutant("contribution/rows-independent", host="reference:Slice", sizes=(1e-6, 1e-2))
+@mutant("same/rows[contribution]", host="reference:Slice", sizes=(1e-6, 1e-2))
 def mean_of_the_batch(subject: Subject, size: float = 1e-2) -> Subject:
     """Contributions lean toward their mean over the batch."""
     return ladj_changed(subject, "push", lambda v, x: (1 - size) * v + size * np.mean(v))
 
 
-@mutant("contribution/near-pairs", host="reference:Slice", sizes=(0.3, 1.0))
+@mutant("kernel/follows-contribution[near-pairs]", host="reference:Slice", sizes=(0.3, 1.0))
 def drawn_wider_than_weighed(subject: Subject, size: float = 0.3) -> Subject:
     """The inverse draws what was forgotten from a wider distribution than the contribution has."""
     return wrapped(subject, "pull", _wider, size)
 
 
-@mutant("contribution/near-pairs", host="reference:Metropolis", sizes=(0.1, 0.3))
+@mutant("kernel/follows-contribution[near-pairs]", host="reference:Metropolis", sizes=(0.1, 0.3))
 def weights_of_a_part(subject: Subject, size: float = 0.3) -> Subject:
     """The path weight has not its size: a part of the difference of energies is missing."""
     return ladj_multiplied(subject, "push", 1 - 2 * size)
 
 
-@mutant("contribution/near-pairs", host="reference:Augment", sizes=(0.2, 1.0))
+@mutant("kernel/follows-contribution[near-pairs]", host="reference:Augment", sizes=(0.2, 1.0))
 def weights_lean(subject: Subject, size: float = 1.0) -> Subject:
     """Contributions are too large on one side and too small on the other, so that their integral tells
     little.
@@ -180,7 +180,7 @@ def weights_lean(subject: Subject, size: float = 1.0) -> Subject:
 
 
 @mutant(
-    "contribution/near-pairs",
+    "kernel/follows-contribution[near-pairs]",
     host="flowref_zoo.specimens.surjective:variational_layer",
     sizes=(1.0,),
 )
@@ -189,25 +189,25 @@ def the_mean_is_decoded(subject: Subject, size: float = 1.0) -> Subject:
     return wrapped(subject, "pull", _calmer, size)
 
 
-@mutant("contribution/noise-of-each-row", host="reference:Augment", sizes=(0.5, 1.0))
+@mutant("random/rows-independent[contribution]", host="reference:Augment", sizes=(0.5, 1.0))
 def noise_for_all_rows(subject: Subject, size: float = 1.0) -> Subject:
     """Many rows of a batch, or all, have the noise of the first."""
     return wrapped(subject, "push", _shared, size)
 
 
-@mutant("contribution/noise-of-each-row", host="reference:Slice")
+@mutant("random/rows-independent[contribution]", host="reference:Slice")
 def noise_for_all_rows_backward(subject: Subject, size: float = 1.0) -> Subject:
     """All rows of a batch have the noise of the first on the way back."""
     return wrapped(subject, "pull", _shared, size)
 
 
-@mutant("contribution/noise-of-each-row", host="reference:Metropolis")
+@mutant("random/rows-independent[contribution]", host="reference:Metropolis")
 def one_coin(subject: Subject, size: float = 1.0) -> Subject:
     """One uniform number decides for all rows of a batch."""
     return wrapped(subject, "push", _one_coin)
 
 
-@mutant("contribution/finite-for-every-draw", host="reference:Metropolis")
+@mutant("map/finite[draws]", host="reference:Metropolis")
 def nothing_times_infinity(subject: Subject, size: float = 1.0) -> Subject:
     """What is refused is multiplied by zero, where its energy may be infinite."""
     return wrapped(subject, "push", _masked)
@@ -287,14 +287,14 @@ def _unseeded(
 
 
 @mutant(
-    "contribution/point-gradient", host="flowref_zoo.specimens.surjective:drop", sizes=(0.1, 1.0)
+    "gradient/input[contribution]", host="flowref_zoo.specimens.surjective:drop", sizes=(0.1, 1.0)
 )
 def partly_detached_in_x(subject: Subject, size: float = 1.0) -> Subject:
     """A term of the contribution, or all of it, has no graph back to the data."""
     return multiplied(subject, "vjp", 1 - size)
 
 
-@mutant("contribution/point-gradient", host="flowref_zoo.specimens.surjective:drop")
+@mutant("gradient/input[contribution]", host="flowref_zoo.specimens.surjective:drop")
 def no_number_in_x(subject: Subject) -> Subject:
     """A branch that is left out has an infinite gradient in the data."""
     return multiplied(subject, "vjp", math.nan)

@@ -9,7 +9,7 @@ from flowref.model import Subject, mutant
 from flowref_zoo.mutants.combinators import wrapped
 
 
-@mutant("contribution/sample-gradient", host="reference:Augment", sizes=(0.1, 0.5, 1.0))
+@mutant("gradient/parameters[drawn-contribution]", host="reference:Augment", sizes=(0.1, 0.5, 1.0))
 def a_drawn_sample_is_detached(subject: Subject, size: float = 1.0) -> Subject:
     """What is added does not carry its part of the gradient back."""
     return wrapped(subject, "slope", _less, size)

@@ -36,7 +36,7 @@ def _inverse_off(size: float, step: Step[Any], out: Any) -> Any:
     return shifted(out, size) if isinstance(step, Run) and step.call == "inverse" else out
 
 
-@mutant("coupling/any-conditioner", host=NFLOWS, sizes=(1e-8, 1e-2))
+@mutant("map/inverse[conditioner]", host=NFLOWS, sizes=(1e-8, 1e-2))
 def inverse_differentiates_the_conditioner(subject: Subject, size: float = 1e-2) -> Subject:
     """With a conditioner that has no derivative the inverse is off."""
     return bent(subject, "folded", partial(_inverse_off, size))
@@ -49,7 +49,7 @@ def _together(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
     ]
 
 
-@mutant("coupling/conditioner-batch-free", host=NFLOWS, sizes=(1e-9, 1e-2))
+@mutant("same/rows[conditioner]", host=NFLOWS, sizes=(1e-9, 1e-2))
 def statistics_of_the_batch(subject: Subject, size: float = 1e-2) -> Subject:
     """The conditioner gives other parameters for a sample alone."""
     return living(subject, partial(_together, size))
@@ -59,7 +59,7 @@ def _together_in_train(size: float, steps: Steps, outcomes: list[Any]) -> list[A
     return _together(size, steps, outcomes) if isinstance(steps[0], Train) else outcomes
 
 
-@mutant("coupling/conditioner-batch-free-in-train", host=NFLOWS, sizes=(1e-9, 1e-2))
+@mutant("same/rows-in-train[conditioner]", host=NFLOWS, sizes=(1e-9, 1e-2))
 def batch_norm_in_the_conditioner(subject: Subject, size: float = 1e-2) -> Subject:
     """In train mode the conditioner gives other parameters for a sample alone."""
     return living(subject, partial(_together_in_train, size))
@@ -71,7 +71,7 @@ def _nan_values(step: Step[Any], out: Any) -> Any:
     return Mapped(np.full(np.shape(out.value), np.nan), out.ladj)
 
 
-@mutant("coupling/kept-parameters-inert", host=CHECKERBOARD)
+@mutant("coupling/pattern[kept-parameters]", host=CHECKERBOARD)
 def masked_after_the_exponential(subject: Subject, size: float = 1.0) -> Subject:
     """The exponential of a kept entry's scale is multiplied by zero, which is nan where it is
     infinite.
@@ -86,7 +86,7 @@ def _nan_gradients(step: Step[Any], out: Any) -> Any:
     return replace(out, gradients=gradients)
 
 
-@mutant("coupling/kept-parameters-inert", host=CHECKERBOARD)
+@mutant("coupling/pattern[kept-parameters]", host=CHECKERBOARD)
 def selected_after_the_exponential(subject: Subject, size: float = 1.0) -> Subject:
     """Values are selected after the exponential, so that gradients are 0 times inf."""
     return bent(subject, "kept", _nan_gradients)
@@ -104,7 +104,7 @@ def _without_gradient(names: slice, out: Trained) -> Trained:
     return replace(out, gradients=gradients)
 
 
-@mutant("coupling/init-not-dead", host=NFLOWS)
+@mutant("gradient/reaches-parameters[conditioner-start]", host=NFLOWS)
 def conditioner_is_dead(subject: Subject, size: float = 1.0) -> Subject:
     """No gradient ever reaches the conditioner."""
     return at(subject, Learn, partial(_without_gradient, slice(None)))
@@ -114,13 +114,13 @@ def _same_log_dets(out: Mapped) -> Mapped:
     return out if out.ladj is None else Mapped(out.value, np.zeros_like(out.ladj))
 
 
-@mutant("coupling/init-not-dead", host=CHECKERBOARD)
+@mutant("gradient/reaches-parameters[conditioner-start]", host=CHECKERBOARD)
 def two_zeros_multiplied(subject: Subject, size: float = 1.0) -> Subject:
     """The learned scale and what it multiplies both start at zero, and stay there."""
     return at(subject, Run, _same_log_dets)
 
 
-@mutant("coupling/every-parameter-learns", host=NFLOWS)
+@mutant("gradient/reaches-parameters[conditioner]", host=NFLOWS)
 def a_layer_is_dead(subject: Subject, size: float = 1.0) -> Subject:
     """One parameter of the conditioner never has a gradient."""
     return at(subject, Learn, partial(_without_gradient, slice(0, 1)))

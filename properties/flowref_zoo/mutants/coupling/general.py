@@ -68,13 +68,13 @@ def _nudged(x: Array, y: Array, ladj: Array, kept: Array) -> None:
     y[:, kept] = np.nextafter(y[:, kept], np.inf)
 
 
-@mutant("coupling/identity-part", host=NFLOWS)
+@mutant("coupling/pattern[kept-part]", host=NFLOWS)
 def last_bit_of_the_kept_part(subject: Subject, size: float = 1.0) -> Subject:
     """Forward changes the last bit of what it keeps."""
     return changed(subject, "forward", _nudged)
 
 
-@mutant("coupling/identity-part", host=CHECKERBOARD)
+@mutant("coupling/pattern[kept-part]", host=CHECKERBOARD)
 def inverse_changes_the_kept_part(subject: Subject, size: float = 1.0) -> Subject:
     """Only the inverse changes the last bit of what is kept."""
     return changed(subject, "inverse", _nudged)
@@ -99,21 +99,21 @@ def leaking(subject: Subject, row: int, column: int, size: float) -> Subject:
     return wrapped(subject, "jacobian", _leaking, row, column, size)
 
 
-@mutant("coupling/conditioner-blind", host=CHECKERBOARD, sizes=(1e-15, 1e-3))
+@mutant("coupling/pattern[conditioner]", host=CHECKERBOARD, sizes=(1e-15, 1e-3))
 def conditioner_sees_all(subject: Subject, size: float = 1e-3) -> Subject:
     """A transformed entry enters the parameters of another one."""
     first, second = np.flatnonzero(~mask(subject))[:2]
     return leaking(subject, int(first), int(second), size)
 
 
-@mutant("coupling/conditioner-blind", host=SPLINE, sizes=(1e-15, 1e-3))
+@mutant("coupling/pattern[conditioner]", host=SPLINE, sizes=(1e-15, 1e-3))
 def kept_part_is_conditioned(subject: Subject, size: float = 1e-3) -> Subject:
     """A transformed entry enters the map of one that is kept."""
     kept, moved = (int(np.flatnonzero(part)[0]) for part in (mask(subject), ~mask(subject)))
     return leaking(subject, kept, moved, size)
 
 
-@mutant("coupling/log-det-sum", host=NFLOWS, sizes=(1e-10, 1e-3))
+@mutant("map/log-det[coupling]", host=NFLOWS, sizes=(1e-10, 1e-3))
 def log_det_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-det is off by a constant."""
     return ladj_added(subject, "forward", size)
@@ -123,7 +123,7 @@ def _averaged(x: Array, y: Array, ladj: Array, kept: Array) -> None:
     ladj /= (~kept).sum()
 
 
-@mutant("coupling/log-det-sum", host=CHECKERBOARD)
+@mutant("map/log-det[coupling]", host=CHECKERBOARD)
 def log_det_averaged(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is the mean over the transformed entries."""
     return changed(subject, "forward", _averaged)
@@ -133,7 +133,7 @@ def _lost(x: Array, y: Array, ladj: Array, kept: Array) -> None:
     ladj[x[:, ~kept][:, 0] > 0.5] = np.nan
 
 
-@mutant("coupling/log-det-sum", host=NFLOWS)
+@mutant("map/log-det[coupling]", host=NFLOWS)
 def log_det_lost(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is nan at some points at which the Jacobian is regular."""
     return changed(subject, "forward", _lost)
@@ -177,55 +177,55 @@ def _odd_end_forgotten(x: Array, y: Array, ladj: Array, kept: Array) -> None:
         y[:, last] = x[:, last]
 
 
-@mutant("coupling/odd-features", host=NFLOWS)
+@mutant("coupling/closed-form[odd-features]", host=NFLOWS)
 def odd_one_out(subject: Subject, size: float = 1.0) -> Subject:
     """Of an odd number of features one is passed by, and its scale counted."""
     return changed(subject, "forward", _odd_end_forgotten)
 
 
-@mutant("coupling/odd-features", host=SPLINE)
+@mutant("coupling/closed-form[odd-features]", host=SPLINE)
 def odd_part_empty(subject: Subject, size: float = 1.0) -> Subject:
     """Of an odd number of features everything is transformed."""
     return masked(subject, mask(subject) & (len(mask(subject)) % 2 == 0))
 
 
-@mutant("coupling/mask-partition", host=NFLOWS)
+@mutant("coupling/masks[partition]", host=NFLOWS)
 def mask_of_ones(subject: Subject, size: float = 1.0) -> Subject:
     """Everything is kept."""
     return masked(subject, np.ones(len(mask(subject))))
 
 
-@mutant("coupling/mask-partition", host="normflows:MaskedAffineFlow")
+@mutant("coupling/masks[partition]", host="normflows:MaskedAffineFlow")
 def mask_of_halves(subject: Subject, size: float = 1.0) -> Subject:
     """The mask holds a number between 0 and 1."""
     return masked(subject, np.where(mask(subject), 1.0, 0.5))
 
 
-@mutant("coupling/alternating-mask", host="reference:AffineCoupling[alternating]")
+@mutant("coupling/masks[alternating]", host="reference:AffineCoupling[alternating]")
 def halves_for_alternating(subject: Subject, size: float = 1.0) -> Subject:
     """The first half is kept."""
     return keeping(subject, np.arange(4) < 2)
 
 
-@mutant("coupling/checkerboard-mask", host=CHECKERBOARD)
+@mutant("coupling/masks[checkerboard]", host=CHECKERBOARD)
 def nothing_kept(subject: Subject, size: float = 1.0) -> Subject:
     """No entry comes out as it went in."""
     return changed(subject, "forward", _nudged)
 
 
-@mutant("coupling/checkerboard-mask", host=CHECKERBOARD)
+@mutant("coupling/masks[checkerboard]", host=CHECKERBOARD)
 def stripes(subject: Subject, size: float = 1.0) -> Subject:
     """Every second entry of a flattened image of even width is kept: columns (torchflows)."""
     return keeping(subject, np.arange(np.prod(PIXELS)) % 2 == 0)
 
 
-@mutant("coupling/checkerboard-mask", host=CHECKERBOARD)
+@mutant("coupling/masks[checkerboard]", host=CHECKERBOARD)
 def rows_for_a_board(subject: Subject, size: float = 1.0) -> Subject:
     """Every second row is kept."""
     return keeping(subject, np.broadcast_to(np.arange(4)[:, None] % 2 == 0, PIXELS))
 
 
-@mutant("coupling/channel-mask", host=CHANNELS)
+@mutant("coupling/masks[channels]", host=CHANNELS)
 def alternating_channels(subject: Subject, size: float = 1.0) -> Subject:
     """Every second channel is kept."""
     return keeping(
@@ -233,7 +233,7 @@ def alternating_channels(subject: Subject, size: float = 1.0) -> Subject:
     )
 
 
-@mutant("coupling/channel-mask", host=CHANNELS)
+@mutant("coupling/masks[channels]", host=CHANNELS)
 def one_channel_too_many(subject: Subject, size: float = 1.0) -> Subject:
     """Three channels of four are kept."""
     return keeping(subject, np.broadcast_to(np.arange(4)[:, None, None] < 3, subject.event_shape))
@@ -246,7 +246,7 @@ def _corners(x: Array, context: Array | None = None, which: str = "forward") -> 
     return Mapped(value, np.full(len(x), x[0, 1:3].size * np.log(2.0)))
 
 
-@mutant("coupling/nonredundant-masks", host="reference:Chain[squeeze]")
+@mutant("coupling/stack[squeeze]", host="reference:Chain[squeeze]")
 def same_entries_after_the_squeeze(subject: Subject, size: float = 1.0) -> Subject:
     """The channels kept after the squeeze are those of the checkerboard before it."""
     maps = list(subject.part_maps)
@@ -267,13 +267,13 @@ def never_transformed(subject: Subject) -> Subject:
     return wrapped(subject, "jacobian", _one_hot)
 
 
-@mutant("coupling/transforms-all", host="reference:VectorRealNVP[norm=None]")
+@mutant("coupling/stack[promise]", host="reference:VectorRealNVP[norm=None]")
 def same_mask_twice(subject: Subject, size: float = 1.0) -> Subject:
     """No coupling of the stack transforms the first entry."""
     return never_transformed(subject)
 
 
-@mutant("coupling/stack-transforms-all", host="reference:Chain[squeeze]")
+@mutant("coupling/stack", host="reference:Chain[squeeze]")
 def same_mask_in_every_coupling(subject: Subject, size: float = 1.0) -> Subject:
     """The first entry is kept by every coupling."""
     return never_transformed(subject)

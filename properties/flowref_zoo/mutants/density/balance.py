@@ -15,19 +15,19 @@ LOG_2_PI = math.log(2 * math.pi)
 Sampler = Callable[..., Array]
 
 
-@mutant("sampling/detailed-balance", host=MAF, sizes=(0.03, 0.3))
+@mutant("sampling/follows-density[balance]", host=MAF, sizes=(0.03, 0.3))
 def temperature(subject: Subject, size: float = 0.05) -> Subject:
     """Samples are drawn at a temperature that the density does not know."""
     return multiplied(subject, "sample", 1 - size)
 
 
-@mutant("sampling/detailed-balance", host=IMAGES, sizes=(0.03, 0.3))
+@mutant("sampling/follows-density[balance]", host=IMAGES, sizes=(0.03, 0.3))
 def temperature_of_images(subject: Subject, size: float = 0.05) -> Subject:
     """Images are drawn at a temperature that the density does not know."""
     return multiplied(subject, "sample", 1 - size)
 
 
-@mutant("sampling/detailed-balance", host="zuko:NICE", sizes=(0.1, 0.5))
+@mutant("sampling/follows-density[balance]", host="zuko:NICE", sizes=(0.1, 0.5))
 def shift_forgotten(subject: Subject, size: float = 0.2) -> Subject:
     """Samples lack the last layer's shift."""
     return added(subject, "sample", size)
@@ -37,7 +37,7 @@ def _other_contexts(sample: Sampler, n: int, seed: int, context: Array | None = 
     return sample(n, seed, None if context is None else np.zeros_like(context))
 
 
-@mutant("sampling/detailed-balance", host=CONDITIONAL)
+@mutant("sampling/follows-density[balance]", host=CONDITIONAL)
 def context_ignored(subject: Subject) -> Subject:
     """The sampler ignores its context."""
     return wrapped(subject, "sample", _other_contexts)
@@ -52,38 +52,38 @@ def _one_entry(
     return np.asarray(flat.reshape(x.shape))
 
 
-@mutant("sampling/detailed-balance", host=MAF, sizes=(0.08, 0.5))
+@mutant("sampling/follows-density[balance]", host=MAF, sizes=(0.08, 0.5))
 def last_entry_unscaled(subject: Subject, size: float = 0.2) -> Subject:
     """The last entry of a sample is not scaled as the others are."""
     return wrapped(subject, "sample", _one_entry, 1 + size)
 
 
-@mutant("sampling/detailed-balance", host=IMAGES, sizes=(0.05, 0.5))
+@mutant("sampling/follows-density[balance]", host=IMAGES, sizes=(0.05, 0.5))
 def mean_for_sum(subject: Subject, size: float = 0.5) -> Subject:
     """The log-density is off by a factor, as one that averages where it should sum."""
     return multiplied(subject, "log_prob", 1 - size)
 
 
-@mutant("sampling/overlap", host=MAF, sizes=(0.05, 1.0))
+@mutant("sampling/follows-density", host=MAF, sizes=(0.05, 1.0))
 def constant_missing(subject: Subject, size: float = 0.1) -> Subject:
     """The log-density lacks a constant."""
     return added(subject, "log_prob", size)
 
 
-@mutant("sampling/overlap", host="torchflows:Flow[RealNVP,ctx]", sizes=(0.2, 1.0))
+@mutant("sampling/follows-density", host="torchflows:Flow[RealNVP,ctx]", sizes=(0.2, 1.0))
 def weights_not_normalized(subject: Subject, size: float = 0.5) -> Subject:
     """The weights of a mixture do not sum to one."""
     return added(subject, "log_prob", math.log1p(size))
 
 
-@mutant("sampling/overlap", host=IMAGES)
+@mutant("sampling/follows-density", host=IMAGES)
 def normalizer_of_one_dimension(subject: Subject) -> Subject:
     """The normalizer of the base counts one dimension of many."""
     size = math.prod(subject.density_shape)
     return added(subject, "log_prob", 0.5 * (size - 1) * LOG_2_PI)
 
 
-@mutant("density/tails", host="zuko:MAF[features=2]", sizes=(2.0, 6.0))
+@mutant("density/mass[tails]", host="zuko:MAF[features=2]", sizes=(2.0, 6.0))
 def floor(subject: Subject, size: float = 4.0) -> Subject:
     """The log-density is kept above a floor, so that a loss stays finite."""
     return value_changed(subject, "log_prob", lambda log_p: np.maximum(log_p, -size))
@@ -95,13 +95,13 @@ def _clamped(
     return log_prob(np.clip(x, -size, size), context)
 
 
-@mutant("density/tails", host="zuko:NICE", sizes=(1.0, 3.0))
+@mutant("density/mass[tails]", host="zuko:NICE", sizes=(1.0, 3.0))
 def input_clamped(subject: Subject, size: float = 2.0) -> Subject:
     """The density is that of the point clamped to a box."""
     return wrapped(subject, "log_prob", _clamped, size)
 
 
-@mutant("density/tails", host="reference:Flow[VectorRealNVP]")
+@mutant("density/mass[tails]", host="reference:Flow[VectorRealNVP]")
 def latents_forgotten(subject: Subject) -> Subject:
     """The base counts half of the latents."""
     latents = subject.calls[subject.normalizing]
@@ -136,7 +136,7 @@ def _in_a_row(log_prob: Callable[..., Array], x: Array, context: Array | None = 
     return value.reshape(-1) if value.ndim != 1 else value
 
 
-@mutant("density/log-prob-shape", host="torch:TransformedDistribution")
+@mutant("shape/one-number-per-point[log-prob]", host="torch:TransformedDistribution")
 def batch_axes_flattened(subject: Subject, size: float = 1.0) -> Subject:
     """Log-densities of points in several batch axes come in a row."""
     if not subject.promises.get("batch-dims"):
@@ -144,13 +144,13 @@ def batch_axes_flattened(subject: Subject, size: float = 1.0) -> Subject:
     return wrapped(subject, "log_prob", _in_a_row)
 
 
-@mutant("density/log-prob-shape", host=MAF)
+@mutant("shape/one-number-per-point[log-prob]", host=MAF)
 def not_summed(subject: Subject) -> Subject:
     """The log-density is not summed over the entries."""
     return wrapped(subject, "log_prob", _per_entry)
 
 
-@mutant("density/log-prob-shape", host="nflows:SimpleRealNVP")
+@mutant("shape/one-number-per-point[log-prob]", host="nflows:SimpleRealNVP")
 def summed_over_the_batch(subject: Subject) -> Subject:
     """One number is returned for the whole batch."""
     return value_changed(subject, "log_prob", np.sum)
@@ -163,7 +163,7 @@ def _repeated(
     return np.asarray(x[np.arange(n) % max(1, round(n * (1 - share)))])
 
 
-@mutant("sampling/rows-differ", host=MAF, sizes=(0.1, 1.0))
+@mutant("random/rows-independent[duplicates]", host=MAF, sizes=(0.1, 1.0))
 def noise_shared(subject: Subject, size: float = 1.0) -> Subject:
     """Some samples repeat others, as where chunks are drawn from the same random state."""
     return wrapped(subject, "sample", _repeated, size)

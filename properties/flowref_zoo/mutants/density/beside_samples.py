@@ -12,13 +12,13 @@ from flowref_zoo.mutants.combinators import ladj_added, wrapped
 FLOW = "nflows:Flow"
 
 
-@mutant("density/beside-samples", host=FLOW, sizes=(1e-9, 1e-3))
+@mutant("density/change-of-variables[samples]", host=FLOW, sizes=(1e-9, 1e-3))
 def normalizer_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-densities beside samples lack a constant."""
     return ladj_added(subject, "sample_log_prob", size)
 
 
-@mutant("density/beside-samples", host="normflows:NormalizingFlow")
+@mutant("density/change-of-variables[samples]", host="normflows:NormalizingFlow")
 def log_det_added(subject: Subject) -> Subject:
     """The log-det of the map to data is added to the density of the base, and not subtracted."""
     return wrapped(subject, "sample_log_prob", _added, subject.calls["forward"])
@@ -37,7 +37,7 @@ def _added(
     return Mapped(x, np.asarray(beside) + 2 * ladj.reshape(n, -1).sum(1))
 
 
-@mutant("density/beside-samples", host=FLOW)
+@mutant("density/change-of-variables[samples]", host=FLOW)
 def in_another_order(subject: Subject) -> Subject:
     """The log-densities are those of the samples in another order."""
     return wrapped(subject, "sample_log_prob", _rolled)

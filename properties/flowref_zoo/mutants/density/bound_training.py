@@ -13,13 +13,13 @@ from flowref_zoo.mutants.combinators import wrapped
 HOST = "flowref_zoo.specimens.bounds:variational"
 
 
-@mutant("density/bound-gradient", host=HOST, sizes=(0.1, 0.5, 1.0))
+@mutant("gradient/parameters[bound]", host=HOST, sizes=(0.1, 0.5, 1.0))
 def a_sample_is_detached(subject: Subject, size: float = 1.0) -> Subject:
     """What is drawn does not carry its part of the gradient back."""
     return wrapped(subject, "slope", _less, size)
 
 
-@mutant("density/bound-rows-independent", host=HOST, sizes=(0.02, 0.2, 1.0))
+@mutant("same/rows[bound]", host=HOST, sizes=(0.02, 0.2, 1.0))
 def mean_over_the_batch(subject: Subject, size: float = 0.2) -> Subject:
     """Bounds lean toward the mean over their batch, as where samples are grouped by the wrong axis."""
     return wrapped(subject, "log_prob", _leaning, size)

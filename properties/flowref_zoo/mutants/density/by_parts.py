@@ -13,20 +13,20 @@ from flowref_zoo.mutants.combinators import added, wrapped
 REAL_NVP = "reference:Flow[VectorRealNVP]"
 
 
-@mutant("density/log-prob-by-parts", host="nflows:Flow", sizes=(1e-9, 1e-2))
+@mutant("density/change-of-variables[parts]", host="nflows:Flow", sizes=(1e-9, 1e-2))
 def density_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-density is off by a constant."""
     return added(subject, "log_prob", size)
 
 
-@mutant("density/log-prob-by-parts", host=REAL_NVP, sizes=(1e-6, 1.0))
+@mutant("density/change-of-variables[parts]", host=REAL_NVP, sizes=(1e-6, 1.0))
 def one_part_forgotten(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of one part is left out, or enters with another factor."""
     change = partial(_less_of, subject.part_maps[0], subject.normalizing, size)
     return wrapped(subject, "log_prob", change)
 
 
-@mutant("density/log-prob-by-parts", host="normflows:NormalizingFlow", sizes=(1e-6, 1e-2))
+@mutant("density/change-of-variables[parts]", host="normflows:NormalizingFlow", sizes=(1e-6, 1e-2))
 def at_the_data(subject: Subject, size: float = 1e-2) -> Subject:
     """The base is asked about a point beside the latent."""
     return wrapped(subject, "base_log_prob", _beside, size)

@@ -8,13 +8,13 @@ from flowref_zoo.mutants.combinators import added, multiplied
 HOST = "flowref_zoo.specimens.estimated_densities:linear"
 
 
-@mutant("density/estimate-at-samples", host=HOST, sizes=(0.1, 0.5))
+@mutant("sampling/follows-density[estimate]", host=HOST, sizes=(0.1, 0.5))
 def estimate_is_too_high(subject: Subject, size: float = 1.0) -> Subject:
     """A constant of the base is missing."""
     return added(subject, "log_prob", size)
 
 
-@mutant("density/estimate-at-samples", host=HOST, sizes=(-0.1, 0.1, 0.5))
+@mutant("sampling/follows-density[estimate]", host=HOST, sizes=(-0.1, 0.1, 0.5))
 def samples_of_another_temperature(subject: Subject, size: float = 1.0) -> Subject:
     """Samples are wider than the density, or narrower."""
     return multiplied(subject, "sample", 1 + size)

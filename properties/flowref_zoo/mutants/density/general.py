@@ -18,19 +18,19 @@ def constant_missing(subject: Subject, size: float = 1e-4) -> Subject:
     return added(subject, "log_prob", size)
 
 
-@mutant("density/integrates-to-one", host="zuko:NSF?features=1")
+@mutant("density/mass", host="zuko:NSF?features=1")
 def mass_missing(subject: Subject, size: float = 0.01) -> Subject:
     """One part in a hundred of the mass is missing."""
     return added(subject, "log_prob", -size)
 
 
-@mutant("density/samples-consistent", host="zuko:MAF", sizes=(0.1, 0.2))
+@mutant("sampling/follows-density[ratios]", host="zuko:MAF", sizes=(0.1, 0.2))
 def samples_too_narrow(subject: Subject, size: float = 0.1) -> Subject:
     """Samples are drawn at a temperature that the density does not know."""
     return multiplied(subject, "sample", 1 - size)
 
 
-@mutant("density/samples-consistent", host="zuko:MAF", sizes=(0.5, 8.0, 40.0))
+@mutant("sampling/follows-density[ratios]", host="zuko:MAF", sizes=(0.5, 8.0, 40.0))
 def normalizer_missing(subject: Subject, size: float = 8.0) -> Subject:
     """The log-density is too low by a constant, as without the normalizer of many dimensions."""
     return added(subject, "log_prob", -size)
@@ -42,7 +42,7 @@ def _stuck(sample: Callable[..., Array], n: int, seed: int, context: Array | Non
     return x
 
 
-@mutant("density/samples-consistent", host="zuko:MAF")
+@mutant("sampling/follows-density[ratios]", host="zuko:MAF")
 def entry_without_noise(subject: Subject) -> Subject:
     """The last entry of every sample is the same number."""
     return wrapped(subject, "sample", _stuck)
@@ -56,7 +56,7 @@ def _broken(
     return x
 
 
-@mutant("density/samples-consistent", host="zuko:MAF", sizes=(0.02, 0.3))
+@mutant("sampling/follows-density[ratios]", host="zuko:MAF", sizes=(0.02, 0.3))
 def samples_not_finite(subject: Subject, size: float = 0.05) -> Subject:
     """Some samples are nan, as where an inverse divides zero by zero."""
     return wrapped(subject, "sample", _broken, size)

@@ -33,20 +33,20 @@ def _mirrored(
     return x
 
 
-@mutant("sampling/rows-independent", host=MAF, sizes=(0.5, 1.0))
+@mutant("random/rows-independent", host=MAF, sizes=(0.5, 1.0))
 def antithetic(subject: Subject, size: float = 1.0) -> Subject:
     """The second half of the rows mirrors the first."""
     return subject.with_call("sample", partial(_mirrored, subject.calls["sample"], size, "halves"))
 
 
-@mutant("sampling/rows-independent", host=FIT, sizes=(0.5, 1.0))
+@mutant("random/rows-independent", host=FIT, sizes=(0.5, 1.0))
 def mirrored_neighbors(subject: Subject, size: float = 1.0) -> Subject:
     """Every second row mirrors the one before."""
     calls = subject.calls
     return subject.with_call("sample", partial(_mirrored, calls["sample"], size, "neighbors"))
 
 
-@mutant("sampling/rows-independent", host=MAF)
+@mutant("random/rows-independent", host=MAF)
 def mirrored_ends(subject: Subject) -> Subject:
     """The last row mirrors the first, and so on inward."""
     return subject.with_call("sample", partial(_mirrored, subject.calls["sample"], 1.0, "ends"))

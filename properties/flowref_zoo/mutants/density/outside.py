@@ -11,13 +11,13 @@ from flowref.model import Array, Subject, mutant
 from flowref_zoo.mutants.combinators import wrapped
 
 
-@mutant("density/zero-outside-each-end", host="zuko:distributions.BoxUniform")
+@mutant("density/support[each-end]", host="zuko:distributions.BoxUniform")
 def any_side_will_do(subject: Subject) -> Subject:
     """A point counts as inside where any coordinate is."""
     return wrapped(subject, "log_prob", _any, *subject.density_support.ends)
 
 
-@mutant("density/zero-outside-each-end", host="normflows:Uniform")
+@mutant("density/support[each-end]", host="normflows:Uniform")
 def any_side_of_a_library(subject: Subject) -> Subject:
     """The same of another library's box."""
     return wrapped(subject, "log_prob", _any, *subject.density_support.ends)

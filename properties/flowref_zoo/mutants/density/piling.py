@@ -25,7 +25,11 @@ def _clamped(
     return np.asarray(back(np.clip(z, -end, end), context).value)
 
 
-@mutant("sampling/no-piling-up", host="reference:Flow[VectorRealNVP]", sizes=(1.0, 2.0, 3.0))
+@mutant(
+    "sampling/follows-density[clamping]",
+    host="reference:Flow[VectorRealNVP]",
+    sizes=(1.0, 2.0, 3.0),
+)
 def clamped(subject: Subject, size: float = 2.0) -> Subject:
     """Latents are clamped before they are taken to data."""
     calls = subject.calls

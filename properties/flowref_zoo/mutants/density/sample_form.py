@@ -19,13 +19,13 @@ def _spoilt(share: float, value: float, x: Array) -> Array:
     return np.where(chosen.reshape(-1, *[1] * (np.ndim(x) - 1)), value, x)
 
 
-@mutant("sampling/finite", host="reference:Flow[VectorRealNVP]", sizes=(0.004, 0.05))
+@mutant("map/finite[samples]", host="reference:Flow[VectorRealNVP]", sizes=(0.004, 0.05))
 def sometimes_nan(subject: Subject, size: float = 0.004) -> Subject:
     """A few draws in a thousand are 0/0."""
     return value_changed(subject, "sample", partial(_spoilt, size, np.nan))
 
 
-@mutant("sampling/finite", host="torch:LogNormal", sizes=(0.004, 0.05))
+@mutant("map/finite[samples]", host="torch:LogNormal", sizes=(0.004, 0.05))
 def sometimes_infinite(subject: Subject, size: float = 0.004) -> Subject:
     """A few draws in a thousand are the logarithm of zero."""
     return value_changed(subject, "sample", partial(_spoilt, size, -np.inf))
@@ -37,7 +37,7 @@ def _untold(log_prob: Callable[..., Array], share: float, x: Array, *rest: Any) 
     return np.where((np.modf(1e4 * first)[0] < share).reshape(told.shape), np.nan, told)
 
 
-@mutant("sampling/finite", host="torch:LogNormal", sizes=(0.004, 0.05))
+@mutant("map/finite[samples]", host="torch:LogNormal", sizes=(0.004, 0.05))
 def sometimes_without_density(subject: Subject, size: float = 0.004) -> Subject:
     """A few samples lie on the boundary, where the formula is infinity less infinity."""
     return wrapped(subject, "log_prob", _untold, size)

@@ -16,7 +16,7 @@ def _scaled(out: Drawn, factor: float) -> Drawn:
     return replace(out, slope=factor * out.slope)
 
 
-@mutant("sampling/rsample-follows-density", host=HOST, sizes=(0.5, 2.0))
+@mutant("gradient/of-samples[density]", host=HOST, sizes=(0.5, 2.0))
 def gradient_of_samples_scaled(subject: Subject, size: float = 0.5) -> Subject:
     """Gradients of samples are too small by a share of themselves; of twice that they point the other
     way.

@@ -33,19 +33,19 @@ def pushing(subject: Subject, which: str) -> Subject:
     return subject.with_call("sample", partial(_pushed, push, noise))
 
 
-@mutant("sampling/sample-then-inverse", host=FLOW, sizes=(1e-6, 0.1))
+@mutant("sampling/base-through-inverse", host=FLOW, sizes=(1e-6, 0.1))
 def tempered(subject: Subject, size: float = 0.1) -> Subject:
     """Samples are drawn at another temperature."""
     return multiplied(subject, "sample", 1 - size)
 
 
-@mutant("sampling/sample-then-inverse", host="nflows:Flow")
+@mutant("sampling/base-through-inverse", host="nflows:Flow")
 def noise_through_forward(subject: Subject) -> Subject:
     """Samples are the base noise taken through the map that normalizes."""
     return pushing(subject, "forward")
 
 
-@mutant("sampling/pit-uniform", host=REAL_NVP, sizes=(0.05, 0.2))
+@mutant("sampling/follows-density[pit]", host=REAL_NVP, sizes=(0.05, 0.2))
 def too_narrow(subject: Subject, size: float = 0.1) -> Subject:
     """Latents are drawn with too small a deviation."""
     return pushing(multiplied(subject, "base_sample", 1 - size), "inverse")
@@ -59,31 +59,31 @@ def _correlated(
     return np.asarray(z)
 
 
-@mutant("sampling/pit-uniform", host="torch:TransformedDistribution", sizes=(0.3, 0.9))
+@mutant("sampling/follows-density[pit]", host="torch:TransformedDistribution", sizes=(0.3, 0.9))
 def correlated_noise(subject: Subject, size: float = 0.5) -> Subject:
     """Two coordinates of the base noise are correlated, each of them normal."""
     return pushing(wrapped(subject, "base_sample", _correlated, size), "forward")
 
 
-@mutant("sampling/rsample-grad", host=FLOW)
+@mutant("gradient/of-samples", host=FLOW)
 def detached(subject: Subject) -> Subject:
     """Reparameterized samples are detached from the parameters."""
     return at(subject, Pathwise, lambda out: replace(out, graph=False, slope=0.0))
 
 
-@mutant("sampling/rsample-grad", host=FLOW)
+@mutant("gradient/of-samples", host=FLOW)
 def gradient_not_finite(subject: Subject) -> Subject:
     """Samples are finite, and their gradient is nan."""
     return at(subject, Pathwise, lambda out: replace(out, slope=math.nan))
 
 
-@mutant("sampling/rsample-grad", host=REAL_NVP)
+@mutant("gradient/of-samples", host=REAL_NVP)
 def partly_detached(subject: Subject) -> Subject:
     """A part of the parameters is detached from reparameterized samples."""
     return at(subject, Pathwise, lambda out: replace(out, slope=0.9 * out.slope))
 
 
-@mutant("sampling/rsample-grad", host=REAL_NVP)
+@mutant("gradient/of-samples", host=REAL_NVP)
 def graph_of_samples(subject: Subject) -> Subject:
     """Plain samples carry gradients."""
     return at(subject, Draw, lambda out: replace(out, graph=True))
@@ -94,13 +94,13 @@ def _next_atom(icdf: Callable[..., Array], u: Array) -> Array:
     return icdf(np.nextafter(u, 1.0))
 
 
-@mutant("sampling/inverse-transform-galois", host="torch:distributions.Normal", sizes=(1e-6, 1e-2))
+@mutant("sampling/quantiles", host="torch:distributions.Normal", sizes=(1e-6, 1e-2))
 def quantiles_shifted(subject: Subject, size: float = 1e-2) -> Subject:
     """Quantiles are those of a shifted distribution."""
     return added(subject, "icdf", size)
 
 
-@mutant("sampling/inverse-transform-galois", host="reference:Atoms")
+@mutant("sampling/quantiles", host="reference:Atoms")
 def continuity_assumed(subject: Subject) -> Subject:
     """At an atom the quantile is the next value."""
     if not subject.promises.get("atoms"):
@@ -113,13 +113,13 @@ def _nowhere(cdf: Callable[..., Array], x: Array) -> Array:
     return np.where(np.asarray(x).reshape(p.shape) > 1.0, np.nan, p)
 
 
-@mutant("sampling/inverse-transform-galois", host="torch:distributions.Normal")
+@mutant("sampling/quantiles", host="torch:distributions.Normal")
 def nan_beyond_one(subject: Subject) -> Subject:
     """The distribution function is nan beyond one."""
     return wrapped(subject, "cdf", _nowhere)
 
 
-@mutant("sampling/inverse-transform-galois", host="torch:distributions.Normal", sizes=(1e-6, 0.1))
+@mutant("sampling/quantiles", host="torch:distributions.Normal", sizes=(1e-6, 0.1))
 def probability_above_one(subject: Subject, size: float = 1e-3) -> Subject:
     """Probabilities are too large by a factor, and so are those that quantiles take."""
     return multiplied(wrapped(subject, "icdf", _rescaled, 1 + size), "cdf", 1 + size)
@@ -134,13 +134,13 @@ def _naive(rate: float, u: Array) -> Array:
         return np.asarray(-np.log(1 - u) / rate)
 
 
-@mutant("sampling/exp-quantile", host="torch:distributions.Exponential")
+@mutant("sampling/quantiles[exponential]", host="torch:distributions.Exponential")
 def canceled(subject: Subject) -> Subject:
     """The logarithm is taken of 1 - u, which rounds to 1 for small u."""
     return subject.with_call("icdf", partial(_naive, float(subject.promises["exponential-rate"])))
 
 
-@mutant("sampling/exp-quantile", host="reference:Exponential")
+@mutant("sampling/quantiles[exponential]", host="reference:Exponential")
 def mean_for_rate(subject: Subject) -> Subject:
     """The rate is taken for a mean."""
     return subject.with_call(
@@ -156,13 +156,13 @@ def _marginal(
     return Mapped(u, forward(x, context).ladj)
 
 
-@mutant("sampling/rosenblatt", host="reference:Rosenblatt")
+@mutant("map/log-det[rosenblatt]", host="reference:Rosenblatt")
 def marginal_distributions(subject: Subject) -> Subject:
     """Each coordinate is mapped by its marginal distribution, rather than its conditional one."""
     return wrapped(subject, "forward", _marginal, subject.promises["rosenblatt"])
 
 
-@mutant("sampling/rosenblatt", host="reference:Rosenblatt", sizes=(1e-10, 1e-2))
+@mutant("map/log-det[rosenblatt]", host="reference:Rosenblatt", sizes=(1e-10, 1e-2))
 def conditional_density_off(subject: Subject, size: float = 1e-2) -> Subject:
     """The log-det is off by a constant."""
     return ladj_added(subject, "forward", size)
@@ -174,7 +174,7 @@ def _summed(
     return np.asarray(estimate(x, draws, seed, context) + math.log(draws))
 
 
-@mutant("sampling/latent-mc-estimator", host="reference:GaussianLatentModel")
+@mutant("sampling/latent-estimator", host="reference:GaussianLatentModel")
 def sum_over_draws(subject: Subject) -> Subject:
     """Likelihoods are summed over the draws of the prior, as if those were an enumeration of the
     latents.
@@ -182,7 +182,7 @@ def sum_over_draws(subject: Subject) -> Subject:
     return wrapped(subject, "estimate", _summed)
 
 
-@mutant("sampling/latent-mc-estimator", host="reference:GaussianLatentModel", sizes=(0.1, 0.5))
+@mutant("sampling/latent-estimator", host="reference:GaussianLatentModel", sizes=(0.1, 0.5))
 def likelihood_biased(subject: Subject, size: float = 0.1) -> Subject:
     """Every likelihood is too large by a factor."""
     return added(subject, "estimate", size)
@@ -194,7 +194,7 @@ def _columns(
     return sample(n, seed, context)[:, None]
 
 
-@mutant("sampling/sample-shape", host=REAL_NVP)
+@mutant("shape/one-number-per-point[samples]", host=REAL_NVP)
 def stages_kept(subject: Subject) -> Subject:
     """Samples keep an axis of one, as a stack of stages."""
     return wrapped(subject, "sample", _columns)
@@ -206,7 +206,7 @@ def _one_short(
     return np.squeeze(sample(n, seed, context), axis=0) if n == 1 else sample(n, seed, context)
 
 
-@mutant("sampling/sample-shape", host=FLOW)
+@mutant("shape/one-number-per-point[samples]", host=FLOW)
 def single_squeezed(subject: Subject) -> Subject:
     """A single sample comes without the axis of the batch."""
     return wrapped(subject, "sample", _one_short)
@@ -219,7 +219,7 @@ def _transposed(
     return drawn.reshape(drawn.shape[1], n) if drawn.ndim == 2 else drawn
 
 
-@mutant("sampling/sample-shape", host=REAL_NVP)
+@mutant("shape/one-number-per-point[samples]", host=REAL_NVP)
 def axes_swapped(subject: Subject) -> Subject:
     """Samples come feature by feature."""
     return wrapped(subject, "sample", _transposed)

@@ -13,7 +13,7 @@ from flowref_zoo.mutants.combinators import added, wrapped
 HOST = "flowref_zoo.specimens.styles.dirichlet:dirichlet"
 
 
-@mutant("sampling/on-a-simplex", host=HOST, sizes=(0.1, 1.0))
+@mutant("sampling/follows-density[simplex]", host=HOST, sizes=(0.1, 1.0))
 def normalizer_missing(subject: Subject, size: float = 1.0) -> Subject:
     """The log-density is too low by a constant."""
     return added(subject, "log_prob", -size)
@@ -24,7 +24,7 @@ def _sharper(call: Callable[..., Any], size: float, *inputs: Any) -> Array:
     return np.asarray(x / x.sum(-1, keepdims=True))
 
 
-@mutant("sampling/on-a-simplex", host=HOST, sizes=(0.05, 0.5))
+@mutant("sampling/follows-density[simplex]", host=HOST, sizes=(0.05, 0.5))
 def samples_sharper(subject: Subject, size: float = 0.2) -> Subject:
     """Samples are of another temperature."""
     return wrapped(subject, "sample", _sharper, size)

@@ -21,13 +21,13 @@ def _told(stated: Callable[[], Array], which: int, power: float, amount: float) 
     return told
 
 
-@mutant("density/stated-moments", host=SKEWED, sizes=(1e-4, 0.1))
+@mutant("density/stated[moments]", host=SKEWED, sizes=(1e-4, 0.1))
 def mean_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The mean is off by a little."""
     return wrapped(subject, "stated", _told, 0, 1.0, size)
 
 
-@mutant("density/stated-moments", host=SKEWED)
+@mutant("density/stated[moments]", host=SKEWED)
 def second_moment(subject: Subject) -> Subject:
     """The variance is the second moment: the square of the mean is not subtracted."""
     return wrapped(subject, "stated", _not_centered)
@@ -45,19 +45,19 @@ def _copies(stated: Callable[[], Array]) -> Array:
     return told
 
 
-@mutant("density/stated-moments", host=NORMAL)
+@mutant("density/stated[moments]", host=NORMAL)
 def mean_of_all_copies(subject: Subject) -> Subject:
     """Copies in a batch tell one mean for all of them."""
     return wrapped(subject, "stated", _copies)
 
 
-@mutant("density/stated-moments", host=NORMAL)
+@mutant("density/stated[moments]", host=NORMAL)
 def deviation_told(subject: Subject) -> Subject:
     """The variance is the standard deviation."""
     return wrapped(subject, "stated", _told, 1, 0.5, 0.0)
 
 
-@mutant("density/stated-moments", host=NORMAL)
+@mutant("density/stated[moments]", host=NORMAL)
 def entropy_of_standard(subject: Subject) -> Subject:
     """The entropy forgets the scale."""
     return wrapped(subject, "stated", _told, 2, 1.0, -math.log(1.2))
@@ -88,7 +88,7 @@ def _past(cdf: Callable[..., Array], x: Array, *rest: Any) -> Array:
     return np.where(x < 0, -np.tanh(-x), cdf(np.abs(x), *rest))
 
 
-@mutant("density/function-outside", host="torch:distributions.HalfNormal")
+@mutant("density/support[distribution-function]", host="torch:distributions.HalfNormal")
 def negative_below(subject: Subject) -> Subject:
     """The formula goes on below the support, where it is negative."""
     return wrapped(subject, "cdf", _past)

@@ -23,25 +23,25 @@ def _size(subject: Subject) -> int:
     return math.prod(subject.density_shape)
 
 
-@mutant("density/gaussian-constant", host=AFFINE)
+@mutant("density/base-constant", host=AFFINE)
 def dimensions_missing(subject: Subject) -> Subject:
     """The normalizer of the normal density is that of one dimension."""
     return added(subject, "base_log_prob", 0.5 * (_size(subject) - 1) * LOG_2_PI)
 
 
-@mutant("density/gaussian-constant", host="nflows:Flow")
+@mutant("density/base-constant", host="nflows:Flow")
 def constant_missing(subject: Subject) -> Subject:
     """The normal density lacks its normalizer."""
     return added(subject, "base_log_prob", 0.5 * _size(subject) * LOG_2_PI)
 
 
-@mutant("density/affine-oracle", host=AFFINE, sizes=(1e-9, 1e-3))
+@mutant("density/base-constant[affine-flow]", host=AFFINE, sizes=(1e-9, 1e-3))
 def density_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-density is off by a constant."""
     return added(subject, "log_prob", size)
 
 
-@mutant("density/affine-oracle", host="torch:TransformedDistribution")
+@mutant("density/base-constant[affine-flow]", host="torch:TransformedDistribution")
 def volume_counted_twice(subject: Subject) -> Subject:
     """The log-det enters the log-density twice."""
     return wrapped(subject, "log_prob", _doubled, subject.calls["inverse"])
@@ -57,32 +57,32 @@ def _doubled(
     return np.asarray(log_prob(x, context) + ladj.reshape(len(x), -1).sum(1))
 
 
-@mutant("density/bits-per-dim", host=IMAGES)
+@mutant("density/units[bits-per-dim]", host=IMAGES)
 def natural_logarithm(subject: Subject) -> Subject:
     """Bits per dimension are nats."""
     return multiplied(subject, "bits_per_dim", math.log(2))
 
 
-@mutant("density/bits-per-dim", host="reference:Flow[uniform]")
+@mutant("density/units[bits-per-dim]", host="reference:Flow[uniform]")
 def levels_counted_twice(subject: Subject) -> Subject:
     """The eight bits of 256 levels are added to data that come in levels already."""
     return added(subject, "bits_per_dim", 8.0)
 
 
-@mutant("density/bits-per-dim", host=IMAGES)
+@mutant("density/units[bits-per-dim]", host=IMAGES)
 def channels_alone(subject: Subject) -> Subject:
     """The dimensions that bits are shared among are one too few."""
     size = _size(subject)
     return multiplied(subject, "bits_per_dim", size / (size - 1))
 
 
-@mutant("density/bits-per-dim", host=IMAGES)
+@mutant("density/units[bits-per-dim]", host=IMAGES)
 def natural_logarithm_of_unknown_levels(subject: Subject) -> Subject:
     """Bits per dimension are nats, and nobody tells how far apart levels are."""
     return multiplied(_without_levels(subject), "bits_per_dim", math.log(2))
 
 
-@mutant("density/bits-per-dim", host=IMAGES)
+@mutant("density/units[bits-per-dim]", host=IMAGES)
 def bits_of_entries(subject: Subject) -> Subject:
     """Bits come back for every entry of a point."""
     return wrapped(subject, "bits_per_dim", _of_entries, _size(subject))
@@ -106,7 +106,7 @@ def _penalized(
     return nll + (penalty or 0.0), penalty
 
 
-@mutant("density/loss-excludes-penalty", host=REAL_NVP)
+@mutant("density/loss[penalty]", host=REAL_NVP)
 def penalty_in_likelihood(subject: Subject) -> Subject:
     """The reported negative log-likelihood contains the penalty."""
     return wrapped(subject, "loss", _penalized)
@@ -120,7 +120,7 @@ def _of_full_batches(
     return nll * len(x) / (full * math.ceil(len(x) / full)), penalty
 
 
-@mutant("density/loss-batch-mean", host=REAL_NVP)
+@mutant("density/loss[batch-mean]", host=REAL_NVP)
 def last_batch_full(subject: Subject) -> Subject:
     """A sum over the points is divided by the number that full batches would have."""
     return wrapped(subject, "loss", _of_full_batches)
@@ -133,7 +133,7 @@ def _summed(
     return nll * len(x), penalty
 
 
-@mutant("density/loss-batch-mean", host="normflows:NormalizingFlow")
+@mutant("density/loss[batch-mean]", host="normflows:NormalizingFlow")
 def sum_for_mean(subject: Subject) -> Subject:
     """The loss is the sum over the batch."""
     return wrapped(subject, "loss", _summed)

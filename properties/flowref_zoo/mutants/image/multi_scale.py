@@ -48,7 +48,7 @@ def declaring(subject: Subject, **changes: Any) -> Subject:
     return subject.with_facts(multi_scale=replace(declared(subject.multi_scale), **changes))
 
 
-@mutant("multi-scale/dims-conserved", host=LEVELS)
+@mutant("multi-scale/split[sizes]", host=LEVELS)
 def channel_not_counted(subject: Subject, size: float = 1.0) -> Subject:
     """The shape of the first level misses a channel."""
     (channels, *rest), *others = declared(subject.multi_scale).shapes
@@ -59,7 +59,7 @@ def _narrowed(out: Passed, runs: Sequence[Passed]) -> Passed:
     return replace(out, value=out.value.reshape(len(out.value), -1)[:, :-1])
 
 
-@mutant("multi-scale/dims-conserved", host="nflows:MultiscaleCompositeTransform")
+@mutant("multi-scale/split[sizes]", host="nflows:MultiscaleCompositeTransform")
 def last_latent_lost(subject: Subject, size: float = 1.0) -> Subject:
     """The last latent is left out."""
     return whole(subject, _narrowed)
@@ -71,7 +71,7 @@ def _first_latent_moved(size: float, out: Passed, runs: Sequence[Passed]) -> Pas
     return replace(out, value=moved)
 
 
-@mutant("multi-scale/split-exact", host=LEVELS, sizes=(1e-12, 1e-3))
+@mutant("multi-scale/split", host=LEVELS, sizes=(1e-12, 1e-3))
 def latent_moved(subject: Subject, size: float = 1e-12) -> Subject:
     """One entry is not what the level gave when it leaves."""
     return whole(subject, partial(_first_latent_moved, size))
@@ -84,19 +84,19 @@ def _same_half(trace: Sequence[Passed]) -> list[Passed]:
     return [first, replace(second, entered=half.copy()), out]
 
 
-@mutant("multi-scale/split-exact", host=LEVELS)
+@mutant("multi-scale/split", host=LEVELS)
 def same_half_goes_on(subject: Subject, size: float = 1.0) -> Subject:
     """The half that leaves goes on as well."""
     return in_direction(subject, Trace, "forward", _same_half)
 
 
-@mutant("multi-scale/log-det-total", host="nflows:MultiscaleCompositeTransform")
+@mutant("density/change-of-variables[levels]", host="nflows:MultiscaleCompositeTransform")
 def log_det_overwritten(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of the last level takes the place of the sum (tensorflow/models #7465)."""
     return whole(subject, lambda out, runs: replace(out, ladj=runs[-1].ladj))
 
 
-@mutant("multi-scale/log-det-total", host="reference:RealNVP", sizes=(1e-9, 1e-3))
+@mutant("density/change-of-variables[levels]", host="reference:RealNVP", sizes=(1e-9, 1e-3))
 def log_det_moved(subject: Subject, size: float = 1e-9) -> Subject:
     """The log-det is off by a constant."""
     return whole(subject, lambda out, runs: replace(out, ladj=out.ladj + size))
@@ -123,7 +123,7 @@ def _rolled(value: Array) -> Array:
     return np.roll(value, value.shape[1] // 2, axis=1)
 
 
-@mutant("multi-scale/recombines", host=LEVELS)
+@mutant("multi-scale/split[inverse]", host=LEVELS)
 def joined_the_other_way(subject: Subject, size: float = 1.0) -> Subject:
     """The inverse joins the two halves in the other order."""
     return in_direction(subject, Trace, "inverse", _halves_swapped)
@@ -134,13 +134,15 @@ def _first_scaled(size: float, trace: Sequence[Passed]) -> list[Passed]:
     return [replace(first, entered=np.asarray(first.entered) * (1 + size)), *others]
 
 
-@mutant("multi-scale/recombines", host=LEVELS, sizes=(1e-10, 1e-3))
+@mutant("multi-scale/split[inverse]", host=LEVELS, sizes=(1e-10, 1e-3))
 def joined_inexactly(subject: Subject, size: float = 1e-10) -> Subject:
     """A level is given a little more in the inverse than it gave."""
     return in_direction(subject, Trace, "inverse", partial(_first_scaled, size))
 
 
-@mutant("multi-scale/split-is-slice", host="reference:Flow[RealNVP]", sizes=(1e-9, 1.0))
+@mutant(
+    "density/change-of-variables[level-bases]", host="reference:Flow[RealNVP]", sizes=(1e-9, 1.0)
+)
 def level_left_out(subject: Subject, size: float = 1.0) -> Subject:
     """What left does not count in full."""
     return added(subject, "log_prob", size)

@@ -29,19 +29,19 @@ def volume(subject: Subject) -> float:
     return math.prod(subject.density_shape) * math.log(declared(subject.preprocessing).slope)
 
 
-@mutant("preprocessing/log-det", host=FLOW)
+@mutant("density/change-of-variables[preprocessing]", host=FLOW)
 def scale_missing(subject: Subject) -> Subject:
     """The log-density lacks the scale of the logit's argument."""
     return added(subject, "log_prob", -volume(subject))
 
 
-@mutant("preprocessing/log-det", host=FLOW, sizes=(1e-7, 1e-2))
+@mutant("density/change-of-variables[preprocessing]", host=FLOW, sizes=(1e-7, 1e-2))
 def density_off(subject: Subject, size: float = 1e-2) -> Subject:
     """The log-density is off by a constant."""
     return added(subject, "log_prob", size)
 
 
-@mutant("preprocessing/affine-scale-bits", host="torch:LogNormal")
+@mutant("density/units[scale]", host="torch:LogNormal")
 def levels_off_by_one(subject: Subject) -> Subject:
     """The log-det of a scaling by 255 is that of 256."""
     return added(subject, "rescaled", math.prod(subject.density_shape) * math.log(256 / 255))
@@ -53,19 +53,19 @@ def _unscaled(
     return log_prob(x / factor, context)
 
 
-@mutant("preprocessing/affine-scale-bits", host="nflows:Flow")
+@mutant("density/units[scale]", host="nflows:Flow")
 def scaling_without_volume(subject: Subject) -> Subject:
     """The scaling of the data has no log-det."""
     return subject.with_call("rescaled", partial(_unscaled, subject.calls["log_prob"]))
 
 
-@mutant("preprocessing/logit-derivative", host=LOGIT)
+@mutant("map/log-det[logit]", host=LOGIT)
 def slope_missing(subject: Subject) -> Subject:
     """The log-det is that of the bare logit."""
     return ladj_added(subject, "forward", -volume(subject))
 
 
-@mutant("preprocessing/logit-derivative", host=LIBRARY, sizes=(1e-10, 1e-3))
+@mutant("map/log-det[logit]", host=LIBRARY, sizes=(1e-10, 1e-3))
 def log_det_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-det of the logit is off by a constant."""
     return ladj_added(subject, subject.normalizing, size)
@@ -83,7 +83,7 @@ def _asymmetric(logit: Preprocessing, x: Array, context: Array | None = None) ->
     return Mapped(h, ladj)
 
 
-@mutant("preprocessing/logit-boundary", host=LOGIT)
+@mutant("map/finite[boundary]", host=LOGIT)
 def asymmetric_alpha(subject: Subject) -> Subject:
     """Only the lower end of the range is kept finite: the argument of the logit is alpha + (1 -
     alpha) x / b.
@@ -99,7 +99,7 @@ def _infinite_slopes(
     return slopes
 
 
-@mutant("preprocessing/logit-boundary", host=LIBRARY)
+@mutant("map/finite[boundary]", host=LIBRARY)
 def gradient_at_the_end(subject: Subject) -> Subject:
     """The gradient at the upper end of the range is infinite."""
     return wrapped(subject, "vjp", _infinite_slopes, declared(subject.preprocessing).bound)
@@ -126,13 +126,13 @@ def _in_half(out: Mapped) -> Mapped:
     return out._replace(value=np.asarray(out.value).astype(np.float16).astype(np.float64))
 
 
-@mutant("preprocessing/logit-sigmoid-roundtrip", host=LOGIT, sizes=(1e-9, 1e-2))
+@mutant("map/inverse[logit]", host=LOGIT, sizes=(1e-9, 1e-2))
 def alpha_not_taken_off(subject: Subject, size: float = 1e-2) -> Subject:
     """What the sigmoid gives is shifted."""
     return in_any_manner(subject, "inverse", lambda out: shifted(out, size))
 
 
-@mutant("preprocessing/logit-sigmoid-roundtrip", host=LIBRARY)
+@mutant("map/inverse[logit]", host=LIBRARY)
 def half_precision(subject: Subject) -> Subject:
     """The sigmoid is taken in half precision."""
     return in_any_manner(subject, "forward", _in_half)
@@ -152,19 +152,19 @@ def _midpoint(levels: Array, noise: Array, dtype: str | None = None) -> Array:
     return np.asarray((levels + 0.5).astype(np.dtype(dtype or "float64")))
 
 
-@mutant("preprocessing/dequantize-floor", host=LEVELS)
+@mutant("dequantize/fills-the-level[floor]", host=LEVELS)
 def sum_rounds_up(subject: Subject) -> Subject:
     """Level and noise are added without care, so that the sum may round to the next level."""
     return subject.with_call("dequantize", _rounded_sum)
 
 
-@mutant("preprocessing/dequantize-floor", host="reference:Dequantize[bins]")
+@mutant("dequantize/fills-the-level[floor]", host="reference:Dequantize[bins]")
 def noise_around_level(subject: Subject) -> Subject:
     """Noise is centered at the level."""
     return subject.with_call("dequantize", _centered)
 
 
-@mutant("preprocessing/dequantize-bound", host=LEVELS)
+@mutant("dequantize/fills-the-level[bound]", host=LEVELS)
 def midpoint(subject: Subject) -> Subject:
     """Levels are moved to the middle of their interval, without noise."""
     return subject.with_call("dequantize", _midpoint)

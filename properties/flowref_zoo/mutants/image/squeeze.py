@@ -52,31 +52,31 @@ def entries_moved(subject: Subject, size: float = 1e-6) -> Subject:
     return value_changed(subject, "forward", partial(np.add, size))
 
 
-@mutant("squeeze/windows-stay", host=SQUEEZE)
+@mutant("squeeze/permutes[windows]", host=SQUEEZE)
 def reshaped_only(subject: Subject, size: float = 1.0) -> Subject:
     """The image is reshaped, without moving an axis."""
     return wrapped(subject, "forward", _reshaped)
 
 
-@mutant("squeeze/windows-stay", host=SQUEEZE)
+@mutant("squeeze/permutes[windows]", host=SQUEEZE)
 def columns_for_rows(subject: Subject, size: float = 1.0) -> Subject:
     """Every window stays one, and goes to the position mirrored at the diagonal."""
     return value_changed(subject, "forward", _columns_turned)
 
 
-@mutant("squeeze/windows-stay", host=SQUEEZE)
+@mutant("squeeze/permutes[windows]", host=SQUEEZE)
 def one_corner_elsewhere(subject: Subject, size: float = 1.0) -> Subject:
     """One corner comes from the window at the other end."""
     return value_changed(subject, "forward", _corners_turned)
 
 
-@mutant("squeeze/declared-order", host=SQUEEZE)
+@mutant("squeeze/order[declared]", host=SQUEEZE)
 def two_corners_swapped(subject: Subject, size: float = 1.0) -> Subject:
     """Two corners of the first channel are swapped."""
     return value_changed(subject, "forward", _two_swapped)
 
 
-@mutant("squeeze/declared-order", host="reference:Squeeze[space_to_depth]")
+@mutant("squeeze/order[declared]", host="reference:Squeeze[space_to_depth]")
 def weights_of_another_order(subject: Subject, size: float = 1.0) -> Subject:
     """The documentation tells another order that is in use."""
     squeezing = declared(subject.squeezing)
@@ -84,13 +84,13 @@ def weights_of_another_order(subject: Subject, size: float = 1.0) -> Subject:
     return subject.with_facts(squeezing=replace(squeezing, order=other))
 
 
-@mutant("squeeze/known-order", host=UNNAMED)
+@mutant("squeeze/order[known]", host=UNNAMED)
 def order_without_name(subject: Subject, size: float = 1.0) -> Subject:
     """Two corners of the first channel only are swapped."""
     return value_changed(subject, "forward", _two_swapped)
 
 
-@mutant("squeeze/odd-sizes", host=UNNAMED)
+@mutant("shape/wrong-refused[image-size]", host=UNNAMED)
 def odd_row_dropped(subject: Subject, size: float = 1.0) -> Subject:
     """The last row or column of an odd image is dropped in silence."""
     return wrapped(subject, "forward", _cropped)

@@ -13,25 +13,25 @@ from flowref_zoo.mutants.combinators import ladj_added, ladj_multiplied, wrapped
 HOST = "reference:Residual"
 
 
-@mutant("residual/contraction", host=HOST, sizes=(0.5, 2.0))
+@mutant("map/promised-jacobian[lipschitz]", host=HOST, sizes=(0.5, 2.0))
 def stretched(subject: Subject, size: float = 1.0) -> Subject:
     """What is added to x moves more than x does."""
     return wrapped(subject, "forward", _stretched, size)
 
 
-@mutant("residual/contraction", host=HOST, sizes=(1.0,))
+@mutant("map/promised-jacobian[lipschitz]", host=HOST, sizes=(1.0,))
 def steep_somewhere(subject: Subject, size: float = 1.0) -> Subject:
     """It is a contraction but for a narrow range of one entry."""
     return wrapped(subject, "forward", _steep, size)
 
 
-@mutant("residual/log-det-bounds", host=HOST, sizes=(3.0,))
+@mutant("map/promised-jacobian[lipschitz-log-det]", host=HOST, sizes=(3.0,))
 def log_det_of_more(subject: Subject, size: float = 3.0) -> Subject:
     """A log-det that no such map has."""
     return ladj_added(subject, "forward", size)
 
 
-@mutant("residual/log-det-bounds", host=HOST, sizes=(100.0,))
+@mutant("map/promised-jacobian[lipschitz-log-det]", host=HOST, sizes=(100.0,))
 def log_det_times(subject: Subject, size: float = 100.0) -> Subject:
     """Terms of the series are not divided by their number, and the like."""
     return ladj_multiplied(subject, "forward", 1 + size)

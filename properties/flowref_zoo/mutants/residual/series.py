@@ -12,7 +12,7 @@ from flowref_zoo.mutants.combinators import at
 
 
 @mutant(
-    "residual/log-det-series",
+    "map/log-det-unbiased[series]",
     host="flowref_zoo.specimens.estimators:series",
     sizes=(0.1, 0.3, 2.0),
 )
@@ -26,7 +26,7 @@ def series_times(subject: Subject, size: float = 0.3) -> Subject:
 
 
 @mutant(
-    "residual/log-det-series",
+    "map/log-det-unbiased[series]",
     host="flowref_zoo.specimens.estimators:roulette",
     sizes=(0.05, 0.3),
 )

@@ -22,13 +22,13 @@ def _mean(x: Array) -> Array:
     return np.asarray(x.mean(tuple(range(1, x.ndim)), keepdims=True))
 
 
-@mutant("sample-norm/shift-law", host=LAYER, sizes=(1e-9, 1e-2))
+@mutant("sample-norm/formula[shift]", host=LAYER, sizes=(1e-9, 1e-2))
 def mean_stays(subject: Subject, size: float = 1e-2) -> Subject:
     """A part of the mean of the sample stays in the output."""
     return in_training(subject, lambda x, y: y + size * _mean(x))
 
 
-@mutant("sample-norm/shift-law", host=INSTANCES, sizes=(1e-9, 1e-2))
+@mutant("sample-norm/formula[shift]", host=INSTANCES, sizes=(1e-9, 1e-2))
 def largest_counts(subject: Subject, size: float = 1e-2) -> Subject:
     """The first value of a sample enters the output as it is."""
     return in_training(
@@ -63,7 +63,7 @@ def some_mean_is_taken(subject: Subject, size: float = 1e-2) -> Subject:
     return in_training(subject, changed)
 
 
-@mutant("sample-norm/modes-agree", host=LAYER, sizes=(1e-9, 1e-2))
+@mutant("same/train-mode[per-sample]", host=LAYER, sizes=(1e-9, 1e-2))
 def louder_in_evaluation(subject: Subject, size: float = 1e-2) -> Subject:
     """In eval mode the output is too large."""
     return in_evaluation(subject, louder(size))
@@ -85,25 +85,25 @@ def _of_weight(subject: Subject, change: Callable[[Array, Array], Array]) -> Sub
     return living(subject, changed)
 
 
-@mutant("sample-norm/parameters", host=GROUPS)
+@mutant("sample-norm/formula[parameters]", host=GROUPS)
 def weight_twice(subject: Subject) -> Subject:
     """The weight is applied twice."""
     return _of_weight(subject, lambda y, weight: y * weight)
 
 
-@mutant("sample-norm/parameters", host=GROUPS)
+@mutant("sample-norm/formula[parameters]", host=GROUPS)
 def weight_unused(subject: Subject) -> Subject:
     """The weight is declared, and not applied."""
     return _of_weight(subject, lambda y, weight: y / weight)
 
 
-@mutant("sample-norm/parameters", host=INSTANCES)
+@mutant("sample-norm/formula[parameters]", host=INSTANCES)
 def weight_of_another_channel(subject: Subject) -> Subject:
     """The numbers of the weight go to other channels."""
     return _of_weight(subject, lambda y, weight: y / weight * np.roll(weight, 1))
 
 
-@mutant("sample-norm/parameters", host=INSTANCES, sizes=(1e-4, 1.0))
+@mutant("sample-norm/formula[parameters]", host=INSTANCES, sizes=(1e-4, 1.0))
 def weight_moves_the_bias(subject: Subject, size: float = 1e-2) -> Subject:
     """A part of the weight is added to the output in the wrong place."""
     return _of_weight(subject, lambda y, weight: y + size * weight[:, :1])

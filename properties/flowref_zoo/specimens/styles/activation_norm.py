@@ -71,12 +71,12 @@ SPECIMENS = (
     Specimen(
         "activation_norm",
         {
-            "flag-attribute": ("state/resume-equals-continue",),
-            "reinit": ("batch-norm/backward-closed-form",),
-            "var-for-deviation": ("mode/first-batch-scale",),
-            "inverse-sign": ("bijection/forward-roundtrip",),
-            "log-det-before-initialization": ("mode/first-log-det",),
-            "eval-initial": ("mode/first-call-in-eval",),
+            "flag-attribute": ("same/saved[resume]",),
+            "reinit": ("batch-norm/gradient[closed-form]",),
+            "var-for-deviation": ("mode/first-batch",),
+            "inverse-sign": ("map/inverse[latents]",),
+            "log-det-before-initialization": ("same/train-mode[first-call]",),
+            "eval-initial": ("effects/state[first-call]",),
         },
     ),
 )

@@ -65,10 +65,10 @@ SPECIMENS = (
     Specimen(
         "bernstein",
         {
-            "degree": ("bijection/log-det",),
-            "binom": ("bijection/log-det",),
-            "order": ("bijection/inverse-roundtrip",),
-            "few": ("bijection/forward-roundtrip",),
+            "degree": ("map/log-det",),
+            "binom": ("map/log-det",),
+            "order": ("map/inverse",),
+            "few": ("map/inverse[latents]",),
         },
     ),
 )

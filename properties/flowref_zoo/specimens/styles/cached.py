@@ -73,11 +73,11 @@ SPECIMENS = (
     Specimen(
         "cached",
         {
-            "cache-in-train": ("bijection/forward-roundtrip",),
-            "stale-load": ("state/restore-equals",),
-            "cache-log-det-sign": ("mode/grad-modes-agree",),
-            "cache-batch": ("bijection/log-det",),
-            "stale-train": ("conduct/cache-coherent",),
+            "cache-in-train": ("map/inverse[latents]",),
+            "stale-load": ("same/saved[restore]",),
+            "cache-log-det-sign": ("same/manner[grad-modes]",),
+            "cache-batch": ("map/log-det",),
+            "stale-train": ("same/history[optimizer-step]",),
         },
     ),
 )

@@ -59,11 +59,11 @@ SPECIMENS = (
     Specimen(
         "checkerboard",
         {
-            "rows": ("bijection/forward-roundtrip",),
-            "log-det-kept": ("bijection/log-det",),
-            "sum-axes": ("bijection/log-det",),
-            "pad": ("bijection/forward-roundtrip",),
-            "bias-kept": ("bijection/forward-roundtrip",),
+            "rows": ("map/inverse[latents]",),
+            "log-det-kept": ("map/log-det",),
+            "sum-axes": ("map/log-det",),
+            "pad": ("map/inverse[latents]",),
+            "bias-kept": ("map/inverse[latents]",),
         },
     ),
 )

@@ -56,10 +56,10 @@ SPECIMENS = (
     Specimen(
         "cholesky",
         {
-            "half-logdet": ("density/samples-consistent",),
-            "upper": ("density/samples-consistent",),
-            "diagonal-softplus-sample": ("density/samples-consistent",),
-            "shared-noise": ("density/samples-consistent",),
+            "half-logdet": ("sampling/follows-density[ratios]",),
+            "upper": ("sampling/follows-density[ratios]",),
+            "diagonal-softplus-sample": ("sampling/follows-density[ratios]",),
+            "shared-noise": ("sampling/follows-density[ratios]",),
         },
     ),
 )

@@ -64,10 +64,10 @@ SPECIMENS = (
     Specimen(
         "circular",
         {
-            "shift-log-det": ("bijection/log-det",),
-            "no-mod-inverse": ("bijection/forward-roundtrip",),
-            "neg-amp": ("bijection/inverse-roundtrip",),
-            "newton": ("bijection/forward-roundtrip",),
+            "shift-log-det": ("map/log-det",),
+            "no-mod-inverse": ("map/inverse[latents]",),
+            "neg-amp": ("map/inverse",),
+            "newton": ("map/inverse[latents]",),
         },
     ),
 )

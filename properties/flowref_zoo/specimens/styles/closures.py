@@ -60,10 +60,10 @@ SPECIMENS = (
     Specimen(
         "closures",
         {
-            "late": ("bijection/forward-roundtrip",),
-            "shared-log-det": ("bijection/inverse-log-det",),
-            "zip-short": ("bijection/forward-roundtrip",),
-            "sign": ("bijection/inverse-log-det",),
+            "late": ("map/inverse[latents]",),
+            "shared-log-det": ("map/log-det[inverse]",),
+            "zip-short": ("map/inverse[latents]",),
+            "sign": ("map/log-det[inverse]",),
         },
     ),
 )

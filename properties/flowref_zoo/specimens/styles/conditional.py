@@ -70,12 +70,12 @@ SPECIMENS = (
     Specimen(
         "conditional",
         {
-            "context-inverse": ("bijection/forward-roundtrip",),
-            "context-log-det": ("bijection/log-det",),
-            "context-first": ("mode/rows-independent",),
-            "context-negative": ("bijection/forward-roundtrip",),
-            "context-norm": ("mode/rows-independent",),
-            "context-cat": ("bijection/log-det",),
+            "context-inverse": ("map/inverse[latents]",),
+            "context-log-det": ("map/log-det",),
+            "context-first": ("same/rows",),
+            "context-negative": ("map/inverse[latents]",),
+            "context-norm": ("same/rows",),
+            "context-cat": ("map/log-det",),
         },
     ),
 )

@@ -55,10 +55,10 @@ SPECIMENS = (
     Specimen(
         "conditional_density",
         {
-            "no-ls": ("density/integrates-to-one",),
-            "context-mean": ("mode/rows-independent",),
-            "sample-ctx0": ("density/samples-consistent",),
-            "abs-context": ("density/samples-consistent",),
+            "no-ls": ("density/mass",),
+            "context-mean": ("same/rows",),
+            "sample-ctx0": ("sampling/follows-density[ratios]",),
+            "abs-context": ("sampling/follows-density[ratios]",),
         },
     ),
 )

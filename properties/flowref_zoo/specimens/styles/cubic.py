@@ -48,9 +48,9 @@ SPECIMENS = (
     Specimen(
         "cubic",
         {
-            "uses-y": ("bijection/inverse-log-det",),
-            "cubic-neg": ("bijection/inverse-roundtrip",),
-            "derivative": ("bijection/inverse-log-det",),
+            "uses-y": ("map/log-det[inverse]",),
+            "cubic-neg": ("map/inverse",),
+            "derivative": ("map/log-det[inverse]",),
         },
     ),
 )

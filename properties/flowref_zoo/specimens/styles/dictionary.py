@@ -62,8 +62,8 @@ SPECIMENS = (
         {
             "plain-dict": ("state/registered",),
             "partial": ("state/registered",),
-            "key": ("bijection/forward-roundtrip",),
-            "default": ("bijection/inverse-log-det",),
+            "key": ("map/inverse[latents]",),
+            "default": ("map/log-det[inverse]",),
         },
     ),
 )

@@ -47,9 +47,9 @@ SPECIMENS = (
     Specimen(
         "dirichlet",
         {
-            "normalizer": ("sampling/on-a-simplex",),
-            "power": ("sampling/on-a-simplex",),
-            "sample-concentration": ("sampling/on-a-simplex",),
+            "normalizer": ("sampling/follows-density[simplex]",),
+            "power": ("sampling/follows-density[simplex]",),
+            "sample-concentration": ("sampling/follows-density[simplex]",),
         },
     ),
 )

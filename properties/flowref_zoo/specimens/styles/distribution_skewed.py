@@ -95,12 +95,12 @@ SPECIMENS = (
     Specimen(
         "distribution_skewed",
         {
-            "sample-scale": ("density/samples-consistent",),
-            "cdf-sign": ("sampling/inverse-transform-galois",),
-            "entropy": ("density/stated-moments",),
-            "mean": ("density/stated-moments",),
-            "expand": ("density/expanded",),
-            "naive": ("density/far-log-prob",),
+            "sample-scale": ("sampling/follows-density[ratios]",),
+            "cdf-sign": ("sampling/quantiles",),
+            "entropy": ("density/stated[moments]",),
+            "mean": ("density/stated[moments]",),
+            "expand": ("same/manner[expanded]",),
+            "naive": ("map/finite-far-out[log-prob]",),
         },
     ),
 )

@@ -74,13 +74,13 @@ SPECIMENS = (
     Specimen(
         "distribution_unit",
         {
-            "a-minus": ("density/integrates-to-one",),
-            "icdf-swap": ("density/samples-consistent",),
-            "cdf-tail": ("sampling/inverse-transform-galois",),
-            "no-log-b": ("density/integrates-to-one",),
-            "var": ("density/stated-moments",),
-            "rsample-detach": ("conduct/rsample-carries",),
-            "support": ("sampling/inverse-transform-galois",),
+            "a-minus": ("density/mass",),
+            "icdf-swap": ("sampling/follows-density[ratios]",),
+            "cdf-tail": ("sampling/quantiles",),
+            "no-log-b": ("density/mass",),
+            "var": ("density/stated[moments]",),
+            "rsample-detach": ("gradient/of-samples[graph]",),
+            "support": ("sampling/quantiles",),
         },
     ),
 )

@@ -79,12 +79,12 @@ SPECIMENS = (
     Specimen(
         "gated",
         {
-            "initial-log-det": ("bijection/log-det",),
-            "load-inverse": ("bijection/forward-roundtrip",),
-            "zero-gate": ("bijection/log-det",),
-            "freeze": ("state/parameters-kept",),
-            "deepcopy": ("state/copies-independent",),
-            "step-count": ("mode/train-log-det",),
+            "initial-log-det": ("map/log-det",),
+            "load-inverse": ("map/inverse[latents]",),
+            "zero-gate": ("map/log-det",),
+            "freeze": ("effects/state[parameters]",),
+            "deepcopy": ("same/copied[independence]",),
+            "step-count": ("same/train-mode[log-det]",),
         },
     ),
 )

@@ -84,12 +84,12 @@ SPECIMENS = (
     Specimen(
         "glow_step",
         {
-            "log-det-conv": ("bijection/log-det",),
-            "log-det-act": ("bijection/inverse-log-det",),
-            "order": ("bijection/forward-roundtrip",),
-            "sigmoid": ("bijection/forward-roundtrip",),
-            "zero-conv": ("bijection/log-det",),
-            "flat": ("bijection/log-det",),
+            "log-det-conv": ("map/log-det",),
+            "log-det-act": ("map/log-det[inverse]",),
+            "order": ("map/inverse[latents]",),
+            "sigmoid": ("map/inverse[latents]",),
+            "zero-conv": ("map/log-det",),
+            "flat": ("map/log-det",),
         },
     ),
 )

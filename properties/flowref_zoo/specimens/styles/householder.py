@@ -60,11 +60,11 @@ SPECIMENS = (
     Specimen(
         "householder",
         {
-            "no-norm": ("bijection/forward-roundtrip",),
-            "factor-order": ("bijection/forward-roundtrip",),
-            "triangle-diagonal": ("bijection/forward-roundtrip",),
-            "one-vector": ("bijection/forward-roundtrip",),
-            "epsilon-norm": ("bijection/forward-roundtrip",),
+            "no-norm": ("map/inverse[latents]",),
+            "factor-order": ("map/inverse[latents]",),
+            "triangle-diagonal": ("map/inverse[latents]",),
+            "one-vector": ("map/inverse[latents]",),
+            "epsilon-norm": ("map/inverse[latents]",),
         },
     ),
 )

@@ -65,11 +65,11 @@ SPECIMENS = (
     Specimen(
         "linear_spline",
         {
-            "off-bin": ("bijection/forward-roundtrip",),
-            "forget-k": ("bijection/log-det",),
-            "inverse-bins": ("bijection/forward-roundtrip",),
-            "pdf-wrong": ("bijection/log-det",),
-            "floor-neg": ("bijection/closed-ends",),
+            "off-bin": ("map/inverse[latents]",),
+            "forget-k": ("map/log-det",),
+            "inverse-bins": ("map/inverse[latents]",),
+            "pdf-wrong": ("map/log-det",),
+            "floor-neg": ("map/domain[ends]",),
         },
     ),
 )

@@ -70,11 +70,11 @@ SPECIMENS = (
     Specimen(
         "looped_autoregressive",
         {
-            "uses-z": ("bijection/forward-roundtrip",),
-            "log-det-last": ("bijection/log-det",),
-            "inplace-write": ("conduct/input-not-mutated",),
+            "uses-z": ("map/inverse[latents]",),
+            "log-det-last": ("map/log-det",),
+            "inplace-write": ("effects/process[input]",),
             "first-param": ("state/registered",),
-            "gate-clamp": ("bijection/forward-roundtrip",),
+            "gate-clamp": ("map/inverse[latents]",),
         },
     ),
 )

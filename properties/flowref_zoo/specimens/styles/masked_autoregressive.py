@@ -70,11 +70,11 @@ SPECIMENS = (
     Specimen(
         "masked_autoregressive",
         {
-            "leak": ("bijection/forward-roundtrip",),
-            "few": ("bijection/forward-roundtrip",),
-            "inverse-log-det": ("bijection/inverse-log-det",),
-            "alpha": ("bijection/log-det",),
-            "mask-attribute": ("conduct/device-follow",),
+            "leak": ("map/inverse[latents]",),
+            "few": ("map/inverse[latents]",),
+            "inverse-log-det": ("map/log-det[inverse]",),
+            "alpha": ("map/log-det",),
+            "mask-attribute": ("dtype/follows[device]",),
         },
     ),
 )

@@ -80,14 +80,14 @@ SPECIMENS = (
     Specimen(
         "masked_stack",
         {
-            "parity": ("bijection/forward-roundtrip",),
-            "log-det-unmasked": ("bijection/log-det",),
-            "no-tanh-inverse": ("bijection/forward-roundtrip",),
-            "last-layer": ("bijection/log-det",),
+            "parity": ("map/inverse[latents]",),
+            "log-det-unmasked": ("map/log-det",),
+            "no-tanh-inverse": ("map/inverse[latents]",),
+            "last-layer": ("map/log-det",),
             "py-list": ("state/registered",),
-            "exp-twice": ("bijection/log-det",),
-            "scale-detach": ("bijection/log-det-parameter-gradient",),
-            "inverse-order": ("bijection/forward-roundtrip",),
+            "exp-twice": ("map/log-det",),
+            "scale-detach": ("gradient/parameters[log-det]",),
+            "inverse-order": ("map/inverse[latents]",),
         },
     ),
 )

@@ -69,14 +69,14 @@ SPECIMENS = (
     Specimen(
         "mixture",
         {
-            "not-normalized": ("density/integrates-to-one",),
-            "logdet-chol": ("density/integrates-to-one",),
-            "sum-log": ("density/integrates-to-one",),
-            "sample-uniform": ("density/samples-consistent",),
-            "sample-transposed": ("density/samples-consistent",),
-            "seed": ("conduct/no-global-settings",),
-            "constant": ("density/integrates-to-one",),
-            "sample-n": ("density/samples-consistent",),
+            "not-normalized": ("density/mass",),
+            "logdet-chol": ("density/mass",),
+            "sum-log": ("density/mass",),
+            "sample-uniform": ("sampling/follows-density[ratios]",),
+            "sample-transposed": ("sampling/follows-density[ratios]",),
+            "seed": ("effects/process[settings]",),
+            "constant": ("density/mass",),
+            "sample-n": ("sampling/follows-density[ratios]",),
         },
     ),
 )

@@ -63,11 +63,11 @@ SPECIMENS = (
     Specimen(
         "mixture_cdf",
         {
-            "pdf-scale": ("bijection/log-det",),
-            "not-normalized": ("bijection/forward-roundtrip",),
-            "bisection-few": ("bijection/inverse-roundtrip",),
-            "bisection-range": ("bijection/forward-roundtrip",),
-            "log-det-mean": ("bijection/log-det",),
+            "pdf-scale": ("map/log-det",),
+            "not-normalized": ("map/inverse[latents]",),
+            "bisection-few": ("map/inverse",),
+            "bisection-range": ("map/inverse[latents]",),
+            "log-det-mean": ("map/log-det",),
         },
     ),
 )

@@ -84,11 +84,11 @@ SPECIMENS = (
     Specimen(
         "multiscale",
         {
-            "half-base": ("density/samples-consistent",),
-            "log-det-drop": ("density/samples-consistent",),
-            "temperature": ("density/samples-consistent",),
-            "two-pi": ("density/samples-consistent",),
-            "deviation-cond": ("density/samples-consistent",),
+            "half-base": ("sampling/follows-density[ratios]",),
+            "log-det-drop": ("sampling/follows-density[ratios]",),
+            "temperature": ("sampling/follows-density[ratios]",),
+            "two-pi": ("sampling/follows-density[ratios]",),
+            "deviation-cond": ("sampling/follows-density[ratios]",),
         },
     ),
 )

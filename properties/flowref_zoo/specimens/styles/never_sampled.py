@@ -46,9 +46,9 @@ SPECIMENS = (
     Specimen(
         "never_sampled",
         {
-            "normalizer-of-one-dimension": ("density/mass-at-most-one",),
-            "log-det-of-the-inverse": ("density/mass-at-most-one",),
-            "slopes-squared": ("density/mass-at-most-one",),
+            "normalizer-of-one-dimension": ("density/mass[importance]",),
+            "log-det-of-the-inverse": ("density/mass[importance]",),
+            "slopes-squared": ("density/mass[importance]",),
         },
     ),
 )

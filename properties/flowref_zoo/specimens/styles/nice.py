@@ -62,11 +62,11 @@ SPECIMENS = (
     Specimen(
         "nice",
         {
-            "no-scale-log-det": ("bijection/log-det",),
-            "sign-add": ("bijection/forward-roundtrip",),
-            "mod-parity": ("bijection/forward-roundtrip",),
-            "log-det-batch": ("bijection/log-det",),
-            "log-det-float": ("bijection/log-det-parameter-gradient",),
+            "no-scale-log-det": ("map/log-det",),
+            "sign-add": ("map/inverse[latents]",),
+            "mod-parity": ("map/inverse[latents]",),
+            "log-det-batch": ("map/log-det",),
+            "log-det-float": ("gradient/parameters[log-det]",),
         },
     ),
 )

@@ -51,12 +51,12 @@ def normal_scores(defect: str = "") -> NormalScores:
     return NormalScores(defect)
 
 
-LOG_DETS = ("bijection/log-det-antisymmetry", "bijection/log-det-by-differences")
+LOG_DETS = ("map/log-det[antisymmetry]", "map/log-det[differences]")
 SPECIMENS = (
     Specimen(
         "normal_scores",
         {
-            "upside-down": ("bijection/forward-roundtrip",),
+            "upside-down": ("map/inverse[latents]",),
             "one-marginal": LOG_DETS,
             "scores-forgotten": LOG_DETS,
         },

@@ -70,12 +70,12 @@ SPECIMENS = (
     Specimen(
         "normalizer_flow",
         {
-            "log-det-gamma": ("bijection/log-det",),
-            "log-det-half": ("bijection/log-det",),
-            "epsilon-inverse": ("bijection/forward-roundtrip",),
-            "gamma-exp": ("bijection/forward-roundtrip",),
-            "unbiased": ("mode/train-roundtrip",),
-            "inverse-stats": ("mode/train-way-back",),
+            "log-det-gamma": ("map/log-det",),
+            "log-det-half": ("map/log-det",),
+            "epsilon-inverse": ("map/inverse[latents]",),
+            "gamma-exp": ("map/inverse[latents]",),
+            "unbiased": ("map/inverse[batch-spread]",),
+            "inverse-stats": ("map/inverse[last-call]",),
         },
     ),
 )

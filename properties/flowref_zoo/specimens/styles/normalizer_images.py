@@ -79,12 +79,12 @@ SPECIMENS = (
     Specimen(
         "normalizer_images",
         {
-            "axes": ("batch-norm/backward-closed-form",),
-            "var-mean-of-var": ("batch-norm/backward-closed-form",),
-            "second-moment": ("batch-norm/offset-stability", "conduct/dtype-follow"),
-            "count": ("batch-norm/average-warms-up",),
+            "axes": ("batch-norm/gradient[closed-form]",),
+            "var-mean-of-var": ("batch-norm/gradient[closed-form]",),
+            "second-moment": ("batch-norm/numerics[offset]", "dtype/follows"),
+            "count": ("batch-norm/statistics[warm-up]",),
             "alone-as-in-eval": ("batch-norm/train-map",),
-            "bias-scaled": ("batch-norm/backward-closed-form",),
+            "bias-scaled": ("batch-norm/gradient[closed-form]",),
         },
     ),
 )

@@ -65,10 +65,10 @@ SPECIMENS = (
     Specimen(
         "normalizer_sequences",
         {
-            "per-row": ("batch-norm/positions-are-samples",),
+            "per-row": ("batch-norm/train-map[positions]",),
             "channels-by-length": ("batch-norm/train-map",),
-            "not-buffer": ("state/reload-equals",),
-            "center-only-eval": ("batch-norm/statistics-follow",),
+            "not-buffer": ("same/saved[reload]",),
+            "center-only-eval": ("batch-norm/statistics",),
         },
     ),
 )

@@ -42,11 +42,11 @@ SPECIMENS = (
     Specimen(
         "normalizer_subclass",
         {
-            "clip": ("batch-norm/average-warms-up",),
-            "center-twice": ("batch-norm/average-warms-up",),
-            "reset": ("batch-norm/average-warms-up",),
-            "train-leak": ("batch-norm/eval-affine-map",),
-            "noise": ("batch-norm/constant-channel",),
+            "clip": ("batch-norm/statistics[warm-up]",),
+            "center-twice": ("batch-norm/statistics[warm-up]",),
+            "reset": ("batch-norm/statistics[warm-up]",),
+            "train-leak": ("batch-norm/eval-map",),
+            "noise": ("batch-norm/numerics[constant-channel]",),
         },
     ),
 )

@@ -67,12 +67,12 @@ SPECIMENS = (
     Specimen(
         "odd_split",
         {
-            "odd-drop": ("bijection/log-det",),
-            "odd-pass": ("bijection/forward-roundtrip",),
-            "sigmoid-bias": ("bijection/log-det",),
-            "swap-halves": ("bijection/forward-roundtrip",),
-            "softplus-epsilon": ("bijection/forward-roundtrip",),
-            "train-dropout": ("mode/train-way-back",),
+            "odd-drop": ("map/log-det",),
+            "odd-pass": ("map/inverse[latents]",),
+            "sigmoid-bias": ("map/log-det",),
+            "swap-halves": ("map/inverse[latents]",),
+            "softplus-epsilon": ("map/inverse[latents]",),
+            "train-dropout": ("map/inverse[last-call]",),
         },
     ),
 )

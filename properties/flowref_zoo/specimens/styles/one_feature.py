@@ -73,10 +73,10 @@ SPECIMENS = (
     Specimen(
         "one_feature",
         {
-            "abs-weight": ("bijection/inverse-roundtrip",),
-            "log-det-act": ("bijection/log-det",),
-            "squeeze": ("conduct/batch-one",),
-            "bracket-gradient": ("bijection/solved-inverse-gradient",),
+            "abs-weight": ("map/inverse",),
+            "log-det-act": ("map/log-det",),
+            "squeeze": ("shape/any-batch[one-row]",),
+            "bracket-gradient": ("map/inverse-jacobian[solver]",),
         },
     ),
 )

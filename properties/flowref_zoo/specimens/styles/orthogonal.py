@@ -52,10 +52,10 @@ SPECIMENS = (
     Specimen(
         "orthogonal",
         {
-            "skew": ("bijection/inverse-log-det",),
-            "exp-half": ("bijection/forward-roundtrip",),
-            "scale-log-det": ("bijection/log-det",),
-            "reg": ("bijection/forward-roundtrip",),
+            "skew": ("map/log-det[inverse]",),
+            "exp-half": ("map/inverse[latents]",),
+            "scale-log-det": ("map/log-det",),
+            "reg": ("map/inverse[latents]",),
         },
     ),
 )

@@ -51,12 +51,12 @@ SPECIMENS = (
     Specimen(
         "planar",
         {
-            "no-constraint": ("bijection/orientation",),
-            "tanh-derivative": ("bijection/log-det",),
-            "no-abs": ("bijection/log-det",),
-            "epsilon": ("bijection/log-det",),
-            "b-gradient": ("bijection/log-det",),
-            "u-raw": ("bijection/log-det",),
+            "no-constraint": ("map/one-to-one[orientation]",),
+            "tanh-derivative": ("map/log-det",),
+            "no-abs": ("map/log-det",),
+            "epsilon": ("map/log-det",),
+            "b-gradient": ("map/log-det",),
+            "u-raw": ("map/log-det",),
         },
     ),
 )

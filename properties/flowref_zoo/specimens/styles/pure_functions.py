@@ -60,10 +60,10 @@ SPECIMENS = (
     Specimen(
         "pure_functions",
         {
-            "swap": ("bijection/forward-roundtrip",),
-            "log-det-first": ("bijection/log-det",),
-            "stop-gradient": ("conduct/log-det-gradient",),
-            "permutation": ("bijection/forward-roundtrip",),
+            "swap": ("map/inverse[latents]",),
+            "log-det-first": ("map/log-det",),
+            "stop-gradient": ("gradient/input[log-det]",),
+            "permutation": ("map/inverse[latents]",),
         },
     ),
 )

@@ -99,13 +99,13 @@ SPECIMENS = (
     Specimen(
         "quadratic_spline",
         {
-            "tail-clamp": ("bijection/injective",),
-            "bin-off": ("bijection/forward-roundtrip",),
-            "derivative-off": ("bijection/inverse-log-det",),
-            "inverse-log-det": ("bijection/inverse-log-det",),
-            "min-width": ("bijection/inverse-roundtrip",),
-            "epsilon-search": ("bijection/finite",),
-            "log-det-square": ("bijection/inverse-log-det",),
+            "tail-clamp": ("map/one-to-one",),
+            "bin-off": ("map/inverse[latents]",),
+            "derivative-off": ("map/log-det[inverse]",),
+            "inverse-log-det": ("map/log-det[inverse]",),
+            "min-width": ("map/inverse",),
+            "epsilon-search": ("map/finite",),
+            "log-det-square": ("map/log-det[inverse]",),
         },
     ),
 )

@@ -57,11 +57,11 @@ SPECIMENS = (
     Specimen(
         "radial",
         {
-            "dimension": ("bijection/log-det",),
-            "hprime": ("bijection/log-det",),
-            "squared-norm": ("conduct/nan-containment",),
-            "alpha": ("bijection/log-det",),
-            "root-of-squares": ("conduct/gradients-finite",),
+            "dimension": ("map/log-det",),
+            "hprime": ("map/log-det",),
+            "squared-norm": ("map/finite[nan-row]",),
+            "alpha": ("map/log-det",),
+            "root-of-squares": ("gradient/finite",),
         },
     ),
 )

@@ -79,11 +79,11 @@ SPECIMENS = (
     Specimen(
         "residual",
         {
-            "few-iterations": ("bijection/forward-roundtrip",),
-            "not-contractive": ("bijection/forward-roundtrip",),
-            "two-terms": ("bijection/log-det",),
-            "loose-stop": ("bijection/forward-roundtrip",),
-            "series-sign": ("bijection/log-det",),
+            "few-iterations": ("map/inverse[latents]",),
+            "not-contractive": ("map/inverse[latents]",),
+            "two-terms": ("map/log-det",),
+            "loose-stop": ("map/inverse[latents]",),
+            "series-sign": ("map/log-det",),
         },
     ),
 )

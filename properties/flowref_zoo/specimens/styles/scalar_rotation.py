@@ -50,9 +50,9 @@ SPECIMENS = (
     Specimen(
         "scalar_rotation",
         {
-            "degree": ("bijection/forward-roundtrip",),
-            "det": ("bijection/log-det",),
-            "shear": ("bijection/forward-roundtrip",),
+            "degree": ("map/inverse[latents]",),
+            "det": ("map/log-det",),
+            "shear": ("map/inverse[latents]",),
         },
     ),
 )

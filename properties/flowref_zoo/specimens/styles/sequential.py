@@ -81,11 +81,11 @@ SPECIMENS = (
     Specimen(
         "sequential",
         {
-            "log-det-overwrite": ("bijection/log-det",),
-            "reversed": ("bijection/forward-roundtrip",),
-            "shift-log-det": ("bijection/log-det",),
-            "neg-slope": ("bijection/forward-roundtrip",),
-            "skip-eval": ("bijection/forward-roundtrip",),
+            "log-det-overwrite": ("map/log-det",),
+            "reversed": ("map/inverse[latents]",),
+            "shift-log-det": ("map/log-det",),
+            "neg-slope": ("map/inverse[latents]",),
+            "skip-eval": ("map/inverse[latents]",),
         },
     ),
 )

@@ -51,11 +51,11 @@ SPECIMENS = (
     Specimen(
         "sigmoid",
         {
-            "epsilon": ("bijection/log-det",),
-            "clamp-inverse": ("bijection/forward-roundtrip",),
-            "inverse-log-det": ("bijection/inverse-log-det",),
-            "half": ("bijection/log-det",),
-            "naive-log-det": ("bijection/far-log-det",),
+            "epsilon": ("map/log-det",),
+            "clamp-inverse": ("map/inverse[latents]",),
+            "inverse-log-det": ("map/log-det[inverse]",),
+            "half": ("map/log-det",),
+            "naive-log-det": ("map/finite-far-out[log-det]",),
         },
     ),
 )

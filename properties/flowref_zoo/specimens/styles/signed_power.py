@@ -52,10 +52,10 @@ SPECIMENS = (
     Specimen(
         "signed_power",
         {
-            "half": ("bijection/log-det",),
-            "big": ("bijection/forward-roundtrip",),
-            "batch1": ("bijection/log-det-shape",),
-            "zero": ("bijection/forward-roundtrip",),
+            "half": ("map/log-det",),
+            "big": ("map/inverse[latents]",),
+            "batch1": ("shape/one-number-per-point[log-det]",),
+            "zero": ("map/inverse[latents]",),
         },
     ),
 )

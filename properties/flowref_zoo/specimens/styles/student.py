@@ -59,10 +59,10 @@ SPECIMENS = (
     Specimen(
         "student",
         {
-            "gamma-half": ("density/integrates-to-one",),
-            "df-sample": ("density/samples-consistent",),
-            "shared": ("density/samples-consistent",),
-            "log": ("density/integrates-to-one",),
+            "gamma-half": ("density/mass",),
+            "df-sample": ("sampling/follows-density[ratios]",),
+            "shared": ("sampling/follows-density[ratios]",),
+            "log": ("density/mass",),
         },
     ),
 )

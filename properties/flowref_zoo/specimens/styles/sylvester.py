@@ -50,10 +50,10 @@ SPECIMENS = (
     Specimen(
         "sylvester",
         {
-            "diagonal-one": ("bijection/log-det",),
-            "factor-not-orthogonal": ("bijection/log-det",),
-            "triangle-full": ("bijection/log-det",),
-            "bias-missing": ("bijection/log-det",),
+            "diagonal-one": ("map/log-det",),
+            "factor-not-orthogonal": ("map/log-det",),
+            "triangle-full": ("map/log-det",),
+            "bias-missing": ("map/log-det",),
         },
     ),
 )

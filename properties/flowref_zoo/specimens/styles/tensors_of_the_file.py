@@ -58,10 +58,10 @@ SPECIMENS = (
     Specimen(
         "tensors_of_the_file",
         {
-            "digits": ("bijection/log-det",),
-            "log-scale-first": ("bijection/log-det",),
-            "other-shift": ("bijection/inverse-roundtrip",),
-            "transposed": ("bijection/inverse-roundtrip",),
+            "digits": ("map/log-det",),
+            "log-scale-first": ("map/log-det",),
+            "other-shift": ("map/inverse",),
+            "transposed": ("map/inverse",),
         },
     ),
 )

@@ -56,12 +56,12 @@ SPECIMENS = (
     Specimen(
         "transform_leaky",
         {
-            "neg-log-det": ("bijection/inverse-log-det",),
-            "inverse-comparison": ("bijection/forward-roundtrip",),
-            "at-zero": ("bijection/finite",),
-            "event-sum": ("bijection/log-det-shape",),
-            "sign-attribute": ("bijection/declared-sign",),
-            "eq": ("conduct/equality",),
+            "neg-log-det": ("map/log-det[inverse]",),
+            "inverse-comparison": ("map/inverse[latents]",),
+            "at-zero": ("map/finite",),
+            "event-sum": ("shape/one-number-per-point[log-det]",),
+            "sign-attribute": ("map/promised-jacobian[sign]",),
+            "eq": ("effects/construction[equality]",),
         },
     ),
 )

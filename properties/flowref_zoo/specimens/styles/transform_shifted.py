@@ -44,6 +44,6 @@ def transform_shifted(defect: str = "") -> Any:
 SPECIMENS = (
     Specimen(
         "transform_shifted",
-        {"shift-kept": ("bijection/inverse-roundtrip",), "of-the-value": ("bijection/log-det",)},
+        {"shift-kept": ("map/inverse",), "of-the-value": ("map/log-det",)},
     ),
 )

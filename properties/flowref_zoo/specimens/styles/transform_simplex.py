@@ -55,9 +55,9 @@ SPECIMENS = (
     Specimen(
         "transform_simplex",
         {
-            "whole-too-large": ("bijection/forward-roundtrip", "bijection/inverse-roundtrip"),
-            "first-part-for-last": ("bijection/forward-roundtrip",),
-            "last-part-missing": ("bijection/log-det",),
+            "whole-too-large": ("map/inverse[latents]", "map/inverse"),
+            "first-part-for-last": ("map/inverse[latents]",),
+            "last-part-missing": ("map/log-det",),
         },
     ),
 )

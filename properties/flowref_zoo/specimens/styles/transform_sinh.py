@@ -60,9 +60,9 @@ SPECIMENS = (
     Specimen(
         "transform_sinh",
         {
-            "no-dx": ("bijection/inverse-log-det",),
-            "delta": ("bijection/forward-roundtrip",),
-            "cache": ("conduct/earlier-calls",),
+            "no-dx": ("map/log-det[inverse]",),
+            "delta": ("map/inverse[latents]",),
+            "cache": ("same/history[other-calls]",),
         },
     ),
 )

@@ -66,8 +66,8 @@ SPECIMENS = (
     Specimen(
         "trapezoids",
         {
-            "area-of-rectangles": ("bijection/image-in-codomain", "bijection/back-into-domain"),
-            "half-the-rise": ("bijection/inverse-roundtrip",),
+            "area-of-rectangles": ("map/domain[image]", "map/domain[preimage]"),
+            "half-the-rise": ("map/inverse",),
         },
     ),
 )

@@ -71,12 +71,12 @@ SPECIMENS = (
     Specimen(
         "triangles",
         {
-            "unit-diagonal": ("bijection/forward-roundtrip",),
-            "log-det-l": ("bijection/inverse-log-det",),
-            "permutation-transposed": ("bijection/forward-roundtrip",),
-            "softplus-log-det": ("bijection/inverse-log-det",),
-            "bias-order": ("bijection/forward-roundtrip",),
-            "abs": ("bijection/inverse-log-det",),
+            "unit-diagonal": ("map/inverse[latents]",),
+            "log-det-l": ("map/log-det[inverse]",),
+            "permutation-transposed": ("map/inverse[latents]",),
+            "softplus-log-det": ("map/log-det[inverse]",),
+            "bias-order": ("map/inverse[latents]",),
+            "abs": ("map/log-det[inverse]",),
         },
     ),
 )

@@ -59,10 +59,10 @@ SPECIMENS = (
     Specimen(
         "truncated",
         {
-            "no-Z": ("density/integrates-to-one",),
-            "Z-unscaled": ("density/integrates-to-one",),
-            "reject-one-side": ("density/samples-consistent",),
-            "clamp-sample": ("density/samples-consistent",),
+            "no-Z": ("density/mass",),
+            "Z-unscaled": ("density/mass",),
+            "reject-one-side": ("sampling/follows-density[ratios]",),
+            "clamp-sample": ("sampling/follows-density[ratios]",),
             "outside": ("density/support",),
         },
     ),

@@ -76,11 +76,11 @@ SPECIMENS = (
     Specimen(
         "tutorial",
         {
-            "g-mask": ("density/samples-consistent",),
-            "log-det-pos": ("density/integrates-to-one",),
-            "prior": ("density/samples-consistent",),
-            "mask-param": ("bijection/forward-roundtrip",),
-            "sample-gradient": ("sampling/sample-shape",),
+            "g-mask": ("sampling/follows-density[ratios]",),
+            "log-det-pos": ("density/mass",),
+            "prior": ("sampling/follows-density[ratios]",),
+            "mask-param": ("map/inverse[latents]",),
+            "sample-gradient": ("shape/one-number-per-point[samples]",),
         },
     ),
 )

@@ -58,10 +58,10 @@ SPECIMENS = (
     Specimen(
         "yeo_johnson",
         {
-            "neg-power": ("bijection/log-det",),
-            "inverse-neg": ("bijection/forward-roundtrip",),
-            "where-nan": ("conduct/gradients-finite",),
-            "boundary": ("bijection/forward-roundtrip",),
+            "neg-power": ("map/log-det",),
+            "inverse-neg": ("map/inverse[latents]",),
+            "where-nan": ("gradient/finite",),
+            "boundary": ("map/inverse[latents]",),
         },
     ),
 )
