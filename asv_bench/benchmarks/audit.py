@@ -22,17 +22,18 @@ TARGETS = (
     "FrEIA:AllInOneBlock[img]",
 )
 JAX_TARGETS = ("flowjax:Affine", "flowjax:coupling_flow", "numpyro:InverseAutoregressiveTransform")
-# One of each kind: values, derivatives, noise, modes, hygiene.
-LAWS = (
-    "map/inverse[latents]",
-    "map/inverse",
-    "map/log-det",
-    "map/one-to-one",
-    "composition/algebra[double-inverse]",
-    "same/rows",
-    "dtype/accurate",
-    "effects/process[input]",
-)
+# One of each kind: values, derivatives, noise, modes, hygiene; each with what earlier commits call it.
+FORMER = {
+    "map/inverse[latents]": ("bijection/forward-roundtrip",),
+    "map/inverse": ("bijection/inverse-roundtrip",),
+    "map/log-det": ("bijection/log-det",),
+    "map/one-to-one": ("bijection/injective",),
+    "composition/algebra[double-inverse]": ("composition/double-inverse",),
+    "same/rows": ("mode/rows-independent",),
+    "dtype/accurate": ("conduct/float32-agrees", "hygiene/float32-agrees"),
+    "effects/process[input]": ("conduct/input-not-mutated", "hygiene/input-not-mutated"),
+}
+LAWS = tuple(FORMER)
 MUTANTS = (
     "map/inverse#inverse-scaled",
     "map/log-det#log-det-sign",
@@ -41,9 +42,10 @@ MUTANTS = (
 PROFILE = "quick"
 
 
-def names_of(law_or_mutant: str) -> tuple[str, str]:
-    """An id, and what it was called by commits before the laws of conduct had their name."""
-    return law_or_mutant, law_or_mutant.replace("conduct/", "hygiene/")
+def names_of(law_or_mutant: str) -> tuple[str, ...]:
+    """An id of a law, or of a mutant of one, and what earlier commits call it."""
+    law, sign, mutant = law_or_mutant.partition("#")
+    return tuple(f"{name}{sign}{mutant}" for name in (law, *FORMER[law]))
 
 
 def present(spec: str) -> bool:

@@ -33,7 +33,7 @@ from flowref.cli.parameters import (
         ("flowref audit flow.py:make", "what a function or class makes"),
         ("flowref audit 'flow.py:Flow?event=3&hidden=8'", "with a shape and an argument"),
         ("flowref audit zuko --laws 'density/*' -x", "stop at the first failure"),
-        ("flowref audit --ignore 'conduct/*'", "what pyproject.toml declares"),
+        ("flowref audit --ignore 'effects/*'", "what pyproject.toml declares"),
         ("flowref audit flow.py:make --output-format sarif", "for code scanning"),
     ),
 )
@@ -50,7 +50,7 @@ from flowref.cli.parameters import (
     type=Laws(),
     multiple=True,
     metavar="GLOB",
-    help="Laws to leave out, such as 'conduct/*'; repeat or separate by commas.",
+    help="Laws to leave out, such as 'effects/*'; repeat or separate by commas.",
 )
 @profile_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of everything that is drawn.")

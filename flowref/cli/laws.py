@@ -66,11 +66,15 @@ def _list_for(spec: str, profile: str) -> None:
 )
 @click.argument("law", type=Laws())
 def explain(law: str) -> None:
-    """What a law states, how it is judged, and which defects it is known to catch."""
+    """What a law states, how it is judged, and which defects it is known to catch; of a statement, its cases."""
     from flowref import registry
-    from flowref.reporting.catalogue import explanation
+    from flowref.reporting.catalogue import explanation, overview
 
-    chosen = registry.find_law(law)
-    mutants = [mutant for mutant in registry.mutants() if mutant.law == chosen.id]
-    click.echo("\n".join(explanation(chosen, mutants)))
+    cases = registry.select_laws((law,)) if law in registry.statements() else ()
+    if len(cases) > 1:
+        click.echo("\n".join(overview(law, registry.statement(law), cases)))
+    else:
+        chosen = registry.find_law(law)
+        mutants = [mutant for mutant in registry.mutants() if mutant.law == chosen.id]
+        click.echo("\n".join(explanation(chosen, mutants)))
     sys.exit(2 if registry.problems() else 0)

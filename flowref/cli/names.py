@@ -61,7 +61,8 @@ def _law(node: ast.stmt) -> Iterator[LawName]:
         one.id for listed in named for one in ast.walk(listed) if isinstance(one, ast.Name)
     ):
         name, words = _cases()[case]
-        yield LawName(f"{law_id}[{name}]", force, f"{words}: {statement}")
+        inside = f"{law_id[:-1]}, " if law_id.endswith("]") else f"{law_id}["
+        yield LawName(f"{inside}{name}]", force, f"{words}: {statement}")
 
 
 @functools.cache

@@ -100,7 +100,7 @@ Echo = Callable[[Any, Batch], Callable[[], Array]]
 
 # Names of circumstances in which any law can be measured, the last in the brackets of an id; the way
 # back is one of them where it is not the first.
-CIRCUMSTANCES = ("train", "trained", "no-grad", "context", "many", "inverse")
+CIRCUMSTANCES = ("train", "trained", "no-grad", "context", "many")
 
 
 def statement_of(law_id: str) -> str:
@@ -135,11 +135,11 @@ def id_of(statement: str, cases: Iterable[str]) -> str:
 def base_of(law_id: str) -> str:
     """The law that is measured, without the circumstance in which it is.
 
-    >>> base_of("map/log-det[estimate, train]"), base_of("map/log-det[estimate]")
-    ('map/log-det[estimate]', 'map/log-det[estimate]')
+    >>> base_of("map/log-det[inverse, train]"), base_of("map/log-det[inverse]")
+    ('map/log-det[inverse]', 'map/log-det[inverse]')
     """
     cases = cases_of(law_id)
-    if cases and cases[-1] in CIRCUMSTANCES:
+    if cases and (cases[-1] in CIRCUMSTANCES or (len(cases) > 1 and cases[-1] == "inverse")):
         return id_of(statement_of(law_id), cases[:-1])
     return law_id
 

@@ -79,6 +79,14 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
     return lines
 
 
+def overview(name: str, sentence: str, laws: Sequence[Law]) -> list[str]:
+    """A statement, and the laws that are its cases."""
+    lines = [name, "", *_hung("  ", plain(sentence)), "", "  cases:"]
+    for law in laws:
+        lines += _hung("    ", f"{law.id}: {plain(law.statement)}")
+    return lines
+
+
 def _hung(first: str, text: str) -> list[str]:
     """Text in lines of at most a width, the first with a head and the others below it."""
     return textwrap.wrap(

@@ -12,25 +12,24 @@ from dataclasses import dataclass
 from flowref.model import Status, Verdict, base_of, named_by
 from flowref.reporting.severity import KINDS, kind
 
+# What follows from values, from derivatives, and from rows that are taken alone.
 FAMILIES = (
-    "batch-norm/*", "map/*", "composition/*", "coupling/*", "density/*", "multi-scale/*", "preprocessing/*",
-    "sampling/*", "squeeze/*",
+    "batch-norm/*", "composition/algebra", "composition/parts", "coupling/*", "density/*", "dequantize/*", "map/*",
+    "multi-scale/*", "sampling/*", "squeeze/*",
 )  # fmt: skip
-DERIVATIVES = ("conduct/*gradient*", "gradient/input[log-prob]", "gradient/input[second-order]")
-BATCHES = ("shape/any-batch[one-row]", "map/finite[nan-row]", "same/manner[vmap]")
-# Laws by which two calls of one object, or of two that are equal, agree.
-REPEATS = (
-    "same/history[optimizer-step]", "same/manner[compile]", "dtype/accurate", "same/manner[functional-call]",
-    "same/manner[strides]", "same/rows[large-batch]", "same/manner[grad-modes]", "same/rows", "same/train-mode[inverse]",
-    "same/train-mode[log-det]", "same/copied", "same/copied[independence]", "same/saved[reload]",
-    "same/saved[resume]",
+DERIVATIVES = (
+    "gradient/context[]", "gradient/finite", "gradient/input", "gradient/of-samples[]", "gradient/parameters",
+    "same/manner[traced-gradient]",
 )  # fmt: skip
+BATCHES = ("same/manner[vmap]", "shape/any-batch[one-row]")
 
 
 # How much larger than its cause a symptom may be, and what is allowed at most where rounding alone is.
 BEYOND, OF_ROUNDING = 1e6, 1e-3
 COUPLED = "because rows depend on each other"
-OF_ROWS = (*FAMILIES, *BATCHES, *DERIVATIVES, "same/manner[strides]")
+OF_ROWS = (
+    *FAMILIES, *BATCHES, *DERIVATIVES, "same/manner[strides]", "same/rows", "same/rows-in-train[conditioner]",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,9 @@ CAUSES = (
     Cause(
         "same/history[repeat]",
         "because its results are random",
-        (*FAMILIES, *REPEATS, *BATCHES, *DERIVATIVES, "effects/state[eval]"),
+        (*FAMILIES, *BATCHES, *DERIVATIVES, "dtype/accurate", "effects/state[eval]", "same/*"),
     ),
-    Cause("same/rows", COUPLED, (*OF_ROWS, "same/rows[large-batch]")),
+    Cause("same/rows", COUPLED, OF_ROWS),
     Cause("same/rows[large-batch]", COUPLED, OF_ROWS),
     Cause(
         "effects/process[settings]",
@@ -78,28 +77,28 @@ CAUSES = (
         "batch-norm/train-map[reference]",
         "because its output is not that of the formula",
         (
-            "batch-norm/gradient[closed-form]", "batch-norm/train-map[deviation]", "batch-norm/gradient[along-output]",
-            "batch-norm/gradient", "batch-norm/train-map[moments]", "batch-norm/train-map[two-values]", "batch-norm/weight-before-*",
-            "batch-norm/train-map[without-affine]",
+            "batch-norm/gradient[]", "batch-norm/gradient[along-output]", "batch-norm/gradient[closed-form]",
+            "batch-norm/gradient[weight-*]", "batch-norm/train-map[deviation]", "batch-norm/train-map[moments]",
+            "batch-norm/train-map[two-values]", "batch-norm/train-map[without-affine]",
         ),
     ),
     Cause(
         "map/inverse",
         "because its inverse does not undo forward",
         (
-            "map/inverse[latents]", "map/inverse-jacobian", "map/log-det[antisymmetry]",
-            "composition/algebra[inverse]", "map/inverse[conditioner]", "density/change-of-variables[samples]",
-            "sampling/follows-density[ratios]", "multi-scale/split[inverse]", "sampling/follows-density[pit]", "sampling/base-through-inverse",
+            "composition/algebra[inverse]", "density/change-of-variables[samples]", "map/inverse-jacobian[]",
+            "map/inverse[conditioner]", "map/inverse[latents]", "map/log-det[antisymmetry]", "multi-scale/split[inverse]",
+            "sampling/base-through-inverse", "sampling/follows-density[pit]", "sampling/follows-density[ratios]",
         ),
     ),
     Cause(
         "map/log-det",
         "because its log-det is wrong",
         (
-            "map/promised-jacobian[constant]", "map/singular-jacobian", "map/one-to-one", "map/log-det[antisymmetry]",
-            "map/log-det[differences]", "coupling/closed-form", "map/log-det[coupling]", "density/base-constant[affine-flow]",
-            "density/mass", "sampling/follows-density[ratios]", "preprocessing/log*", "sampling/follows-density[balance]",
-            "sampling/follows-density",
+            "coupling/closed-form[]", "density/base-constant[affine-flow]", "density/change-of-variables[preprocessing]",
+            "density/mass[]", "map/log-det[antisymmetry]", "map/log-det[coupling]", "map/log-det[differences]",
+            "map/log-det[logit]", "map/one-to-one[]", "map/promised-jacobian[constant]", "map/singular-jacobian",
+            "sampling/follows-density[]", "sampling/follows-density[balance]", "sampling/follows-density[ratios]",
         ),
     ),
     Cause(
@@ -126,10 +125,12 @@ def explained(verdicts: Iterable[Verdict]) -> dict[str, Cause]:
     violated = {verdict.law: verdict for verdict in verdicts if verdict.status is Status.VIOLATED}
     holding = {verdict.law for verdict in verdicts if verdict.status is Status.HOLDS}
     found: dict[str, Cause] = {}
-    for cause in CAUSES:
+    for depth, cause in enumerate(CAUSES):
+        deeper = {one.law for one in CAUSES[:depth]}
         if cause.law in violated:
             for law, verdict in violated.items():
-                if cause.explains(law) and not _outgrows(verdict, violated[cause.law]):
+                explains = base_of(law) not in deeper and cause.explains(law)
+                if explains and not _outgrows(verdict, violated[cause.law]):
                     found.setdefault(law, cause)
     for law, verdict in violated.items():
         base = violated.get(base_of(law))

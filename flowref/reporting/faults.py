@@ -7,26 +7,46 @@ import re
 from flowref.model import Method, Recognized, Verdict, base_of, named_by
 from flowref.reporting.text import clean
 
-# Globs of laws, the call that they are about, and whether what it runs last is at fault, as where a
-# log-det is a method of its own.
+# Statements, or some of their cases, the call that they are about, and whether what it runs last is at fault,
+# as where a log-det is a method of its own. The first that matches decides.
 CALLS = (
-    ("*inverse-log-det*", "inverse", True),
+    ("map/calls-work", "", False),
+    ("map/finite-far-out[extremes]", "", False),
+    ("map/finite-far-out[outside]", "", False),
+    ("map/log-det[rosenblatt]", "sample", False),
+    ("map/log-det*[inverse*]", "inverse", True),
+    ("density/change-of-variables[levels]", "forward", True),
+    ("density/change-of-variables[preprocessing]", "forward", True),
     ("*log-det*", "forward", True),
-    ("map/promised-jacobian[constant]", "forward", True),
+    ("map/promised-jacobian", "forward", True),
     ("map/singular-jacobian", "forward", True),
+    ("map/finite[wide]", "forward", True),
+    ("shape/one-number-per-point[one-feature]", "forward", True),
+    ("density/stated[sample-moments]", "sample", False),
+    ("sampling/follows-density[estimate]", "log_prob", False),
+    ("sampling/follows-density[ratios]", "log_prob", False),
+    ("sampling/follows-bound", "log_prob", False),
     ("density/*", "log_prob", False),
+    ("*[bound]", "log_prob", False),
+    ("*[log-prob]", "log_prob", False),
+    ("same/manner[expanded]", "log_prob", False),
     ("sampling/*", "sample", False),
+    ("gradient/of-samples[]", "sample", False),
+    ("*[samples]", "sample", False),
+    ("random/rows-independent[]", "sample", False),
+    ("random/rows-independent[duplicates]", "sample", False),
     ("*inverse*", "inverse", False),
-    ("*roundtrip", "inverse", False),
+    ("batch-norm/*", "forward", False),
     ("composition/*", "forward", False),
     ("coupling/*", "forward", False),
+    ("dequantize/*", "forward", False),
+    ("map/*", "forward", False),
+    ("mode/*", "forward", False),
+    ("multi-scale/*", "forward", False),
+    ("same/rows", "forward", False),
+    ("same/rows-in-train", "forward", False),
+    ("same/train-mode", "forward", False),
     ("squeeze/*", "forward", False),
-    ("conduct/*", "", False),
-    ("continuous/*", "", False),
-    ("contribution/*", "", False),
-    ("sample-norm/*", "", False),
-    ("state/*", "", False),
-    ("*", "forward", False),
 )
 PART = re.compile(r"^part \d+ of \d+ \((.+)\)$")
 

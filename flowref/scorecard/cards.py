@@ -4,6 +4,7 @@ see it again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -68,7 +69,7 @@ class Card:
 
 def law_place(law: str) -> str:
     """The id of a law's row."""
-    return f"law-{clean(law).replace('/', '-')}"
+    return "law-" + re.sub(r"\W+", "-", clean(law)).strip("-")
 
 
 def anchors(report: Report) -> dict[tuple[str, str], str]:

@@ -319,7 +319,7 @@ def test_a_budget_starves_no_family() -> None:
     """Where time may run out, each family of laws is measured on each target before any family is
     measured again; laws that do not apply are not counted.
     """
-    laws = select_laws(("map/*", "conduct/*"))
+    laws = select_laws(("map/*", "same/*"))
     one, two = Target("user", "a.py:one"), Target("user", "a.py:two")
     schedule = Schedule([one, two], laws, hurried=True)
     assert schedule.next() == Pair(one, None)
@@ -429,7 +429,7 @@ def test_workers_of_one_target_keep_to_families_of_their_own() -> None:
     """Laws of a family ask for the same calls, whose results a worker keeps; whoever is done with one
     takes the next at which nobody is.
     """
-    laws = select_laws(("map/finite[]", "map/one-to-one[]", "mode/*", "state/registered"))
+    laws = select_laws(("map/finite", "map/one-to-one", "mode/*", "state/registered"))
     target = Target("user", "a.py:one")
     schedule = Schedule([target], laws)
     assert schedule.next() == Pair(target, None)

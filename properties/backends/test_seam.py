@@ -150,7 +150,7 @@ def test_a_library_of_another_framework_is_audited(folder: Path, how: tuple[str,
 @DEEP
 def test_code_of_a_user_is_audited_by_the_adapter_of_its_library(folder: Path) -> None:
     """A user's factory that returns an object of that library is audited without torch."""
-    law = ("--laws", "map/log-det[]", "--profile", "quick", "-j", "1")
+    law = ("--laws", "map/log-det", "--profile", "quick", "-j", "1")
     assert flowref(folder, "audit", "flows.py:doubled", *law).returncode == 0
     assert flowref(folder, "audit", "flows.py:wrong", *law).returncode == 1
 
@@ -168,7 +168,7 @@ def test_code_of_a_user_is_audited_by_the_adapter_of_its_library(folder: Path) -
 )
 def test_a_target_of_torch_is_one_sentence_without_it(folder: Path, spec: str, said: str) -> None:
     """Without torch a target that needs it is one sentence and exit 2, and others are audited."""
-    done = flowref(folder, "audit", spec, "toy:Affine", "--laws", "map/log-det[]", "-j", "1")
+    done = flowref(folder, "audit", spec, "toy:Affine", "--laws", "map/log-det", "-j", "1")
     assert done.returncode == 2, done.stdout + done.stderr
     (told,) = [line for line in done.stderr.splitlines() if said in line]
     assert told.startswith("flowref: ") and "Traceback" not in done.stderr

@@ -300,7 +300,7 @@ def _swapped(content: str) -> str:
 
 OTHER_PINNED = replace(PINNED, law=OTHER)
 TAMPERED: dict[str, tuple[Callable[[str], str], str]] = {
-    "case cut off": (lambda s: s.replace('"seed"', "seed"), f"toml:.*the case {PINNED.id} cannot be"),
+    "case cut off": (lambda s: s.replace('"seed"', "seed"), r"toml:.*the case \w+ cannot be read"),
     "case of another pair": (_swapped, f"its case {OTHER_PINNED.id} is of {OTHER}"),
     "renamed case": (
         lambda s: s.replace(PINNED.id, "AAAA"),

@@ -66,16 +66,16 @@ MISTAKES = {
 COMMON = """
 [tool.flowref]
 profile = "pr"
-laws = "bijection/*-roundtrip"
-ignore = ["bijection/forward*"]
+laws = ["map/inverse", "map/inverse[latents]"]
+ignore = ["*[latents]"]
 timeout = "5m"
 """
 # A line of these settings, what takes its place -> what is said of it.
 COMMON_MISTAKES = {
     "pyproject.toml:3: the profile is 'prr' (did you mean pr": ('"pr"', '"prr"'),
-    "pyproject.toml:4: no law matches 'bijektion/*'": ("bijection/*-roundtrip", "bijektion/*"),
-    "pyproject.toml:5: ignore is 3; expected ids or globs": ('["bijection/forward*"]', "3"),
-    "pyproject.toml:5: no law matches 'forward*'": ("bijection/forward*", "forward*"),
+    "pyproject.toml:4: no law matches 'mapp/*'": ('"map/inverse"', '"mapp/*"'),
+    "pyproject.toml:5: ignore is 3; expected ids or globs": ('["*[latents]"]', "3"),
+    "pyproject.toml:5: no law matches 'forward*'": ("*[latents]", "forward*"),
     "pyproject.toml:6: timeout is 'soon'; expected seconds": ("5m", "soon"),
     "pyproject.toml:6: timeout is True; expected seconds": ('"5m"', "true"),
     "pyproject.toml:5: tool.flowref has no 'ignored' (did you mean ignore": ("ignore", "ignored"),

@@ -76,7 +76,7 @@ class Shift(nn.Module):
 
 def test_a_report_says_what_was_recognized() -> None:
     """An audit's report has the kind, the event shape and who told it, through JSON and back."""
-    report = flowref.audit(Shift(), laws=["map/inverse[]"], profile="quick")
+    report = flowref.audit(Shift(), laws=["map/inverse"], profile="quick")
     (recognized,) = Report.from_json(report.to_json()).recognized.values()
     assert recognized.kind == "bijection with inverse"
     assert recognized.event == "event shape (3,): inferred; ?event= sets another"
@@ -112,7 +112,7 @@ def test_a_guessed_event_stretches_nothing(factor: float, violated: bool) -> Non
     """Of the event shapes that a map takes, one is guessed at which no number of a point counts for
     several: a correct coupling is not accused of its log-det, and a wrong one is.
     """
-    report = flowref.audit(Sliced(factor), laws=["map/log-det[]"], profile="quick")
+    report = flowref.audit(Sliced(factor), laws=["map/log-det"], profile="quick")
     (recognized,) = Report.from_json(report.to_json()).recognized.values()
     assert recognized.event == "event shape (2,): inferred; ?event= sets another"
     assert bool(report.violations) is violated

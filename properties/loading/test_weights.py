@@ -290,7 +290,7 @@ def test_a_case_tells_when_its_weights_are_others(folder: Path) -> None:
     wrong = SOURCE.replace("{wrong}", "1.001")
     (folder / "wrong.py").write_text(wrong, encoding="utf-8")
     torch.save(saved(), "run.pt")
-    runner, laws = CliRunner(), ("--laws", "map/inverse[]", "--in-process")
+    runner, laws = CliRunner(), ("--laws", "map/inverse", "--in-process")
     done = runner.invoke(main, ["audit", "wrong.py:make?weights=run.pt", *laws])
     assert done.exit_code == 1 and "with the weights of run.pt (sha256 " in done.stdout
     again = runner.invoke(main, ["replay", "--all"])

@@ -156,7 +156,7 @@ def test_others_are_audited_beside_a_misspelt_promise(
 ) -> None:
     """A misspelt promise exits 2 with one sentence, and the other target is judged."""
     monkeypatch.chdir(tmp_path)
-    arguments = ["audit", f"{SPEC}?promises=elementwize", SPEC, "--laws", "map/log-det[]"]
+    arguments = ["audit", f"{SPEC}?promises=elementwize", SPEC, "--laws", "map/log-det"]
     done = CliRunner().invoke(main, [*arguments, "--in-process", "--profile", "quick"])
     assert done.exit_code == 2
     assert "did you mean elementwise?" in done.output

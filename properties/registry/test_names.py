@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowref import registry
-from flowref.model import Law, SpecError
+from flowref.model import Law, SpecError, statement_of
 
 # Each older id that no law has today, with the law.
 RENAMED = [(old, registry.find_law(new)) for old, new in registry.former().items()]
@@ -26,14 +26,23 @@ def test_no_two_laws_draw_the_same() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_an_id_selects_its_law_and_brackets_its_cases() -> None:
-    """The law of an id alone, and by brackets with globs its cases; commas between cases part no globs."""
-    assert [law.id for law in registry.select_laws(("map/log-det[]",))] == ["map/log-det"]
-    cases = {
-        law.id for law in registry.select_laws(("map/log-det[][ train ]", "map/log-det[][con*]"))
-    }
-    assert cases == {"map/log-det[train]", "map/log-det[context]"}
+def test_an_id_selects_its_law_and_a_statement_its_cases() -> None:
+    """The law of an id alone; of a name that no law has, and of brackets with globs, all that fit; commas
+    between cases part no globs.
+    """
+    assert [law.id for law in registry.select_laws(("map/log-det",))] == ["map/log-det"]
+    (exact,) = registry.select_laws(("map/log-det[ inverse,estimate ]",))
+    assert exact.id == "map/log-det[inverse, estimate]"
+    history = registry.select_laws(("same/history",))
+    assert len(history) > 1 and {statement_of(law.id) for law in history} == {"same/history"}
+    cases = {law.id for law in registry.select_laws(("map/log-det[con*]", "map/log-det[train]"))}
+    assert cases == {"map/log-det[context]", "map/log-det[train]"}
     assert registry.globs_of("a/b[c, d], e/*,f/g[h,i]") == ["a/b[c, d]", "e/*", "f/g[h,i]"]
+
+
+def test_every_law_is_a_case_of_a_statement() -> None:
+    """The table of statements has a sentence for each law, and none for what no law is a case of."""
+    assert {statement_of(law.id) for law in registry.laws()} == set(registry.statements())
 
 
 def test_a_present_id_needs_no_hint() -> None:

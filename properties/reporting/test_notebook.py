@@ -35,7 +35,7 @@ CELLS = (
     "    def inverse(self, z):\n"
     "        return z / self.log_scale.exp(), -self.log_scale.sum().expand(len(z))\n",
     "flowref.audit(Scale(0.1), laws='map/log-det*', profile='quick')",
-    "flowref.check_flow(Scale(0.1), event_shape=2, laws='map/log-det[]', profile='quick')",
+    "flowref.check_flow(Scale(0.1), event_shape=2, laws='map/log-det', profile='quick')",
 )
 
 BOOK: dict[str, Any] = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 import pytest
 
 from flowref import registry
-from flowref.model import Evidence, Size, Status, Verdict
+from flowref.model import Evidence, Size, Status, Verdict, named_by
 from flowref.reporting.causes import by_size, explained
 from flowref.reporting.contents import Environment
 from flowref.reporting.outcomes import tally
@@ -24,7 +23,7 @@ ENVIRONMENT = Environment("0", "3", "", (), "", "quick", 0, "", 0.0)
 
 def test_every_law_has_a_row() -> None:
     """What the violation of a law makes wrong is decided by the table, not by default."""
-    assert [law for law in IDS if not any(fnmatchcase(law, glob) for _, glob in GLOBS)] == []
+    assert [law for law in IDS if not any(named_by(glob, law) for _, glob in GLOBS)] == []
     assert {kind(law) for law in IDS} == set(KINDS)
 
 
@@ -33,7 +32,7 @@ def test_every_row_decides_about_a_law() -> None:
     idle = [
         (name, glob)
         for name, glob in GLOBS
-        if not any(fnmatchcase(law, glob) and kind(law) == name for law in IDS)
+        if not any(named_by(glob, law) and kind(law) == name for law in IDS)
     ]
     assert idle == []
 

@@ -81,7 +81,7 @@ def test_the_order_of_a_failure(width: int, between: str, monkeypatch: pytest.Mo
     )
     found = replace(sized, counterexample=case, diagnosis="it is 2 of it (16 points tried)")
     head = (
-        f"VIOLATED  {found.id}  bijection/log-det{between}"
+        f"VIOLATED  {found.id}  map/log-det{between}"
         "[wrong likelihood: 1 nats per point, 0.72 bits per dimension]"
     )
     assert failure(found, "A law.", where="a.py:3 in f") == [

@@ -586,7 +586,7 @@ def test_a_run_from_fit_to_sample(tmp_path: Path) -> None:
     assert again.exit_code == 2 and "is finished" in again.output
 
     audited = invoke(
-        "audit", "runs/moons-1", "--laws", "map/inverse[],density/change-of-variables[]",
+        "audit", "runs/moons-1", "--laws", "map/inverse,density/change-of-variables",
         "--in-process", "--profile", "quick", "--json", "report.json",
     )  # fmt: skip
     report = json.loads((tmp_path / "report.json").read_text())

@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from math import isfinite
 from typing import Any
 from urllib.parse import quote
 
-from flowref.model import Status, Verdict
+from flowref.model import Status, Verdict, statement_of
 from flowref.reporting.contents import LawNote
 from flowref.reporting.formats.outlook import Failure, failures, level, place
 from flowref.reporting.report import OK, Report
@@ -57,11 +58,11 @@ def _driver(report: Report) -> Json:
 def _rule(note: LawNote) -> Json:
     statement = plain(note.statement)
     source = f"\n\nStated in: {plain(note.source)}." if note.source else ""
-    command = f"flowref explain {note.id}"
-    family, _, name = note.id.partition("/")
+    command = f"flowref explain {shlex.quote(note.id)}"
+    family, _, name = statement_of(note.id).partition("/")
     return {
         "id": note.id,
-        "name": "".join(word.capitalize() for word in re.split(r"[/-]", note.id)),
+        "name": "".join(word.capitalize() for word in re.split(r"\W+", note.id)),
         "shortDescription": {"text": _title(statement) or note.id},
         "fullDescription": {"text": statement or note.id},
         "help": {

@@ -134,7 +134,7 @@ def _points(case: Case, variant: Variant, name: str, x: Array) -> list[str]:
         rows = len(x) if case.law.rows else min(len(x), PLAIN_ROWS)
         shape = (rows, *x.shape[1:])
         lines += (
-            [] if "torch" in case.draws else [f"torch.manual_seed({seed_of(case.law.id) % 1000})"]
+            [] if "torch" in case.draws else [f"torch.manual_seed({seed_of(case.law.key) % 1000})"]
         )
         lines.append(f"{name} = {random_points(case.facts.domain, shape)}")
         if context is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from causes import CLASSES, CONFIRMED, Finding
-from flowref.model import Verdict, base_of
+from flowref.model import Verdict, statement_of
 from flowref.reporting import Report
 from flowref.reporting.digest import library
 from flowref.reporting.markup import code, escaped
@@ -81,7 +81,12 @@ def _finding(finding: Finding, verdicts: Sequence[Verdict], report: Report, scri
     ]
     for law in laws:
         if (note := report.note(law)) is not None:
-            lines += [f"[`{law}`](../laws/{base_of(law)}.md)", "", statement(note.statement), ""]
+            lines += [
+                f"[`{law}`](../laws/{statement_of(law)}.md)",
+                "",
+                statement(note.statement),
+                "",
+            ]
     if verdicts:
         lines += ["## Measured", ""]
         for verdict in verdicts[:SHOWN]:

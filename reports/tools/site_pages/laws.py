@@ -11,30 +11,33 @@ from typing import Any
 from causes import Finding
 from flowref import registry
 from flowref.auditing.power import sizes
-from flowref.model import Law, Mutant, base_of
+from flowref.model import Law, Mutant, base_of, cases_of, statement_of
 from flowref.reporting.catalogue import FORCES, HISTORIES, TOLERANCES
 from flowref.reporting.markup import escaped
 from site_pages.pieces import escape, inline, link, statement, table
 
 # What the family of a law is about, in the order of the catalogue.
 FAMILIES = {
-    "bijection": "Inverses and log-determinants",
+    "map": "Inverses and log-determinants",
     "density": "Densities",
     "sampling": "Samples and density agree",
+    "random": "Random numbers",
+    "kernel": "Surjections and stochastic layers",
     "composition": "Compositions",
     "coupling": "Couplings",
-    "autoregressive": "Autoregressive maps",
     "squeeze": "Squeezes",
     "multi-scale": "Multi-scale architectures",
-    "preprocessing": "Preprocessing and dequantisation",
+    "dequantize": "Dequantization",
+    "residual": "Residual maps",
     "batch-norm": "Batch normalization",
     "sample-norm": "Instance, group and layer normalization",
-    "contribution": "Surjections and stochastic layers",
-    "residual": "Residual maps",
-    "continuous": "Continuous flows",
-    "conduct": "API behaviour",
+    "gradient": "Gradients",
+    "same": "Calls that agree: rows, modes, copies, manners",
+    "dtype": "Precision and device",
+    "shape": "Shapes",
+    "effects": "What calls write to",
     "mode": "Train and eval mode",
-    "state": "Saving, loading, copying, resuming",
+    "state": "State of training",
 }
 
 
@@ -73,16 +76,28 @@ def pages(findings: Sequence[Finding], power: Power) -> dict[str, str]:
     mutants: dict[str, list[Mutant]] = {}
     for mutant in registry.mutants():
         mutants.setdefault(mutant.law, []).append(mutant)
-    families: dict[str, list[Law]] = {}
+    statements: dict[str, list[Law]] = {}
     for law in laws:
-        families.setdefault(law.family, []).append(law)
+        statements.setdefault(statement_of(law.id), []).append(law)
+    families: dict[str, list[str]] = {}
+    for name in statements:
+        families.setdefault(name.partition("/")[0], []).append(name)
     order = sorted(families, key=lambda name: [*FAMILIES, name].index(name))
-    made = {"laws/index.md": _catalogue({name: families[name] for name in order}, mutants, power)}
-    for name, members in families.items():
-        made[f"laws/{name}/index.md"] = _family(name, members, mutants, power)
-        for law in members:
-            about = [one for one in findings if law.id in map(base_of, one.laws)]
-            made[f"laws/{law.id}.md"] = _law(law, mutants.get(law.id, []), about, power)
+    made = {
+        "laws/index.md": _catalogue(
+            {name: families[name] for name in order}, statements, mutants, power
+        )
+    }
+    for family, members in families.items():
+        made[f"laws/{family}/index.md"] = _family(
+            family, {name: statements[name] for name in members}, mutants, power
+        )
+        for name in members:
+            parts = [f"# {name}", "", statement(registry.statement(name)), ""]
+            for law in statements[name]:
+                about = [one for one in findings if law.id in map(base_of, one.laws)]
+                parts += _law(law, mutants.get(law.id, []), about, power)
+            made[f"laws/{name}.md"] = "\n".join(parts)
     return made
 
 
@@ -92,30 +107,39 @@ def title(family: str) -> str:
 
 
 def _catalogue(
-    families: Mapping[str, Sequence[Law]], mutants: Mapping[str, Sequence[Mutant]], power: Power
+    families: Mapping[str, Sequence[str]],
+    statements: Mapping[str, Sequence[Law]],
+    mutants: Mapping[str, Sequence[Mutant]],
+    power: Power,
 ) -> str:
-    laws = sum(map(len, families.values()))
+    laws = sum(map(len, statements.values()))
     planted = sum(map(len, mutants.values()))
-    rows = [
-        (
-            f"[{title(name)}]({name}/index.md)",
-            f"`{name}/*`",
-            str(len(members)),
-            str(sum(len(mutants.get(law.id, ())) for law in members)),
-            _caught(members, power),
+    rows = []
+    for family, names in families.items():
+        members = [law for name in names for law in statements[name]]
+        rows.append(
+            (
+                f"[{title(family)}]({family}/index.md)",
+                f"`{family}/*`",
+                str(len(names)),
+                str(len(members)),
+                str(sum(len(mutants.get(law.id, ())) for law in members)),
+                _caught(members, power),
+            )
         )
-        for name, members in families.items()
-    ]
     return "\n".join(
         [
             "# Laws",
             "",
-            f"{laws} statements about flows and batch normalization. Each page says how the law is measured, "
-            f"which planted bugs (mutants, {planted} in all) it must catch, and its source. `flowref laws` lists "
-            "them in a terminal, and "
-            "`flowref explain LAW` explains one.",
+            f"{len(statements)} statements about flows and batch normalization, in {laws} cases. Each page says how its "
+            f"cases are measured, which planted bugs (mutants, {planted} in all) they must catch, and their sources. "
+            "`flowref laws` lists them in a terminal, and `flowref explain LAW` explains one.",
             "",
-            *table(("family", "ids", "laws", "mutants", "defects caught"), rows, "numbers ids"),
+            *table(
+                ("family", "ids", "statements", "laws", "mutants", "defects caught"),
+                rows,
+                "numbers ids",
+            ),
             "A *claim* can be violated; a *contract* is checked only where the component promises it; *advice* is never "
             "an error. Defects caught: all planted bugs, including the mutants of other laws, summed over the laws of the "
             "family ([how much flowref sees](../reports/power.md)).",
@@ -131,28 +155,31 @@ def _caught(members: Sequence[Law], power: Power) -> str:
 
 
 def _family(
-    name: str,
-    members: Sequence[Law],
+    family: str,
+    statements: Mapping[str, Sequence[Law]],
     mutants: Mapping[str, Sequence[Mutant]],
     power: Power,
 ) -> str:
     rows = [
         (
-            link(law.id.partition("/")[2], f"{law.id.partition('/')[2]}.md"),
-            inline(law.statement),
-            law.force,
-            str(len(mutants.get(law.id, ()))),
-            str(power.kills.get(law.id, "")),
+            link(name.partition("/")[2], f"{name.partition('/')[2]}.md"),
+            inline(registry.statement(name)),
+            ", ".join(", ".join(cases_of(law.id)) for law in laws if cases_of(law.id)),
+            str(sum(len(mutants.get(law.id, ())) for law in laws)),
+            _caught(laws, power).replace("not measured", ""),
         )
-        for law in sorted(members, key=lambda law: law.id)
+        for name, laws in sorted(statements.items())
     ]
-    header = (f"{name}/", "statement", "kind", "mutants", "caught")
+    header = (f"{family}/", "statement", "cases", "mutants", "caught")
     # The statements need the width more than a table of contents with one entry does.
-    head = ["---", "hide:", "  - toc", "---", "", f"# {title(name)}", ""]
+    head = ["---", "hide:", "  - toc", "---", "", f"# {title(family)}", ""]
     return "\n".join([*head, *table(header, rows, "laws")])
 
 
-def _law(law: Law, mutants: Sequence[Mutant], findings: Sequence[Finding], power: Power) -> str:
+def _law(
+    law: Law, mutants: Sequence[Mutant], findings: Sequence[Finding], power: Power
+) -> list[str]:
+    """The section of a law on the page of its statement."""
     scales = ", ".join(f"{scale:g}" for scale in law.scales if scale)
     points = {
         "domain": "points of the domain",
@@ -178,15 +205,15 @@ def _law(law: Law, mutants: Sequence[Mutant], findings: Sequence[Finding], power
         ("formerly", ", ".join(f"`{one}`" for one in law.older)),
     ]
     lines = [
-        f"# {law.id}",
+        f"## {law.id}",
         "",
         statement(law.statement),
         "",
         *table(("", ""), [(name, text) for name, text in facts if text], "facts"),
-        "    flowref explain " + law.id,
-        f"    flowref audit mypackage.flows:make --laws {law.id}",
+        f"    flowref explain '{law.id}'",
+        f"    flowref audit mypackage.flows:make --laws '{law.id}'",
         "",
-        "## Mutants that it must catch",
+        "### Mutants that it must catch",
         "",
     ]
     if mutants:
@@ -210,10 +237,10 @@ def _law(law: Law, mutants: Sequence[Mutant], findings: Sequence[Finding], power
             "",
         ]
     if findings:
-        lines += ["## Found in libraries", ""]
+        lines += ["### Found in libraries", ""]
         lines += [f"- [{escaped(one.title)}](../../findings/{one.id}.md)" for one in findings]
         lines.append("")
-    return "\n".join(lines)
+    return lines
 
 
 def _smallest(mutant: Mutant, power: Power) -> str:
