@@ -22,8 +22,11 @@ from flowref.model import (
 QUICK = Settings("quick")
 # Laws that speak of every coupling with a conditioner, and one coupling of each library.
 EVERYWHERE = (
-    "coupling/masks[partition]", "coupling/pattern[conditioner]", "same/rows[conditioner]", "gradient/reaches-parameters[conditioner-start]",
-)  # fmt: skip
+    "coupling/masks[partition]",
+    "coupling/pattern[conditioner]",
+    "same/rows[conditioner]",
+    "gradient/reaches-parameters[conditioner-start]",
+)
 COUPLINGS = {
     "reference:AffineCoupling[checkerboard]": "affine",
     "nflows:AdditiveCouplingTransform": "additive",
