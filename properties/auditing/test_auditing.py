@@ -130,12 +130,10 @@ def test_a_target_that_breaks_twice_is_left_alone(aftermath: Report) -> None:
     worker may have one in hand.
     """
     verdicts = aftermath.of(spec("always_exit_loudly"))
-    crashed = sum(verdict.status is Status.CRASHED for verdict in verdicts)
-    assert crashed in (2, 3)
-    assert [verdict.status for verdict in verdicts] == [Status.CRASHED] * crashed + [
-        Status.NOT_RUN
-    ] * (4 - crashed)
-    assert "broke twice" in verdicts[3].reason
+    left = [verdict for verdict in verdicts if verdict.status is not Status.CRASHED]
+    assert len(verdicts) - len(left) in (2, 3)
+    assert {verdict.status for verdict in left} == {Status.NOT_RUN}
+    assert all("broke twice" in verdict.reason for verdict in left)
 
 
 def test_a_crash_while_loading_is_charged_to_the_first_pair(aftermath: Report) -> None:
@@ -337,7 +335,7 @@ def test_a_budget_starves_no_family() -> None:
         list(schedule.enter(pair.verdict(Status.HOLDS, ""), pair.target))
         families[pair.target].append(pair.law.family)
         last = pair.target
-    assert [sorted(both[:2]) for both in families.values()] == [["bijection", "conduct"]] * 2
+    assert [sorted(both[:2]) for both in families.values()] == [["map", "same"]] * 2
 
 
 def test_starved_families_are_named() -> None:
@@ -348,7 +346,7 @@ def test_starved_families_are_named() -> None:
         for target in "ab"
         for law in ("map/log-det", "mode/restored")
     ]
-    assert starved([run, *left]) == {"bijection": 1, "mode": 2}
+    assert starved([run, *left]) == {"map": 1, "mode": 2}
 
 
 def test_processor_time_is_that_of_the_process() -> None:
@@ -443,7 +441,7 @@ def test_workers_of_one_target_keep_to_families_of_their_own() -> None:
         assert pair is not None
         own.append(pair)
     families = [[pair.law.family for pair in own if pair.law] for own in seen]
-    assert families == [["bijection", "bijection", "state"], ["mode", "mode", "mode"]]
+    assert families == [["map", "map", "state"], ["mode", "mode", "mode"]]
 
 
 def test_a_worker_of_a_slow_target_keeps_to_what_goes_back() -> None:
@@ -451,8 +449,8 @@ def test_a_worker_of_a_slow_target_keeps_to_what_goes_back() -> None:
     names = (
         "map/finite",
         "map/inverse[latents]",
-        "effects/state[mode]",
         "same/train-mode[direction]",
+        "state/registered",
     )
     target = Target("user", "a.py:one")
     schedule = Schedule([target], select_laws(names))
@@ -466,7 +464,7 @@ def test_a_worker_of_a_slow_target_keeps_to_what_goes_back() -> None:
         had[turn].append(pair.kin)
         laws[turn].append(pair.law.id)
     assert laws == [
-        ["map/finite", "effects/state[mode]"],
+        ["map/finite", "state/registered"],
         ["map/inverse[latents]", "same/train-mode[direction]"],
     ]
 
@@ -542,7 +540,7 @@ def test_an_ability_from_which_a_law_came_back_is_not_set_aside() -> None:
     """What breaks then breaks alone, however often."""
     laws = select_laws(["map/*"])
     target = Target("user", "a.py:one")
-    needing = [law.id for law in laws if "inverse" in law.needs]
+    needing = [law.id for law in laws if law.needs == {"forward", "inverse"}]
     broken = dict.fromkeys(needing[1:5], Status.TIMEOUT)
     ended = outcomes(Schedule([target], laws), target, broken)
     assert {law for law, status in ended.items() if status is Status.TIMEOUT} == set(broken)

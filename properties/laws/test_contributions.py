@@ -18,7 +18,7 @@ from flowref.laws.contribution.sets import Points, drawn_on, normal_on
 from flowref.model import Status, Support, Undecidable, Unsupported
 from rows import crossed
 
-LAWS = [law.id for law in registry.laws() if law.family == "contribution"]
+LAWS = [law.id for law in registry.laws() if law.key.startswith("contribution/")]
 HEALTHY = [f"reference:{name}" for name in kernels()]
 LIBRARIES = ["normflows:MetropolisHastings", "normflows:HamiltonianMonteCarlo"]
 SUPPORTS = {

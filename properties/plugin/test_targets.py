@@ -145,7 +145,7 @@ def test_a_target_may_have_marks(session: Session) -> None:
 
 def test_what_applies_is_collected(session: Session) -> None:
     """Of the laws on a target those are left that apply; verdicts on the others are those of an audit."""
-    wanted = Conformance((Listed.of("reference:Exp", laws=["density/*", LAW]),))
+    wanted = Conformance((Listed.of("reference:Exp", laws=["density/*", "sampling/*", LAW]),))
     left = session.applying(session.tests(wanted, "t"))
     assert [test.name for test in left] == ["load", LAW]
     silent = {verdict.law: verdict for verdict in left[0].candidate.silent}

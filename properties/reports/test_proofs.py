@@ -200,7 +200,7 @@ def test_a_program_that_passes_or_needs_flowref_is_caught(
     ("lines", "fault"),
     [
         (("off by 2.07944", "VIOLATED map/log-det"), ""),
-        (("off by 2.07944", "VIOLATED map/one-to-one"), "its finding lists bijection/"),
+        (("off by 2.07944", "VIOLATED map/one-to-one"), "its finding lists map/"),
         (("off by 2.07944", "holds"), "it ends with 'holds'"),
         (("off by 2.084", "VIOLATED map/log-det"), "it is off by 2.084; the audit recorded"),
         (("off by nan", "VIOLATED map/log-det"), "it is off by nan"),

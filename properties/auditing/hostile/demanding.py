@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.model import Counts, Status, Target, Verdict
+from flowref.model import Counts, Status, Target, Verdict, statement_of
 from flowref.model.means import MEBIBYTE
 
 
@@ -14,7 +14,7 @@ def check(target: Target, law: str | None, settings: Any) -> Verdict | None:
     """Ask for memory, or take it."""
     if law is None:
         return None
-    needed = int(target.option("needs") or 0) if law.endswith("log-det") else 0
+    needed = int(target.option("needs") or 0) if statement_of(law) == "map/log-det" else 0
     if needed > settings.memory:
         reason = f"not judged: it needs {needed / 1024:.1f} GiB: --memory {needed}"
         return Verdict(str(target), law, Status.INCONCLUSIVE, reason)

@@ -16,7 +16,7 @@ from typing import Any
 
 from flowref.model import Counts, Status, Target, TargetError, Verdict
 
-FIRST = "map/log-det[inverse]"
+FIRST = "map/inverse"
 CALLS: list[tuple[str, str | None]] = []
 INTERRUPT_AT: list[int] = []
 
