@@ -453,9 +453,10 @@ def test_a_killed_training_loses_nothing(tmp_path: Path) -> None:
     """
     folder = tmp_path / "killed"
     folder.mkdir()
+    folders = [str(one) for one in Path(__file__).parents[:2]]
     runs.replace_file(folder / runs.CONFIG, POINTS.to_json().encode())
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path[:0] = {[str(one) for one in Path(__file__).parents[:2]]!r}\n{KILLED}", str(folder)],
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {folders!r}\n{KILLED}", str(folder)],
         capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == -9, done.stderr
