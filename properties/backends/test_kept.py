@@ -50,7 +50,7 @@ def test_a_noisy_call_is_a_function_of_its_inputs_and_of_the_run(subject: Subjec
     another one of the same target; under another seed it gives something else.
     """
     (alone,) = under_noise(subject, 1, "forward")
-    KEPT.entries.clear()
+    KEPT.clear()
     _, _, later = under_noise(subject, 1, "inverse", "jacobian", "forward")
     assert np.array_equal(alone, later)
     forget()

@@ -47,6 +47,11 @@ class Kept:
                 self.size -= size_of(self.entries.popitem(last=False)[1])
         return made
 
+    def clear(self) -> None:
+        """Forget all of them."""
+        self.entries.clear()
+        self.size = 0
+
     def holds(self, result: Any) -> bool:
         """Whether a result is small enough to be kept."""
         return size_of(result) <= LARGEST * self.limit
