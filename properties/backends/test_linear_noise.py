@@ -27,7 +27,7 @@ class Rounded(Invertible, Protocol):
 
 def subject(spec: str) -> Rounded:
     """With moved weights, in which rounding is amplified; nothing is kept of it."""
-    KEPT.entries.clear()
+    KEPT.clear()
     flow = loading.load(registry.parse_target(spec), Condition(scale=0.3))
     assert offers(flow, Rounded)
     return flow
@@ -118,10 +118,10 @@ def test_digits_that_formulas_lose_are_rounding(monkeypatch: pytest.MonkeyPatch)
     flow = loading.load(registry.parse_target(f"{__name__}:loses_digits"))
     assert offers(flow, Rounded)
     z = np.random.default_rng(0).uniform(1, 2, (5, 6))
-    KEPT.entries.clear()
+    KEPT.clear()
     true, _ = spread(flow, z, log_dets=False)
     monkeypatch.setattr(linear_noise, "replaceable", lambda live, name: name == "inverse")
-    KEPT.entries.clear()
+    KEPT.clear()
     replaced, _ = spread(flow, z, log_dets=False)
     assert (replaced > true / 10).all(), (replaced / true).tolist()
     assert (replaced < 100 * true).all(), (replaced / true).tolist()
@@ -174,7 +174,7 @@ def test_of_what_is_not_gone_back_nothing_is_told_where_it_is_less_stable(
     depend on each other.
     """
     monkeypatch.setattr(linear_noise, "replaceable", lambda live, name: name == "inverse")
-    KEPT.entries.clear()
+    KEPT.clear()
     flow = loading.load(registry.parse_target(f"{__name__}:{factory.__name__}"))
     assert offers(flow, Rounded)
     z = np.random.default_rng(0).standard_normal((4, 12))
@@ -240,7 +240,7 @@ def test_of_layers_that_are_singular_together_nothing_is_told(
 ) -> None:
     """The derivative where they went astray says nothing of how far rounding takes them."""
     monkeypatch.setattr(linear_noise, "replaceable", lambda live, name: name == "inverse")
-    KEPT.entries.clear()
+    KEPT.clear()
     flow = loading.load(registry.parse_target(f"{__name__}:{factory.__name__}"))
     assert offers(flow, Rounded)
     x = np.random.default_rng(0).standard_normal((4, 24))
