@@ -25,7 +25,9 @@ TELLING = re.compile(
 )
 # Parameters of a map that turn it around, or are a running log-det.
 TURNING = re.compile(r"rev(erse)?|inv(erse|ert)?|log_?det.*|s?ldj|ladj", re.IGNORECASE)
+# What a normalizer keeps, and how one is called that keeps nothing.
 RUNNING = re.compile(r"running_|moving_|momentum")
+NORMALIZER = re.compile(r"norm(?!al)", re.IGNORECASE)
 # Of classes that may be anything, and are seldom flows: said once for all of a file.
 UNNAMED = "no method of a name that is known; ?forward=NAME says which maps"
 # What a class derives from that maps something, whatever its methods are called.
@@ -227,7 +229,7 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
         return f"none of {', '.join(own)} is a name that is known: say which, as in {typed}"
     if any(TURNING.fullmatch(one.arg) for one in called.args.args) or _gives_several(called):
         return None
-    if any(RUNNING.search(ast.unparse(above)) for above in line):
+    if NORMALIZER.search(made.name) or any(RUNNING.search(ast.unparse(above)) for above in line):
         return None
     return "no inverse, no log-det and no log_prob"
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from flowref.adapters.common.normalizer_calls import SAME, Played, lines, near
 from flowref.model import Array
 
-# Rows of a batch that is normalized in parts, the most parts, and the fewest rows of one.
-ROWS, MOST, FEWEST = 61, 20, 3
+# Rows of a batch that is normalized in parts, the most parts, and the fewest rows of one; how far a row is
+# moved.
+ROWS, MOST, FEWEST, MOVED = 61, 20, 3, 100.0
 # Batches of which one may be a part by itself.
 UNDIVIDED = (11, 8, 6, 5, 4)
 # A spread that is larger, and how much larger that of an output which leaves it is.
@@ -22,19 +22,23 @@ LARGER, KEPT = 16.0, 0.01
 
 
 def in_parts(played: Played, channel: Sequence[int]) -> int:
-    """In how many parts of consecutive rows train mode normalizes a large batch, each by its own
-    statistics; 1 where that is not seen.
+    """In how many parts train mode normalizes a large batch, each by its own statistics; 1 where that is
+    not seen. The part of a row is what changes with it, however a batch is divided.
     """
     x = played.draw(21, ROWS)
     y = played.train(x)
     if lines(x, y, channel).off <= 100 * SAME:
         return 1
-    for count in range(2, MOST + 1):
-        for ends in (_even(count), _full(count)):
-            bounds = list(pairwise(ends))
-            if all(end - start >= 1 for start, end in bounds) and _own_lines(x, y, bounds, channel):
-                return len(bounds)
-    return 1
+    left, parts = np.ones(ROWS, dtype=bool), list[Array]()
+    while left.any() and len(parts) < MOST:
+        moved, row = x.copy(), int(left.argmax())
+        moved[row] += MOVED
+        gap = np.abs(played.train(moved) - y).reshape(ROWS, -1).max(1)
+        parts.append(gap > SAME * np.abs(y).max())
+        left &= ~parts[-1]
+        left[row] = False
+    whole = (np.sum(parts, 0) == 1).all()
+    return len(parts) if whole and _own_lines(x, y, parts, channel) else 1
 
 
 def undivided(played: Played, channel: Sequence[int]) -> int:
@@ -47,33 +51,15 @@ def undivided(played: Played, channel: Sequence[int]) -> int:
     return 0
 
 
-def _even(count: int) -> list[int]:
-    """Bounds of parts that are as even as they can be, the larger ones first."""
-    return [0, *np.cumsum([len(part) for part in np.array_split(np.arange(ROWS), count)]).tolist()]
-
-
-def _full(count: int) -> list[int]:
-    """Bounds of full parts, the last of which may have fewer rows."""
-    size = -(-ROWS // count)
-    return [*range(0, ROWS, size), ROWS]
-
-
-def _own_lines(
-    x: Array, y: Array, bounds: Sequence[tuple[int, int]], channel: Sequence[int]
-) -> bool:
+def _own_lines(x: Array, y: Array, parts: Sequence[Array], channel: Sequence[int]) -> bool:
     """Whether every part has a line of its own, of which the means are the same."""
-    means, seen = [], 0
-    for start, end in bounds:
-        if end - start < FEWEST:
-            continue
-        part = lines(x[start:end], y[start:end], channel)
-        if part.off > 100 * SAME:
-            return False
-        axes = tuple(axis for axis in range(x.ndim) if axis - 1 not in channel)
-        means.append(y[start:end].mean(axes))
-        seen += 1
+    large = [part for part in parts if part.sum() >= FEWEST]
+    if any(lines(x[part], y[part], channel).off > 100 * SAME for part in large):
+        return False
+    axes = tuple(axis for axis in range(x.ndim) if axis - 1 not in channel)
+    means = np.array([y[part].mean(axes) for part in large])
     size = float(np.abs(y).max())
-    return seen > 1 and bool(np.ptp(np.stack(means), axis=0).max() <= 1e-2 * size)
+    return len(large) > 1 and bool(np.ptp(means, axis=0).max() <= 1e-2 * size)
 
 
 def takes_mean_alone(played: Played) -> bool:

@@ -57,6 +57,8 @@ CHANNELS = (
 # Positions on a side of an image, and in a sequence, that are tried.
 SIDE = 4
 LENGTH = 6
+# Those of images: rows that are no columns show which are counted; some have to be halved twice.
+SIDES = ((SIDE, LENGTH), (SIDE, 2 * SIDE), (SIDE, SIDE), (2 * SIDE, 2 * SIDE))
 # Sizes of arrays up to which they are tried as numbers of features first, and at all.
 SMALL, MOST = 256, 4096
 # Events that are tried where nothing but calls told the one that was taken.
@@ -210,8 +212,7 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
     found = {size for sizes in state for size in sizes if size <= 64}
     channels = [*dict.fromkeys(named), *sorted(found, key=lambda size: (size == 1, size))]
     for count in dict.fromkeys((*channels, 2, 1, 3, 4)):
-        # Rows that are no columns show which are counted.
-        for sides in ((SIDE, LENGTH), (SIDE, SIDE), (2 * SIDE, 2 * SIDE)):
+        for sides in SIDES:
             yield (count, *sides)
             yield (2 * count, *sides)
     for count in dict.fromkeys((*channels, 2, 3, 4)):

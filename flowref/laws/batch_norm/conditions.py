@@ -39,6 +39,10 @@ normalizes_by_averages = Requirement(
     lambda flow: flow.normalizer.statistics == RUNNING,
     "in train mode it normalizes by the statistics of the batch alone",
 )
+keeps_averages = Requirement(
+    lambda flow: flow.normalizer.statistics in (RUNNING, RENORM),
+    "in train mode it normalizes by the statistics of the batch alone",
+)
 normalizes_batches = Requirement(
     lambda flow: flow.normalizer.statistics not in SAMPLE,
     "it normalizes each sample by itself, which other laws are about",
@@ -76,7 +80,6 @@ has_no_other_parameters = Requirement(
     lambda flow: not (flow.trainable or unexplained(flow)), "it has parameters that are not known"
 )
 has_parameters = Requirement(lambda flow: flow.trainable, "it has no parameters")
-bare = Requirement(lambda flow: not flow.trainable, "its weight and its bias are not known")
 has_momentum = Requirement(
     lambda flow: "momentum" in flow.normalizer.roles, "its momentum is not known", waits=True
 )
@@ -253,6 +256,16 @@ def adds_eps_to_the_variance_alone(flow: BatchNormal) -> bool:
 channelled = normalizes_batches & normalizes_whole_batches & has_axes & is_per_channel
 # It does in train mode something else than in eval mode.
 usual = channelled & has_modes
+
+
+@requires("its weight and its bias are not known")
+def plainly_scaled(flow: BatchNormal) -> bool:
+    """Nothing is trained, or what renormalizes is multiplied and moved by what is known."""
+    return not flow.trainable or (
+        flow.normalizer.statistics == RENORM and affine.unmet(flow) is None
+    )
+
+
 # It normalizes by the statistics of the batch in train mode.
 normalizes = normalizes_batches & normalizes_by_the_batch & usual
 tracks = usual & keeps_statistics

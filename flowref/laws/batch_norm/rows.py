@@ -85,27 +85,36 @@ def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
 )
 def every_row_enters(flow: BatchNormal, batch: Batch) -> Residual:
     """Every row of a large train-mode batch that comes after one which enters what eval mode normalizes by
-    enters it too: where it is another, eval mode is another.
+    enters it too: where it is another, eval mode is another. So do rows before it, where a batch is none of
+    many parts, and batches that come one after the other are all remembered.
     """
     rng = np.random.default_rng(batch.seed)
-    x, z = large_batch(flow, rng, taken(flow)), normal_batch(flow, rng, 5)
+    several = 2 * flow.normalizer.largest
+    x, z = large_batch(flow, rng, several or taken(flow)), normal_batch(flow, rng, 5)
 
-    def after(points: Array) -> Array:
-        life = flow.play([Train(), Normalize(points), Eval(), Normalize(z)])
+    def after(*batches: Array) -> Array:
+        trained = [Normalize(points) for points in batches]
+        life = flow.play([Train(), *trained, Eval(), Normalize(z)])
         return np.asarray(life[-1], dtype=np.float64)
+
+    def differ(one: Array, other: Array) -> bool:
+        return bool(np.abs(other - one).max() > STAYS * np.abs(one).max())
 
     before = after(x)
 
     def moves(rows: int | slice) -> bool:
         other = x.copy()
         other[rows] += MOVED
-        return bool(np.abs(after(other) - before).max() > STAYS * np.abs(before).max())
+        return differ(before, after(other))
 
     if not moves(slice(None)):
         raise Unsupported("a batch in train mode moves nothing of eval mode", waits=False)
     asked = (0, len(x) // 3, len(x) // 2, len(x) - 1)
     seen = [moves(row) for row in asked]
     # What an earlier part brought, an average of many parts may have forgotten since.
-    untouched = [row for at, row in enumerate(asked) if any(seen[:at]) and not seen[at]]
+    remembers = bool(several) and differ(after(x, x), after(x + MOVED, x))
+    untouched = [
+        row for at, row in enumerate(asked) if (remembers or any(seen[:at])) and not seen[at]
+    ]
     note = f"of a batch of {len(x)} rows, row {[*untouched, 0][0]} leaves eval mode as it is"
     return flags(bool(untouched), 1, note)

@@ -36,13 +36,15 @@ from flowref.laws.batch_norm.averages import (
 from flowref.laws.batch_norm.conditions import (
     averages,
     averages_plainly,
-    bare,
-    channelled,
     counts,
+    has_axes,
     is_not_constant,
+    is_per_channel,
+    keeps_averages,
     keeps_some_statistics,
     normalizes,
-    normalizes_by_averages,
+    normalizes_batches,
+    plainly_scaled,
     takes_momentum,
     tracked_layer,
     tracks,
@@ -376,16 +378,17 @@ def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
     "batch-norm/statistics[running-average]",
     key="normalisation/averages-follow",
     former=("batch-norm/averages-follow",),
-    applies=channelled & normalizes_by_averages & bare,
+    applies=normalizes_batches & keeps_averages & has_axes & is_per_channel & plainly_scaled,
     scales=(0.0,),
     source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E; Kingma and Ba 2015, Adam, section 3",
 )
 def averages_follow(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""Where train mode normalizes by running averages, each batch moves mean and variance of eval mode
-    towards its own, once and both by one fraction f, $0 < f \le 1$, which does not grow from batch to
-    batch: an average that is corrected for its start is so in both.
+    r"""Where train mode normalizes by running averages, or corrects the batch towards them, each batch moves
+    mean and variance of eval mode towards its own, once and both by one fraction f, $0 < f \le 1$, which does
+    not grow from batch to batch: an average that is corrected for its start is so in both.
     """
-    plain = Scale(np.ones(channels(flow)), np.zeros(channels(flow)), 0.0, 0)
+    known = Parameters.of(flow)
+    plain = Scale(known.scale, known.shift, 0.0, 0)
     gains = [1.0, *fixed_gain(flow, batch)]
     found = [
         followed(flow, batch, plain._replace(weight=gain * plain.weight), eps_unknown=True)
@@ -522,7 +525,7 @@ def counted(less: int) -> Rule:
 
 def constants(history: list[Moved], scale: Scale) -> list[Scale]:
     """The scale with each constant that the channel and batch of the smallest variance leave open: none,
-    and those by which a plain average, or one of all values so far, would be exact there.
+    and those by which a plain average, one of deviations, or one of all values so far, would be exact there.
     """
     moved = min(history, key=lambda one: float(moments(one.x)[1].min()))
     x, before, after, share = moved
@@ -534,6 +537,8 @@ def constants(history: list[Moved], scale: Scale) -> list[Scale]:
         for part in (0.0, between[channel]):
             with np.errstate(all="ignore"):
                 found.append(float((new - (1 - share) * old - part) / share - var[channel]))
+        deviation = (np.sqrt(new) - (1 - share) * np.sqrt(old)) / share
+        found.append(float(deviation**2 - var[channel]))
     # What is expected of sums of squares divided by their number less one is linear in eps.
     plain, less_one = (
         of_all(Running(before.mean, before.inside - eps), x, share, 1)[channel]

@@ -88,7 +88,8 @@ class Renormalized(nn.Module):
     def average(self, mean: Any, std: Any) -> None:
         """Of the batches that were seen."""
         self.running_mean = self.running_mean + 0.05 * (mean - self.running_mean)
-        self.running_std = self.running_std + 0.05 * (std - self.running_std)
+        share = 0.95 if self.defect == "spread-moves-otherwise" else 0.05
+        self.running_std = self.running_std + share * (std - self.running_std)
 
 
 class Told(nn.Module):
@@ -159,6 +160,7 @@ SPECIMENS = (
             "lower-limit-missing": ("batch-norm/train-map[renormalization]",),
             "limits-apart": ("batch-norm/train-map[renormalization]",),
             "correction-not-held": ("batch-norm/train-map[renormalization]",),
+            "spread-moves-otherwise": ("batch-norm/statistics[running-average]",),
         },
     ),
     Specimen(

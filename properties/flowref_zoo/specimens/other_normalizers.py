@@ -69,6 +69,10 @@ class PerSample(nn.Module):
         """Normalize each sample."""
         rows = x.reshape(len(x), self.groups, -1)
         mean, var = rows.mean(2, keepdim=True), rows.var(2, unbiased=False, keepdim=True)
+        if self.defect == "second-moment":
+            var = (rows**2).mean(2, keepdim=True) - mean**2
+        if self.defect == "unbiased":
+            var = rows.var(2, keepdim=True)
         hat = ((rows - mean) / (var + self.eps).sqrt()).reshape(x.shape)
         if self.defect == "scaled-in-train" and self.training:
             return hat * self.gamma * 1.1 + self.beta
@@ -166,6 +170,8 @@ SPECIMENS = (
         "groups",
         {
             "scaled-in-train": ("same/train-mode[per-sample]",),
+            "second-moment": ("batch-norm/numerics[per-sample]",),
+            "unbiased": ("batch-norm/conventions[variance, per-sample]",),
             "weight-twice": ("sample-norm/formula[parameters]",),
             "weight-by-group": ("sample-norm/formula[parameters]",),
             "weight-in-train-alone": ("sample-norm/formula[parameters]",),

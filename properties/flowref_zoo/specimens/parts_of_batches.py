@@ -34,6 +34,29 @@ class GhostBatchNorm(nn.Module):
         return torch.cat([self.norm(part) for part in parts])
 
 
+class JoinedBatchNorm(nn.Module):
+    """Virtual batches of eight rows, of which the last takes what is left over."""
+
+    def __init__(self, features: int = 3, rows: int = 8, defect: str = "") -> None:
+        super().__init__()
+        self.rows, self.defect = rows, defect
+        self.norm = nn.BatchNorm1d(features, momentum=0.02)
+
+    def forward(self, x: Any) -> Any:
+        """Normalize each virtual batch."""
+        if not self.training:
+            return self.norm(x)
+        count = max(1, len(x) // self.rows)
+        sizes = [self.rows] * (count - 1)
+        *parts, last = x.split([*sizes, len(x) - sum(sizes)])
+        alone = self.defect == "last-part-enters"
+        whole = [
+            nn.functional.batch_norm(part, None, None, training=True) if alone else self.norm(part)
+            for part in parts
+        ]
+        return torch.cat([*whole, self.norm(last)])
+
+
 class MeanOnlyBatchNorm(nn.Module):
     """The mean of a batch is taken away, as beside weight normalization; its spread stays."""
 
@@ -59,6 +82,11 @@ def ghost(defect: str = "") -> nn.Module:
     return GhostBatchNorm(defect=defect)
 
 
+def joined(defect: str = "") -> nn.Module:
+    """Ghost batch normalization that leaves no rows over."""
+    return JoinedBatchNorm(defect=defect)
+
+
 def mean_only(defect: str = "") -> nn.Module:
     """Mean-only batch normalization."""
     return MeanOnlyBatchNorm(defect=defect)
@@ -73,5 +101,6 @@ SPECIMENS = (
             "rest-dropped": ("batch-norm/train-map[row-places]",),
         },
     ),
+    Specimen("joined", {"last-part-enters": ("batch-norm/statistics[every-row]",)}),
     Specimen("mean_only", {"moves-in-eval": ("effects/state[eval]",)}),
 )

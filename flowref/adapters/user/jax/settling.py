@@ -51,7 +51,7 @@ from flowref.adapters.user.jax.speaking import (
     running_of,
 )
 from flowref.adapters.user.jax.traces import key_reaches, of_traces
-from flowref.adapters.user.probing import FEATURES, SIDE, shapes
+from flowref.adapters.user.probing import FEATURES, SIDE, SIDES, shapes
 from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
 from flowref.model import Dialect, Facts, Kernel, Shape, TargetError, UnknownShape, draw
@@ -187,8 +187,8 @@ def event_shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
 def images(state: Sequence[Shape]) -> Iterator[Shape]:
     """Images and sequences, channels last, with as many of them as arrays have entries."""
     sizes = sorted({size for shape in state for size in shape if 1 < size <= MOST_CHANNELS})
-    for side in (SIDE, 2 * SIDE):
-        yield from ((side, side, count) for count in (*sizes, 1))
+    for sides in SIDES:
+        yield from ((*sides, count) for count in (*sizes, 1))
     yield from ((SIDE, count) for count in sizes)
 
 

@@ -107,3 +107,23 @@ def weight_of_another_channel(subject: Subject) -> Subject:
 def weight_moves_the_bias(subject: Subject, size: float = 1e-2) -> Subject:
     """A part of the weight is added to the output in the wrong place."""
     return _of_weight(subject, lambda y, weight: y + size * weight[:, :1])
+
+
+@mutant("batch-norm/numerics[per-sample]", host=LAYER)
+def difference_of_squares(subject: Subject) -> Subject:
+    """In float32 the variance is the mean of squares less the square of the mean."""
+
+    def changed(x: Array, y: Array) -> Array:
+        axes, values = tuple(range(1, x.ndim)), x.astype(np.float32)
+        square, mean = ((values**power).mean(axes, keepdims=True) for power in (2, 1))
+        with np.errstate(all="ignore"):
+            loss = np.sqrt(x.var(axes, keepdims=True) / (square - mean**2))
+        return np.asarray(y * loss if y.dtype == np.float32 else y)
+
+    return in_training(subject, changed)
+
+
+@mutant("batch-norm/conventions[variance, per-sample]", host=INSTANCES)
+def one_less(subject: Subject) -> Subject:
+    """The variance is the unbiased one, and nothing says so."""
+    return in_training(subject, lambda x, y: y * np.sqrt(1 - 1 / np.prod(x.shape[2:])))
