@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from flowref import registry
+from flowref.adapters.common.documentation import BOUND, documents
 from flowref.adapters.user import bounds, contributions
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.settling import Settled
@@ -102,9 +103,11 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         dialect, conventions, hints = spoken.dialect, spoken.conventions, spoken.hints
         if dialect.push is not None:
             conventions += tuple(kernel_spoken(dialect, facts))
-        if facts.promises.get("lower-bound"):
-            facts, bound = bounded(instance, dialect, facts)
-            conventions += (bound,)
+        promised = facts.promises.get("lower-bound")
+        if promised or (dialect.log_prob and documents(instance.obj, BOUND, "log_prob")):
+            found, bound = bounded(instance, dialect, facts)
+            if promised or found.promises.get("estimator"):
+                facts, conventions = found, (*conventions, bound)
         facts = replace(facts, coupling=declared.coupling(facts.event_shape))
     elif recognition.adapter.settles is not None:
         with backend.sandbox(0, instance.dtype):
@@ -244,7 +247,7 @@ def bounded(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Facts, 
     # As built, parts may take out again what others put in, such as the logarithms of one density.
     if np.array_equal(seen[0], seen[1]) and not contributions.bounds(instance.obj):
         return facts, "log_prob is a lower bound"
-    kind = facts.promises["lower-bound"]
+    kind = facts.promises.get("lower-bound")
     if not isinstance(kind, str):
         kind = "expected" if bounds.expected(instance.obj) else "one-sample"
     facts = replace(facts, promises={**facts.promises, "estimator": True, "lower-bound": kind})

@@ -14,6 +14,8 @@ NEGATED = (
     r"(\b(is|are|returns?|gives?)|[(,])\W*(the\W+)?(minus|negative|negated)\W+(of\W+)?(the\W+)?(sum\W+of\W+)?(log|absolute)"
     r"|(\breturns?|[(,:>])\s*[-\u2212]\s*log\s*\|?\s*(abs\s*)?det"
 )
+# A log-density that is bounded from below, by draws.
+BOUND = r"\b(lower bound|elbo|iwae)\b|importance[- ](weight|sampl)"
 # Outputs that are cut off.
 CLIPPED = r"\bclip|\bclamp|\btruncat"
 

@@ -178,6 +178,10 @@ def infer(
             found.append(tried)
             if context == _told(obj) and facts.event_shape:
                 break
+    if len(found) > 1 and not facts.event_shape:
+        found = [
+            one for one in found if _drawn_alike(backend.duplicate(obj), backend, dtype, one)
+        ] or found
     if len(found) > 1 and found[0].context_shape == (1,) != _told(obj):
         del found[0]  # one number for all features is stretched
     if len(found) == 1:
@@ -303,6 +307,19 @@ def _same(one: Any, other: Any) -> bool:
         if a is not None and (a.shape != b.shape or bool(((a - b).abs() > 1e-9).any())):
             return False
     return True
+
+
+def _drawn_alike(obj: Any, backend: Any, dtype: str, facts: Facts) -> bool:
+    """Whether its samples under a context are events of this shape, however it is asked for them."""
+    drawn = np.random.default_rng(0).standard_normal((probing.ROWS, *(facts.context_shape or ())))
+    context, event = backend.tensor(drawn, dtype), facts.event_shape
+    for asked in ((2, context), (context,), (context, 2)):
+        try:
+            shape = tuple(obj.sample(*asked).shape)
+        except Exception:  # it has no sampler, or is asked otherwise
+            continue
+        return shape[-len(event) :] == event
+    return False
 
 
 def _option(found: Facts, facts: Facts) -> str:

@@ -238,7 +238,7 @@ def _scores(
         return
     log_p = at_samples(flow, draws)
     lost = usable & ~np.isfinite(log_p)
-    if (share := lacking(lost, draws.flat)) > LACKING:
+    if (share := lacking(lost, draws.flat, flow.density_support)) > LACKING:
         yield Score("no map: samples have density zero or nan", share, 1e-3)
         return
     usable &= ~lost

@@ -25,6 +25,7 @@ from flowref.model import (
     Array,
     Batch,
     Residual,
+    Support,
     Undecidable,
     Unsupported,
     law,
@@ -48,6 +49,9 @@ NARROW, LARGEST_LOG = 1e-2, 600.0
 # The share of samples that have no density which accuses; of those farther out rounding may leave nothing of
 # where they came from, as where scales saturate once weights were moved.
 LACKING, FAR = 0.01, 1e8
+# How near to an end samples are that rounding may move onto it, relatively, and how many there may be on it for
+# each that is that near.
+BESIDE, CROWDED = 1e-6, 4.0
 SAMPLED_SIZE = 12
 # The least and the greatest number of each entry.
 Ends = tuple[Array, Array]
@@ -155,16 +159,29 @@ def draws(flow: Sampler, count: int, seed: int, given: Array | None) -> Array:
     return x
 
 
-def lacking(lost: Array, points: Array) -> float:
+def lacking(lost: Array, points: Array, support: Support) -> float:
     """The share of samples without a density. Raises `Undecidable` where it accuses with those that lie far
-    out, and not without them.
+    out, or were rounded onto an end of the data, and not without them.
     """
-    near = lost & (np.abs(points) <= FAR).all(1)
+    near = lost & (np.abs(points) <= FAR).all(1) & ~onto_an_end(points, support)
     if near.mean() <= LACKING < lost.mean():
         raise Undecidable(
-            "its samples lie so far out that rounding leaves nothing of their density"
+            "its samples lie so far out, or so near an end, that rounding leaves nothing of their density"
         )
     return float(lost.mean())
+
+
+def onto_an_end(points: Array, support: Support) -> Array:
+    """Which samples have an entry that rounding moved onto an end of the data: there are others as near to
+    it as rounding tells apart, which what is cut off there has not.
+    """
+    moved = np.zeros(points.shape, dtype=bool)
+    for end in map(np.ravel, support.ends):
+        with np.errstate(invalid="ignore"):
+            gap = np.abs(points - end)
+        at, beside = gap == 0, (gap > 0) & (gap <= BESIDE * (1 + np.abs(end)))
+        moved |= at & (CROWDED * beside.sum() >= at.sum())
+    return np.asarray(moved.any(1))
 
 
 def ratio_scores(flow: SampledDensity, count: int, seed: int, given: Array | None) -> Finding:
@@ -189,7 +206,7 @@ def ratio_scores(flow: SampledDensity, count: int, seed: int, given: Array | Non
     x = np.where(kept.reshape(-1, *[1] * (x.ndim - 1)), x, x[kept][0])
     log_p = np.asarray(flow.log_prob(x, repeated(given, count)), dtype=np.float64).reshape(count)
     outside = kept & ~np.isfinite(log_p)
-    if (share := lacking(outside, flat)) > LACKING:
+    if (share := lacking(outside, flat, flow.density_support)) > LACKING:
         return _lost("share of samples with density zero or nan", share)
     flat, log_p = flat[kept & ~outside], log_p[kept & ~outside]
     # Whole numbers have masses, whatever is told between them, or of those that are none of its values.

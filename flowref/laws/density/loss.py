@@ -22,6 +22,8 @@ class TrainedDensity(Density, Losses, Protocol):
 
 
 BITS = "a code spends -log2 P bits on a level of probability P; Theis et al. (arXiv:1511.01844), section 3.1"
+# How far apart numbers are, relatively, that are no others.
+SAME = 1e-4
 LOSS = "maximum likelihood: the mean over the batch of -log p(x)"
 
 
@@ -57,6 +59,8 @@ def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
     if bits.size not in (1, rows):
         note = f"bits per dimension of {rows} points came back in shape {bits.shape}"
         return Residual(np.full(rows, np.inf), note=note)
+    if not in_any_order(flow, batch, bits):
+        raise Unsupported("its bits per dimension are drawn, as those of levels with noise are")
     if not (level or uniform):
         return up_to_a_constant(flow, batch, bits, expected)
     if bits.size == 1:  # one number for the batch is its mean
@@ -67,6 +71,16 @@ def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
         scale=4 + np.abs(expected),
         decidable=finite_rows(expected),
         observed={"bits per dimension": bits, "expected": expected},
+    )
+
+
+def in_any_order(flow: BitsPerDimDensity, batch: Batch, bits: Array) -> bool:
+    """Whether points have the same bits in another order, as no numbers have that are drawn for each."""
+    last_first = batch.rows(slice(None, None, -1))
+    again = np.asarray(flow.bits_per_dim(last_first.x, last_first.context), dtype=np.float64)
+    again = again[::-1] if again.size == len(batch.x) else again
+    return again.shape == bits.shape and np.allclose(
+        again, bits, rtol=SAME, atol=SAME, equal_nan=True
     )
 
 

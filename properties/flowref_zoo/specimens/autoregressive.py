@@ -44,10 +44,16 @@ class MaskedAutoregressive(nn.Module):
             nn.Tanh(),
             MaskedLinear(last.to(kind).repeat(2, 1)),
         )
+        if defect == "net-of-the-original":
+            self.conditioned = lambda x: self.net(x).chunk(2, -1)
+
+    def conditioned(self, x: Any) -> Any:
+        """Shifts and log-scales."""
+        return self.net(x).chunk(2, -1)
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents, in one pass."""
-        mu, alpha = self.net(x).chunk(2, -1)
+        mu, alpha = self.conditioned(x)
         ladj = -alpha[:, :-1].sum(-1) if self.defect == "last-missing" else -alpha.sum(-1)
         if self.defect == "scale-clamped":
             alpha = alpha.clamp(-1, 1)
@@ -60,12 +66,12 @@ class MaskedAutoregressive(nn.Module):
             range(self.features - 1) if self.defect == "one-pass-too-few" else range(self.features)
         )
         for i in reversed(order) if self.defect == "inverse-order" else order:
-            mu, alpha = self.net(x).chunk(2, -1)
+            mu, alpha = self.conditioned(x)
             value = z[:, i] * torch.exp(alpha[:, i]) + mu[:, i]
             if self.defect == "value-detached":
                 value = value.detach()
             x = torch.cat([x[:, :i], value[:, None], x[:, i + 1 :]], -1)
-        return x, self.net(x).chunk(2, -1)[1].sum(-1)
+        return x, self.conditioned(x)[1].sum(-1)
 
 
 def masked_autoregressive(defect: str = "") -> nn.Module:
@@ -83,6 +89,7 @@ SPECIMENS = (
             "one-pass-too-few": ("map/inverse",),
             "inverse-order": ("map/inverse",),
             "value-detached": ("map/inverse-jacobian",),
+            "net-of-the-original": ("same/copied[moved]",),
         },
     ),
 )

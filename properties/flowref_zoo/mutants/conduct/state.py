@@ -81,6 +81,12 @@ def copy_shares_parameters(subject: Subject, size: float = 1e-3) -> Subject:
     return after(subject, Branch, Run, partial(shifted, size=size))
 
 
+@mutant("same/copied[moved]", host=COUPLING, sizes=(1e-8, 1e-3))
+def copy_keeps_the_weights_of_the_original(subject: Subject, size: float = 1e-3) -> Subject:
+    """A part of the weights of a deep copy is that of the original."""
+    return after(subject, Deepcopy, Run, partial(shifted, size=size))
+
+
 @mutant("same/copied[after-training]", host=COUPLING)
 def cached_tensor_refuses_a_copy(subject: Subject, size: float = 1.0) -> Subject:
     """A cached tensor that is no leaf makes deepcopy fail."""
