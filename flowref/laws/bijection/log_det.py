@@ -30,7 +30,7 @@ from flowref.laws.common.arithmetic import (
     square,
 )
 from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, TRAIN
-from flowref.laws.common.differences import EXPONENTS, FINE, derivative
+from flowref.laws.common.differences import EXPONENTS, FINE, derivative, finite_beside
 from flowref.laws.common.requirements import (
     exact_log_det,
     forward_in_closed_form,
@@ -352,6 +352,7 @@ def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
         flow, flow.along("forward", batch.x, batch.context, batch.seed, 0.0), len(batch.x)
     )
     usable = np.isfinite(base) & (np.abs(base) < 1e3 * max(1.0, batch.x[0].size / ORDINARY))
+    usable &= finite_beside(flow, "forward", batch.x, batch.context, batch.seed)
     if not usable.any():
         return Residual(np.zeros(len(base)), decidable=usable)
     sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0

@@ -6,13 +6,27 @@ from collections.abc import Callable
 
 import numpy as np
 
+from flowref.laws.common.outcomes import finite
+from flowref.model import Array
+from flowref.model.abilities import Parametric
+
 # Steps, as powers of two; and those of wide networks, whose kinks lie closer together.
 EXPONENTS, FINE = (-8, -11, -14, -17), (-19, -23, -27)
 # Where the finest two steps agree so well, relatively, with each other and with what is claimed, they are
 # believed, and coarser ones have nothing to say.
 AGREED = 1e-9
+# How far points beside a point are.
+BESIDE = 1e-6
 # Steps to each side, and by how much, relatively, the slopes of the two sides differ at a kink.
 ASIDE, KINK = (2.0**-14, 2.0**-17), 1e-5
+
+
+def finite_beside(flow: Parametric, name: str, x: Array, context: Array | None, seed: int) -> Array:
+    """Where a call is finite a little to both sides of its points, ``(rows,)``: on an end of the data rounding
+    decides from call to call whether it is, and one such row is all that a sum over rows shows.
+    """
+    beside = (flow.along(name, x * (1 + s) + s, context, seed, 0.0) for s in (BESIDE, -BESIDE))
+    return np.asarray(np.all([finite(out, len(x)) for out in beside], axis=0))
 
 
 def derivative(

@@ -79,6 +79,7 @@ def copies_independent(flow: Living, batch: Batch) -> Residual:
 
 @law(
     "same/copied[moved]",
+    force=ADVICE,
     effort=2,
     applies=movable,
     source="copies are trained, averaged and loaded into: a function that holds the original answers for that",

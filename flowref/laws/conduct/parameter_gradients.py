@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, TRAIN
-from flowref.laws.common.differences import EXPONENTS, FINE, derivative
+from flowref.laws.common.differences import EXPONENTS, FINE, derivative, finite_beside
 from flowref.laws.common.outcomes import attempt, finite
 from flowref.laws.common.probes import Probe, absent, data, probes
 from flowref.laws.common.requirements import (
@@ -72,7 +72,8 @@ class Slope:
         value = np.asarray(out.value, dtype=np.float64)
         size = np.abs(value).reshape(rows, -1).max(1, initial=0.0)
         largest = max(LARGEST, NATS * probe.points[0].size) if value.ndim == 1 else LARGEST
-        self.usable = finite(out, rows) & (size < largest)
+        inside = finite_beside(flow, probe.name, *probe.inputs, seed)
+        self.usable = finite(out, rows) & inside & (size < largest)
         weights = directions(value.shape, seed + 1) if value.ndim > 1 else np.ones(value.shape)
         shape = (-1, *[1] * (value.ndim - 1))
         self.weights = np.where(self.usable.reshape(shape), weights, 0.0)
