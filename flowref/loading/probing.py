@@ -105,9 +105,9 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
             conventions += tuple(kernel_spoken(dialect, facts))
         promised = facts.promises.get("lower-bound")
         if promised or (dialect.log_prob and documents(instance.obj, BOUND, "log_prob")):
-            found, bound = bounded(instance, dialect, facts)
-            if promised or found.promises.get("estimator"):
-                facts, conventions = found, (*conventions, bound)
+            told, bound = bounded(instance, dialect, facts)
+            if promised or told.promises.get("estimator"):
+                facts, conventions = told, (*conventions, bound)
         facts = replace(facts, coupling=declared.coupling(facts.event_shape))
     elif recognition.adapter.settles is not None:
         with backend.sandbox(0, instance.dtype):

@@ -352,7 +352,7 @@ def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
         flow, flow.along("forward", batch.x, batch.context, batch.seed, 0.0), len(batch.x)
     )
     usable = np.isfinite(base) & (np.abs(base) < 1e3 * max(1.0, batch.x[0].size / ORDINARY))
-    usable &= finite_beside(flow, "forward", batch.x, batch.context, batch.seed)
+    usable &= finite_beside(flow, "forward", (batch.x, batch.context), batch.seed)
     if not usable.any():
         return Residual(np.zeros(len(base)), decidable=usable)
     sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0

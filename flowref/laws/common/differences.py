@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +22,12 @@ BESIDE = 1e-6
 ASIDE, KINK = (2.0**-14, 2.0**-17), 1e-5
 
 
-def finite_beside(flow: Parametric, name: str, x: Array, context: Array | None, seed: int) -> Array:
+def finite_beside(flow: Parametric, name: str, inputs: tuple[Any, ...], seed: int) -> Array:
     """Where a call is finite a little to both sides of its points, ``(rows,)``: on an end of the data rounding
     decides from call to call whether it is, and one such row is all that a sum over rows shows.
     """
-    beside = (flow.along(name, x * (1 + s) + s, context, seed, 0.0) for s in (BESIDE, -BESIDE))
+    x, *more = inputs
+    beside = (flow.along(name, x * (1 + s) + s, *more, seed, 0.0) for s in (BESIDE, -BESIDE))
     return np.asarray(np.all([finite(out, len(x)) for out in beside], axis=0))
 
 

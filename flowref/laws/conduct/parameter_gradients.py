@@ -72,7 +72,7 @@ class Slope:
         value = np.asarray(out.value, dtype=np.float64)
         size = np.abs(value).reshape(rows, -1).max(1, initial=0.0)
         largest = max(LARGEST, NATS * probe.points[0].size) if value.ndim == 1 else LARGEST
-        inside = finite_beside(flow, probe.name, *probe.inputs, seed)
+        inside = finite_beside(flow, probe.name, probe.inputs, seed)
         self.usable = finite(out, rows) & inside & (size < largest)
         weights = directions(value.shape, seed + 1) if value.ndim > 1 else np.ones(value.shape)
         shape = (-1, *[1] * (value.ndim - 1))

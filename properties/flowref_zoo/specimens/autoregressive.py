@@ -44,12 +44,12 @@ class MaskedAutoregressive(nn.Module):
             nn.Tanh(),
             MaskedLinear(last.to(kind).repeat(2, 1)),
         )
-        if defect == "net-of-the-original":
-            self.conditioned = lambda x: self.net(x).chunk(2, -1)
+        self.original: Any = (lambda: self.net) if defect == "net-of-the-original" else None
 
     def conditioned(self, x: Any) -> Any:
         """Shifts and log-scales."""
-        return self.net(x).chunk(2, -1)
+        net = self.original() if self.original else self.net
+        return net(x).chunk(2, -1)
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents, in one pass."""
