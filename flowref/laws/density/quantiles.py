@@ -17,7 +17,6 @@ from flowref.model import (
     Batch,
     Residual,
     Undecidable,
-    Unsupported,
     law,
     requires,
 )
@@ -41,6 +40,8 @@ class QuantileDistribution(Distribution, Quantiles, Protocol):
 
 # How far, in probability, rounding may take a quantile function off its distribution function.
 QUANTILE_ERROR = {"float64": 1e-9, "float32": 1e-3}
+# How often a probability is near 0 or 1, and how near, as powers of ten.
+SELDOM, TAILS = 0.2, (-4.0, -2.0)
 # Draws of one estimate of a likelihood, how many estimates are averaged in the two stages, and which share of
 # their sum is too much for one.
 DRAWS, ESTIMATES, DOMINATING = 64, (200, 1000), 0.05
@@ -78,45 +79,43 @@ TAIL_POINTS = (
 )
 def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residual:
     r"""The quantile function inverts the distribution function: $F^{-1}(u) \le x$ iff $u \le F(x)$,
-    and $F(F^{-1}(u)) \ge u$.
+    and $F(F^{-1}(u)) \ge u$; of independent coordinates those of each.
 
     Equality holds where there are no atoms, which a subject promises ("atoms") that has some; they
     are "exact" where both functions read the same steps.
     """
     x = batch.x.reshape(len(batch.x), -1)
-    if x.shape[1] != 1:
-        raise Unsupported(
-            "distribution functions are compared for univariate distributions", waits=False
-        )
-    reached, refused = function_at(flow, x[:, 0])
+    reached, refused = function_at(flow, x)
     known = np.isfinite(reached)
     rng = np.random.default_rng(batch.seed)
-    # Probabilities that are reached at the points, and just missed, tell orders best.
+    # Probabilities that are reached at the points, and just missed, tell orders best; few others are near ends.
     u = np.where(
-        rng.random(len(x)) < 0.5,
-        np.where(known, reached, 0.5) * rng.choice((1.0, 0.999, 1.001), len(x)),
-        rng.random(len(x)),
+        rng.random(x.shape) < 0.5,
+        np.where(known, reached, 0.5) * rng.choice((1.0, 0.999, 1.001), x.shape),
+        rng.random(x.shape),
     )
+    tail = 10.0 ** rng.uniform(*TAILS, x.shape)
+    u = np.where(rng.random(x.shape) < SELDOM, np.where(u < 0.5, tail, 1 - tail), u)
     u = np.clip(u, 1e-12, 1 - 1e-12)
-    quantile = np.asarray(flow.icdf(u.reshape(batch.x.shape)), dtype=np.float64).reshape(len(x))
+    quantile = np.asarray(flow.icdf(u.reshape(batch.x.shape)), dtype=np.float64).reshape(x.shape)
     again, lost = function_at(flow, quantile)
-    below = quantile[None, :] <= x
-    order = np.where(below, u[None, :] - reached[:, None], reached[:, None] - u[None, :])
+    below = quantile[None] <= x[:, None]
+    order = np.where(below, u[None] - reached[:, None], reached[:, None] - u[None])
     order[:, lost] = 0.0
     galois = np.maximum(order, 0.0).max(1)
     # A distribution function is a number from 0 to 1 at every point of the support; parameters that
     # were moved may lie outside their valid set.
     galois = np.maximum(galois, np.maximum(reached - 1.0, -reached))
-    excused = (flow.scale > 0) | (np.abs(x[:, 0]) > REACH)
+    excused = (flow.scale > 0) | (np.abs(x) > REACH)
     if flow.promises.get("atoms") == "exact":
         # Steps are told to the last bit, so that which side of one a probability is on is no matter
         # of rounding.
-        galois = np.maximum(galois, (below != (u[None, :] <= reached[:, None])).max(1))
+        galois = np.maximum(galois, (below != (u[None] <= reached[:, None])).max(1))
     returned = np.maximum(u - again, 0.0) if flow.promises.get("atoms") else np.abs(u - again)
     return Residual(
-        np.stack([galois, returned], 1),
+        np.concatenate([galois, returned], 1),
         allowed=QUANTILE_ERROR[flow.dtype] + float(flow.promises.get("inverse-tolerance", 0.0)),
-        decidable=(known | ~excused) & ~refused & ~lost,
+        decidable=(known | ~excused).all(1) & ~refused & ~lost,
         observed={"u": u, "quantile of u": quantile, "F(quantile of u)": again},
     )
 

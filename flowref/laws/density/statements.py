@@ -12,6 +12,7 @@ from flowref.laws.common.cases import TRAINED
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quadrature import NODES, PANELS, axis_points, where_mass_is
 from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.draws import repeats
 from flowref.laws.density.moments import StatingDensity, has_density, misstated, numbers_told
 from flowref.model import (
     ADVICE,
@@ -104,6 +105,8 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     values = grids[-1]
     error = np.maximum(np.abs(grids[2] - grids[1]), np.abs(grids[1] - grids[0]) / 4)
     if not abs(values[0] - 1) <= MASS_MISSED:  # kinks between the nodes
+        if not flow.density_support.bounded and repeats(flow, batch):
+            raise Undecidable("the log-density repeats, as that of angles does: it has no mass")
         values, error = refined(flow, batch)
     if not abs(values[0] - 1) <= MASS_MISSED:
         raise Undecidable(f"the density integrates to {values[0]:.6g}: its moments say nothing")
@@ -269,20 +272,23 @@ def told_otherwise(flow: Distribution, x: Array) -> list[Array]:
 
 
 def function_at(flow: Distribution, x: Array) -> tuple[Array, Array]:
-    """The distribution function at numbers, nan where it refuses them, and where it does. Raises what it
-    raises where it refuses all of them.
+    """The distribution function at numbers, nan where it refuses them, and at which rows it does; of points
+    with several entries that of each. Raises what it raises where it refuses all of them, and `Unsupported`
+    where it is one number for several entries.
     """
     given = x.reshape(len(x), *flow.density_shape)
     values, error = attempt(flow.cdf, given)
     refused = np.zeros(len(x), dtype=bool)
+    if not error and np.size(values) != x.size:
+        raise Unsupported("its distribution function is that of several coordinates", waits=False)
     if not error:
-        return np.asarray(values, np.float64).reshape(len(x)), refused
-    reached = np.full(len(x), np.nan)
+        return np.asarray(values, np.float64).reshape(x.shape), refused
+    reached = np.full(x.shape, np.nan)
     for row in range(len(x)):
         one, words = attempt(flow.cdf, given[row : row + 1])
         refused[row] = bool(words)
         if not words:
-            reached[row] = float(np.asarray(one, np.float64).reshape(1)[0])
+            reached[row] = np.asarray(one, np.float64).reshape(x.shape[1:])
     if refused.all():
         raise RuntimeError(error)
     return reached, refused

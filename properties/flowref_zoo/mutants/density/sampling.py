@@ -100,6 +100,16 @@ def quantiles_shifted(subject: Subject, size: float = 1e-2) -> Subject:
     return added(subject, "icdf", size)
 
 
+@mutant("sampling/quantiles", host="torch:distributions.Normal")
+def tail_cut_off(subject: Subject) -> Subject:
+    """A search for quantiles ends three standard deviations out."""
+    return wrapped(subject, "icdf", _below, 0.9987)
+
+
+def _below(icdf: Callable[..., Array], most: float, u: Array) -> Array:
+    return np.asarray(icdf(np.minimum(u, most)))
+
+
 @mutant("sampling/quantiles", host="reference:Atoms")
 def continuity_assumed(subject: Subject) -> Subject:
     """At an atom the quantile is the next value."""
