@@ -132,10 +132,11 @@ def explained(verdicts: Iterable[Verdict]) -> dict[str, Cause]:
                 explains = base_of(law) not in deeper and cause.explains(law)
                 if explains and not _outgrows(verdict, violated[cause.law]):
                     found.setdefault(law, cause)
-    for law, verdict in violated.items():
-        base = violated.get(base_of(law))
-        if base not in (None, verdict) and not _outgrows(verdict, base):
-            found[law] = Cause(base.law, "because it fails otherwise, too", (law,))
+    heads: dict[str, Verdict] = {}
+    for verdict in sorted(by_size(violated.values()), key=lambda one: one.law != base_of(one.law)):
+        law, head = verdict.law, heads.setdefault(base_of(verdict.law), verdict)
+        if head is not verdict and not _outgrows(verdict, head):
+            found[law] = Cause(head.law, "because it fails otherwise, too", (law,))
     if ONE_LOG_DET.law in violated and OPPOSITE in holding:
         found |= {
             law: ONE_LOG_DET for law in violated if law in ONE_LOG_DET.symptoms and law not in found

@@ -19,10 +19,7 @@ from flowref.reporting.report import FlowrefViolation, Report
 from flowref.reporting.terminal import target_lines
 
 RANDOM, ROWS, VALUES = CAUSES[0].law, CAUSES[1].law, "map/inverse"
-LAWS = sorted(
-    {cause.law for cause in CAUSES}
-    | {"shape/one-number-per-point[log-det]", "gradient/input[log-prob]"}
-)
+LAWS = [law.id for law in registry.laws()]
 
 
 def found(law: str, status: Status = Status.VIOLATED, residual: float = 1.0) -> Verdict:
@@ -48,6 +45,18 @@ def test_something_is_left_to_stand_for_itself(laws: list[str]) -> None:
         root = deepest(verdict, causes)
         assert (root == "") == (verdict.law not in causes)
         assert root not in causes
+
+
+def test_of_cases_the_gravest_stands_for_the_others() -> None:
+    """Where a law holds by itself, one of the circumstances in which it fails explains the rest."""
+    law = "same/history[same-tensor, {}]"
+    verdicts = [
+        found("same/history[same-tensor]", Status.HOLDS),
+        found(law.format("no-grad"), residual=0.1),
+        found(law.format("context")),
+    ]
+    (symptom,) = explained(verdicts)
+    assert symptom == law.format("no-grad")
 
 
 def test_only_a_violation_explains() -> None:
