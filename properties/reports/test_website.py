@@ -10,6 +10,7 @@ import pytest
 import causes
 import website
 from flowref import registry
+from flowref.model import statement_of
 from flowref.reporting import Report
 from rows import DEEP
 from site_pages import front, hooks, links, navigation, sources
@@ -25,12 +26,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @DEEP
-def test_every_law_has_a_page(site: Path) -> None:
-    """Each law of the catalogue has a page with its mutants, and with its cases."""
+def test_every_law_is_on_the_page_of_its_statement(site: Path) -> None:
+    """Each statement of the catalogue has a page, with the mutants of its laws, and with their cases."""
     for law in registry.laws():
         if law.is_case:
             continue
-        text = (site / "laws" / f"{law.id}.html").read_text(encoding="utf-8")
+        text = (site / "laws" / f"{statement_of(law.id)}.html").read_text(encoding="utf-8")
         for mutant in registry.mutants():
             if mutant.law == law.id:
                 assert mutant.name in text

@@ -33,9 +33,7 @@ print(
     f"log-dets   : {log_det.detach().numpy().round(3)} estimated, {value.detach().numpy().round(3)}"
 )
 (gradient,) = torch.autograd.grad(value.sum(), weight)
-print(
-    f"off by {gradient.norm():.4g}: |d log-det / d weight|, which a likelihood is trained without"
-)
+print(f"off by {gradient.norm():.4g}: |d log-det / d weight|, which training leaves out")
 wrong = not log_det.requires_grad and bool(gradient.norm() > 0.1)
 print("VIOLATED gradient/parameters[log-det-estimate]" if wrong else "holds")
 sys.exit(wrong)
