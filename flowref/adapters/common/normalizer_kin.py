@@ -16,6 +16,8 @@ from flowref.model import Array, Dialect, Shape
 
 # How far from a line, relative to it, what an activation gives is.
 BENT = 1e-3
+# Batches after which a schedule has begun.
+MANY = 64
 RENORM = r"(?i)renorm"
 # Averages that a batch has entered; in layers of flows these are what Real NVP means.
 AVERAGES = r"(?i)moving|running|lag(?![a-z])"
@@ -64,8 +66,8 @@ def _tells_log_det(played: Played) -> bool:
 
 
 def _remembers(played: Played) -> bool:
-    """Whether train mode maps a batch to something else after others."""
-    return not forgets(played)
+    """Whether train mode maps a batch to something else after others, or after many of them."""
+    return not (forgets(played) and forgets(played, MANY))
 
 
 def _bends(played: Played) -> bool:

@@ -101,11 +101,11 @@ def further(played: Played, seen: Behavior, known: Collection[str]) -> str:
     return others[0] if off[0] < 100 * SAME < off[1] else ""
 
 
-def forgets(played: Played) -> bool:
-    """Whether train mode maps a batch to the same, whatever came before."""
+def forgets(played: Played, times: int = 1) -> bool:
+    """Whether train mode maps a batch to the same, whatever came before, so many times."""
     x = played.draw(11, 9, 3.0)
     one, two = (
-        played.life((True, played.draw(seed, 9, spread) + level), (True, x))[1]
+        played.life(*[(True, played.draw(seed, 9, spread) + level)] * times, (True, x))[-1]
         for seed, spread, level in ((12, 1.0, 0.0), (13, 30.0, -20.0))
     )
     return near(one, two)

@@ -220,6 +220,8 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
             yield (count, LENGTH)
         yield (count, SIDE)
         yield (SIDE, count)
+    # Images with their channels last.
+    yield from ((*sides, count) for count in dict.fromkeys((*channels, 1, 2, 3)) for sides in SIDES)
     # Vectors that are written as images of one pixel.
     yield from ((size, 1, 1) for count in (*channels, 2, 3, 4) for size in (count, 2 * count))
 

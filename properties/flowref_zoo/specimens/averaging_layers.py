@@ -58,12 +58,14 @@ class Renormalized(nn.Module):
 
     running_mean: Any
     running_std: Any
+    steps: Any
 
-    def __init__(self, defect: str = "") -> None:
+    def __init__(self, defect: str = "", warmup: int = 0) -> None:
         super().__init__()
-        self.defect = defect
+        self.defect, self.warmup = defect, warmup
         self.register_buffer("running_mean", torch.zeros(3))
         self.register_buffer("running_std", torch.ones(3))
+        self.register_buffer("steps", torch.tensor(0))
         self.weight = nn.Parameter(torch.tensor([0.7, 1.3, 0.9]))
         self.bias = nn.Parameter(torch.tensor([0.2, -0.4, 0.1]))
 
@@ -79,6 +81,9 @@ class Renormalized(nn.Module):
         corrected = std if self.defect == "correction-not-held" else std.detach()
         r = (corrected / self.running_std).clamp(lowest, 3)
         d = ((mean.detach() - self.running_mean) / self.running_std).clamp(-5, 5)
+        if self.steps < self.warmup:
+            r, d = torch.ones_like(r), torch.zeros_like(d)
+        self.steps = self.steps + 1
         y = (x - mean) / std * r + d
         if self.defect != "averages-first":
             self.average(mean, std**2 if self.defect == "averages-variances" else std)
@@ -138,6 +143,11 @@ def renormalized(defect: str = "") -> nn.Module:
     return Renormalized(defect)
 
 
+def scheduled(defect: str = "") -> nn.Module:
+    """Batch renormalization that begins as batch normalization."""
+    return Renormalized(defect, 5)
+
+
 def told(defect: str = "") -> nn.Module:
     """Conditional batch normalization."""
     torch.manual_seed(11)
@@ -163,6 +173,7 @@ SPECIMENS = (
             "spread-moves-otherwise": ("batch-norm/statistics[running-average]",),
         },
     ),
+    Specimen("scheduled", {"spread-moves-otherwise": ("batch-norm/statistics[running-average]",)}),
     Specimen(
         "told",
         {
