@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flowref.adapters.user.calls import forward_single, sample_shape
+from flowref.adapters.user.calls import forward_single, log_prob_given, sample_shape
 from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.directions import BATCH_AXIS
 from flowref.adapters.user.conventions.estimating import MORE as UNBIASED
@@ -84,7 +84,13 @@ def settled(
         said: tuple[str, ...] = ()
         if facts.context_shape is None and options.get("context", GIVEN_LABELS) == GIVEN_LABELS:
             told = "context" in options
+            name = "" if told else contexts.wanted(obj, dialect, chosen)
+            if name and not facts.event_shape:
+                ordered = backend, instance.dtype, facts, chosen, name
+                dialect = contexts.in_order(obj, dialect, *ordered)
             facts, chosen, said = with_context(instance, obj, dialect, facts, chosen, told)
+            if dialect.log_prob is log_prob_given:
+                said = (*said, "log_prob takes it first")
         one_way = facts.context_shape is None and dialect.forward is not None
         if one_way and batch_last(
             resting(instance), backend, instance.dtype, facts.event_shape, chosen

@@ -130,6 +130,25 @@ class TripleOfContext(Warped):
         return z + shift, logdet + ladj + (shift.sum(-1) if self.far else 0.0), context
 
 
+class Regression(nn.Module):
+    """The density of a target given what it depends on, which comes first; or second."""
+
+    def __init__(self, second: bool = False) -> None:
+        super().__init__()
+        self.net, self.second = nn.Linear(3, 2), second
+
+    def log_prob(self, x: Any, y: Any) -> Any:
+        """Of normal targets of variance one."""
+        x, y = (y, x) if self.second else (x, y)
+        off = y - self.net(x)
+        return -0.5 * (off**2 + math.log(2 * math.pi)).sum(-1)
+
+    def sample(self, x: Any) -> Any:
+        """A target for each."""
+        mean = self.net(x)
+        return mean + torch.randn_like(mean)
+
+
 class TwoWaysBack(Forward):
     """backward and reverse disagree."""
 

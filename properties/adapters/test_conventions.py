@@ -168,6 +168,19 @@ def test_one_log_det_for_a_batch_is_told_with_the_option_that_means_it() -> None
         assert checking.check(meant, law, checking.Settings("quick")).status is Status.HOLDS
 
 
+@pytest.mark.parametrize("second", [False, True])
+def test_a_sampler_tells_points_from_contexts(second: bool) -> None:
+    """What is drawn under a context is a point, whichever of the two log_prob takes first, and of whatever
+    sizes both are taken.
+    """
+    words = said(f"Regression?second={str(second).lower()}")
+    assert "context: y of shape (3,)" in words
+    assert ("log_prob takes it first" in words) != second
+    target = registry.parse_target(f"{STRANGE}:Regression?second={str(second).lower()}")
+    for law in ("density/mass", "sampling/follows-density"):
+        assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS
+
+
 def test_a_context_in_a_triple_is_found() -> None:
     """Its size is that which is taken, and a log-det that counts it is accused."""
     assert "context: context of shape (2,)" in said("TripleOfContext")

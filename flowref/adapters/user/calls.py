@@ -94,6 +94,11 @@ def log_prob(obj: Any, x: Any, context: Any) -> Any:
     return obj.log_prob(x) if context is None else obj.log_prob(x, context)
 
 
+def log_prob_given(obj: Any, x: Any, context: Any) -> Any:
+    """The log-density of each point, of an object that takes its context first."""
+    return obj.log_prob(context, x)
+
+
 def bits_per_dim(obj: Any, x: Any, context: Any) -> Any:
     """The bits per dimension of each point."""
     return obj.bits_per_dim(x)

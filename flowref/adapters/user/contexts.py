@@ -4,6 +4,7 @@ every call takes.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.user import probing
+from flowref.adapters.user import calls, probing
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen, forward_way
 from flowref.adapters.user.conventions.labels import CLASSES, ENOUGH, GIVEN_LABELS, MOST
@@ -163,6 +164,8 @@ def infer(
     found: list[Facts] = []
     first: Exception | None = None
     for event, context in _pairs(obj, facts):
+        if found and context != found[-1].context_shape == _told(obj) and not facts.event_shape:
+            break  # what an attribute tells is taken
         tried = replace(facts, event_shape=event, context_shape=context)
         try:
             fits = _fits(obj, dialect, backend, dtype, tried, chosen)
@@ -322,6 +325,22 @@ def _drawn_alike(obj: Any, backend: Any, dtype: str, facts: Facts) -> bool:
     return False
 
 
+def in_order(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
+) -> Dialect:
+    """How its log-density is asked: with its context first, where what it draws under contexts is what it takes
+    second, and not what it takes first.
+    """
+    if dialect.log_prob is not calls.log_prob or name not in signatures.required(obj, "log_prob"):
+        return dialect
+    for one in (dialect, replace(dialect, log_prob=calls.log_prob_given)):
+        asked = backend.duplicate(obj), one, backend, dtype, facts, chosen, name
+        with contextlib.suppress(Exception):  # it takes no such pair, or several
+            if _drawn_alike(backend.duplicate(obj), backend, dtype, infer(*asked)):
+                return one
+    return dialect
+
+
 def _option(found: Facts, facts: Facts) -> str:
     event, context = (
         ",".join(map(str, shape or ())) for shape in (found.event_shape, found.context_shape)
@@ -344,9 +363,8 @@ def _pairs(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape]]:
     if facts.event_shape:
         yield from ((facts.event_shape, size) for size in dict.fromkeys([told or (1,), *sizes]))
         return
-    for features in EVENTS:
-        for context in [told] if told else [(size,) for size in PAIRED]:
-            yield (features,), context
+    for contexts in ([told] if told else [], [(size,) for size in PAIRED]):
+        yield from (((features,), context) for features in EVENTS for context in contexts)
 
 
 def _fits(
