@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.outcomes import finite
+from flowref.laws.common.outcomes import attempt, finite
 from flowref.model import Array
 from flowref.model.abilities import Parametric
 
@@ -27,8 +27,23 @@ def finite_beside(flow: Parametric, name: str, inputs: tuple[Any, ...], seed: in
     decides from call to call whether it is, and one such row is all that a sum over rows shows.
     """
     x, *more = inputs
-    beside = (flow.along(name, x * (1 + s) + s, *more, seed, 0.0) for s in (BESIDE, -BESIDE))
-    return np.asarray(np.all([finite(out, len(x)) for out in beside], axis=0))
+    sides = (x * (1 + step) + step for step in (BESIDE, -BESIDE))
+    return np.all([_finite_at(flow, name, (side, *more), seed) for side in sides], axis=0)
+
+
+def _finite_at(flow: Parametric, name: str, inputs: tuple[Any, ...], seed: int) -> Array:
+    """Where a call is finite; not where it refuses points, which are found by halving."""
+    rows = len(inputs[0])
+    out, refused = attempt(flow.along, name, *inputs, seed, 0.0)
+    if not refused:
+        return finite(out, rows)
+    if rows == 1:
+        return np.zeros(1, dtype=bool)
+    halves = (
+        tuple(one if one is None else one[part] for one in inputs)
+        for part in (slice(0, rows // 2), slice(rows // 2, rows))
+    )
+    return np.concatenate([_finite_at(flow, name, half, seed) for half in halves])
 
 
 def derivative(

@@ -132,7 +132,10 @@ def without_gradient(flow: Flow) -> str:
             if which not in flow.calls or not support.holds(point).all():
                 continue
             context = None if flow.context_shape is None else np.zeros((1, *flow.context_shape))
-            found, _ = attempt(gradient_residual, flow, Batch(point, context, 3), which, of)
+            try:
+                found, _ = attempt(gradient_residual, flow, Batch(point, context, 3), which, of)
+            except (Unsupported, Undecidable):  # a constant log-det, say
+                continue
             if found is None or not np.asarray(found.decidable).all():
                 continue
             if (
