@@ -28,7 +28,8 @@ def finite_beside(flow: Parametric, name: str, inputs: tuple[Any, ...], seed: in
     """
     x, *more = inputs
     sides = (x * (1 + step) + step for step in (BESIDE, -BESIDE))
-    return np.all([_finite_at(flow, name, (side, *more), seed) for side in sides], axis=0)
+    found = [_finite_at(flow, name, (side, *more), seed) for side in sides]
+    return np.asarray(np.all(found, axis=0))
 
 
 def _finite_at(flow: Parametric, name: str, inputs: tuple[Any, ...], seed: int) -> Array:
