@@ -149,6 +149,39 @@ class Regression(nn.Module):
         return mean + torch.randn_like(mean)
 
 
+class UnsampledRegression(nn.Module):
+    """The density of a target given what it depends on, which draws nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(4, 2)
+
+    def log_prob(self, y: Any, given: Any) -> Any:
+        """Of normal targets of variance one."""
+        off = y - self.net(given)
+        return -0.5 * (off**2 + math.log(2 * math.pi)).sum(-1)
+
+
+class Kumaraswamy(nn.Module):
+    """A warp of the unit cube, whose images of small numbers rounding takes to zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Parameter(torch.tensor([0.8, 1.1, 0.9]).log())
+        self.b = nn.Parameter(torch.tensor([1.2, 0.7, 1.0]).log())
+
+    def forward(self, u: Any) -> Any:
+        """Data to latents."""
+        a, b = self.a.exp(), self.b.exp()
+        each = a.log() + b.log() + (a - 1) * u.log() + (b - 1) * torch.log1p(-(u**a))
+        return 1 - (1 - u**a) ** b, each.sum(-1)
+
+    def inverse(self, v: Any) -> Any:
+        """Latents to data."""
+        u = (1 - (1 - v) ** (1 / self.b.exp())) ** (1 / self.a.exp())
+        return u, -self.forward(u)[1]
+
+
 class TwoWaysBack(Forward):
     """backward and reverse disagree."""
 

@@ -181,6 +181,18 @@ def test_a_sampler_tells_points_from_contexts(second: bool) -> None:
         assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS
 
 
+def test_one_number_that_is_stretched_is_no_event() -> None:
+    """Where points of one number are taken because they are stretched to two, these are the event."""
+    loaded = loading.load(registry.parse_target(f"{STRANGE}:UnsampledRegression"))
+    assert (loaded.event_shape, loaded.context_shape) == ((2,), (4,))
+
+
+def test_an_image_that_rounding_takes_to_an_end_accuses_nobody() -> None:
+    """There the way back has no log-det, and half of the point has the same image."""
+    target = registry.parse_target(f"{STRANGE}:Kumaraswamy")
+    assert checking.check(target, "map/finite").status is not Status.VIOLATED
+
+
 def test_a_context_in_a_triple_is_found() -> None:
     """Its size is that which is taken, and a log-det that counts it is accused."""
     assert "context: context of shape (2,)" in said("TripleOfContext")

@@ -185,6 +185,10 @@ def infer(
         found = [
             one for one in found if _drawn_alike(backend.duplicate(obj), backend, dtype, one)
         ] or found
+    if len(found) == 2 and not facts.event_shape:
+        # An event of one number is stretched to the sizes that are there.
+        alike = found[0].context_shape == found[1].context_shape
+        found = [one for one in found if not alike or one.event_shape != (1,)]
     if len(found) > 1 and found[0].context_shape == (1,) != _told(obj):
         del found[0]  # one number for all features is stretched
     if len(found) == 1:
