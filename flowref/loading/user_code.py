@@ -167,10 +167,17 @@ def _in_its_package(path: Path) -> ModuleType:
 
 
 def _named_from(root: Path, path: Path) -> ModuleType:
-    """Import a file by its dotted name from a folder."""
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
+    """Import a file by its dotted name from a folder, which goes before all others. A package of
+    that name from elsewhere, as of another repository audited in the same run, makes way for it.
+    """
     parts = path.resolve().relative_to(root).with_suffix("").parts
+    if str(root) in sys.path:
+        sys.path.remove(str(root))
+    sys.path.insert(0, str(root))
+    known = sys.modules.get(parts[0])
+    if known is not None and str(root / parts[0]) not in getattr(known, "__path__", ()):
+        for name in [name for name in sys.modules if name.split(".")[0] == parts[0]]:
+            del sys.modules[name]
     return importlib.import_module(".".join(parts))
 
 

@@ -179,6 +179,31 @@ def test_a_file_finds_its_neighbors(tmp_path: Path) -> None:
         assert recipe_of(registry.parse_target(spec)).facts.event_shape == (2,)
 
 
+def test_packages_of_one_name_are_each_their_own(tmp_path: Path) -> None:
+    """Two repositories, and a lone file, that have a name in common are audited in one run."""
+    for repository, features in (("one", 2), ("two", 3)):
+        package = tmp_path / repository / "likenamed"
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        (package / "size.py").write_text(f"FEATURES = {features}\n")
+        (package / "flow.py").write_text("from .size import FEATURES\n" + SIZED)
+    (tmp_path / "likenamed.py").write_text("FEATURES = 4\n" + SIZED)
+    for file, features in (("likenamed", 4), ("one/likenamed/flow", 2), ("two/likenamed/flow", 3)):
+        facts = recipe_of(registry.parse_target(f"{tmp_path}/{file}.py:Sized")).facts
+        assert facts.event_shape == (features,)
+
+
+SIZED = """
+import torch
+
+
+class Sized(torch.nn.Module):
+    event_shape = (FEATURES,)
+
+    def forward(self, x):
+        return 2 * x, torch.full((len(x),), FEATURES * 0.6931471805599453)
+"""
+
 FACTORIES = """
 import torch
 
