@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import inside, rows_max
+from flowref.laws.common.ends import is_no_end, representable
 from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.requirements import repeatable
 from flowref.model import (
@@ -16,7 +17,6 @@ from flowref.model import (
     Call,
     Mapped,
     Residual,
-    Support,
     Undecidable,
     draw,
     law,
@@ -125,15 +125,6 @@ def underflowing(flow: Bijection, batch: Batch, out: Mapped, ordinary: Array) ->
     if alike.all() and not np.isfinite(log_det(single, len(rows))).any():
         nowhere[rows] = True
     return nowhere
-
-
-def representable(x: Array, domain: Support) -> Array:
-    """Which points have coordinates that single precision holds with all its digits, on no end of the domain."""
-    flat = np.asarray(x, dtype=np.float64).reshape(len(x), -1)
-    size, single = np.abs(flat), flat.astype(np.float32)
-    on_an_end = np.any([single == np.ravel(end) for end in domain.ends], axis=0)
-    tiny = (size > 0) & (size < float(np.finfo(np.float32).tiny))
-    return np.asarray(~(tiny | on_an_end).any(1))
 
 
 def some(suspected: Array) -> Array:
@@ -262,21 +253,3 @@ def moves(flow: Flow, points: Batch, y: Array) -> Array:
         told[row] = (lost <= TOLD * (1 + np.abs(points.x[row].reshape(-1)))).all()
         told[row] = told[row] and is_no_end(flow, points.rows(slice(row, row + 1)), y[row])
     return told
-
-
-def is_no_end(flow: Flow, point: Batch, y: Array) -> bool:
-    """Whether the image of a point is none that it has with an entry on the nearer end of the domain: rounding
-    takes images near an end onto that of the end, where a way back may have no log-det.
-    """
-    size, context, flat = point.x.size, point.context, point.x.reshape(-1)
-    low, high = (np.broadcast_to(np.ravel(end), flat.shape) for end in flow.domain.ends)
-    end = np.where(flat - low <= high - flat, low, high)
-    near = np.flatnonzero(np.isfinite(end))
-    if not len(near):
-        return True
-    ended = np.where(np.eye(size, dtype=bool)[near], end, flat).reshape(-1, *point.x.shape[1:])
-    given = None if context is None else np.repeat(context, len(near), 0)
-    out, refused = attempt(flow.calls["forward"], ended, given)
-    if refused:
-        return True
-    return not (np.asarray(out.value).reshape(len(near), -1) == y.reshape(1, -1)).all(1).any()

@@ -30,7 +30,8 @@ from flowref.laws.common.arithmetic import (
     square,
 )
 from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, TRAIN
-from flowref.laws.common.differences import EXPONENTS, FINE, derivative, finite_beside
+from flowref.laws.common.differences import EXPONENTS, FINE, derivative
+from flowref.laws.common.ends import finite_beside
 from flowref.laws.common.requirements import (
     exact_log_det,
     forward_in_closed_form,

@@ -3,48 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-
-from flowref.laws.common.outcomes import attempt, finite
-from flowref.model import Array
-from flowref.model.abilities import Parametric
 
 # Steps, as powers of two; and those of wide networks, whose kinks lie closer together.
 EXPONENTS, FINE = (-8, -11, -14, -17), (-19, -23, -27)
 # Where the finest two steps agree so well, relatively, with each other and with what is claimed, they are
 # believed, and coarser ones have nothing to say.
 AGREED = 1e-9
-# How far points beside a point are.
-BESIDE = 1e-6
 # Steps to each side, and by how much, relatively, the slopes of the two sides differ at a kink.
 ASIDE, KINK = (2.0**-14, 2.0**-17), 1e-5
-
-
-def finite_beside(flow: Parametric, name: str, inputs: tuple[Any, ...], seed: int) -> Array:
-    """Where a call is finite a little to both sides of its points, ``(rows,)``: on an end of the data rounding
-    decides from call to call whether it is, and one such row is all that a sum over rows shows.
-    """
-    x, *more = inputs
-    sides = (x * (1 + step) + step for step in (BESIDE, -BESIDE))
-    found = [_finite_at(flow, name, (side, *more), seed) for side in sides]
-    return np.asarray(np.all(found, axis=0))
-
-
-def _finite_at(flow: Parametric, name: str, inputs: tuple[Any, ...], seed: int) -> Array:
-    """Where a call is finite; not where it refuses points, which are found by halving."""
-    rows = len(inputs[0])
-    out, refused = attempt(flow.along, name, *inputs, seed, 0.0)
-    if not refused:
-        return finite(out, rows)
-    if rows == 1:
-        return np.zeros(1, dtype=bool)
-    halves = (
-        tuple(one if one is None else one[part] for one in inputs)
-        for part in (slice(0, rows // 2), slice(rows // 2, rows))
-    )
-    return np.concatenate([_finite_at(flow, name, half, seed) for half in halves])
 
 
 def derivative(

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, TRAIN
-from flowref.laws.common.differences import EXPONENTS, FINE, derivative, finite_beside
+from flowref.laws.common.differences import EXPONENTS, FINE, derivative
+from flowref.laws.common.ends import finite_beside
 from flowref.laws.common.outcomes import attempt, finite
 from flowref.laws.common.probes import Probe, absent, data, probes
 from flowref.laws.common.requirements import (

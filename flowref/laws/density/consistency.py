@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from flowref.laws.common.ends import onto_an_end
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.common.statistics import (
@@ -49,9 +50,6 @@ NARROW, LARGEST_LOG = 1e-2, 600.0
 # The share of samples that have no density which accuses; of those farther out rounding may leave nothing of
 # where they came from, as where scales saturate once weights were moved.
 LACKING, FAR = 0.01, 1e8
-# How near to an end samples are that rounding may move onto it, relatively, and how many there may be on it for
-# each that is that near.
-BESIDE, CROWDED = 1e-6, 4.0
 SAMPLED_SIZE = 12
 # The least and the greatest number of each entry.
 Ends = tuple[Array, Array]
@@ -169,19 +167,6 @@ def lacking(lost: Array, points: Array, support: Support) -> float:
             "its samples lie so far out, or so near an end, that rounding leaves nothing of their density"
         )
     return float(lost.mean())
-
-
-def onto_an_end(points: Array, support: Support) -> Array:
-    """Which samples have an entry that rounding moved onto an end of the data: there are others as near to
-    it as rounding tells apart, which what is cut off there has not.
-    """
-    moved = np.zeros(points.shape, dtype=bool)
-    for end in map(np.ravel, support.ends):
-        with np.errstate(invalid="ignore"):
-            gap = np.abs(points - end)
-        at, beside = gap == 0, (gap > 0) & (gap <= BESIDE * (1 + np.abs(end)))
-        moved |= at & (CROWDED * beside.sum() >= at.sum())
-    return np.asarray(moved.any(1))
 
 
 def ratio_scores(flow: SampledDensity, count: int, seed: int, given: Array | None) -> Finding:
