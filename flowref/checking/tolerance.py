@@ -67,8 +67,8 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
         return _masked(replace(judgement, reason="no random rounding is available for it"))
     response = Response(measurement, open_rows, purpose)
     # Most residuals are far from what a glance allows, or can no longer be told; only the others pay
-    # for the full number of runs. Of events of thousands of entries one run shows what is far beyond
-    # noise, which two with noise of their own and a fine one have to show again.
+    # for the full number of runs. What is far beyond noise is shown by one run, and again by those that
+    # confirm it; of events of thousands of entries by two with noise of their own, and a fine one.
     first, large = replicas <= QUICK_REPLICAS, vast(measurement.subject)
     for runs in (1,) * GLANCE_REPLICAS if first else (GLANCE_REPLICAS,):
         response.runs(runs)
@@ -77,7 +77,7 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
         clear |= ~open_rows | screened
         if first:
             clear |= _lost(glance, response)
-        if clear.all() or (large and (clear | far_beyond(glance)).all()):
+        if clear.all() or ((first or large) and (clear | far_beyond(glance)).all()):
             return _masked(glance)
     # A first judgement of what takes so long ends with the glance: what then violates is measured again
     # before it accuses anybody.

@@ -13,6 +13,7 @@ import numpy as np
 
 from flowref import registry
 from flowref.adapters.user.conventions import signatures
+from flowref.loading.inner import part_of, place_of_part
 from flowref.loading.live_objects import LIVE
 from flowref.loading.options import own_kind, shape_of
 from flowref.loading.ownership import framework
@@ -61,11 +62,18 @@ class Source:
     def _call(self) -> tuple[Any, dict[str, Any]]:
         """The factory or class of a user's, and the keywords that it is called with."""
         made = self.build
-        if isinstance(made, functools.partial) and made.func is loaded:
+        while isinstance(made, functools.partial) and made.func in (loaded, part_of):
             made = made.args[0]
         if isinstance(made, functools.partial):
             return made.args[0], made.keywords
         return made, {}
+
+    def way(self) -> str:
+        """The Python that leads from what a user's factory builds to the part that is meant; empty of the whole."""
+        made = self.build
+        if isinstance(made, functools.partial) and made.func is part_of:
+            return place_of_part(made.args[0](), made.args[1])[0]
+        return ""
 
     def takes(self) -> dict[str, inspect.Parameter]:
         """The parameters of a user's factory or class."""
@@ -101,7 +109,12 @@ def source_of(target: Target) -> Source:
                 f"{target} was an object in another process; audit it again from Python"
             )
         return _copies(target, LIVE[target])
-    return _weighted(_user_code(target) if target.adapter == USER else _construction(target))
+    if target.adapter != USER:
+        return _weighted(_construction(target))
+    source, part = _weighted(_user_code(target)), target.option(registry.PART)
+    if part is None or registry.PART in source.takes():
+        return source
+    return replace(source, build=functools.partial(part_of, source.build, part), factory=None)
 
 
 def _weighted(source: Source) -> Source:

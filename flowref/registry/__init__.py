@@ -26,7 +26,7 @@ from flowref.registry.catalogue import (
 )
 from flowref.registry.definitions import vet
 from flowref.registry.listing import Listing, is_whole, listed, listing, needing
-from flowref.registry.reserved import OURS, RESERVED, WEIGHTS
+from flowref.registry.reserved import OURS, PART, RESERVED, WEIGHTS
 from flowref.registry.specs import (
     builder_options,
     expand,
@@ -36,7 +36,7 @@ from flowref.registry.specs import (
 )
 
 __all__ = [
-    "OURS", "RESERVED", "WEIGHTS", "Listing", "adapters", "builder_options", "components", "expand", "find_component",
+    "OURS", "PART", "RESERVED", "WEIGHTS", "Listing", "adapters", "builder_options", "components", "expand", "find_component",
     "find_law", "find_mutant", "former", "globs_of", "importable", "in_checkout", "installed",
     "is_whole", "laws", "library_version", "listed", "listing", "literal",
     "mutants", "needing", "parse_target", "problems", "promises", "published", "remedy", "renamings", "run_of", "select_laws",

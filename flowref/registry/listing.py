@@ -1,5 +1,6 @@
 """Which flows a file defines, read off its text: what `flowref check FILE` and `flowref audit FILE`
-load. Candidates that turn out to be none are left out when they are loaded.
+load. Candidates that turn out to be none are left out when they are loaded; a class that needs arguments is
+looked at where another one builds it, as a part of that one.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from dataclasses import dataclass
 from flowref.model import USER, SpecError, Target, TargetError
 from flowref.registry.catalogue import adapters
 from flowref.registry.definitions import Definitions, definitions, is_file, source_of_module
-from flowref.registry.reserved import OURS
+from flowref.registry.reserved import OURS, PART
 
 EVERYTHING = "*"
+# How the reason begins that a class is left out for which nothing builds.
+NEEDS = "needs "
 # Methods by which a class may be a map, its way back, a log-det or a density.
 TELLING = re.compile(
     r"_?(inv|revers|backward|decode|undo|unflow|pull|z_to_x|from_latent|synth)|.*(log_?(abs_?)?(det|jac)|ladj|ldj)"
@@ -59,7 +62,7 @@ class Listing:
     @property
     def incomplete(self) -> list[tuple[str, str]]:
         """What may be a flow, and needs arguments."""
-        return [(name, reason) for name, reason in self.left if reason.startswith("needs ")]
+        return [(name, reason) for name, reason in self.left if reason.startswith(NEEDS)]
 
 
 def is_whole(spec: str) -> bool:
@@ -117,8 +120,31 @@ def listed(spec: str) -> Listing:
             unnamed.append(name)
         elif reason:
             left.append((name, reason))
+    for name, reason in tuple(left):
+        host = next((one for one in targets if name in _builds_within(found, one)), None)
+        if host is not None and reason.startswith(NEEDS):
+            left.remove((name, reason))
+            targets.append(host.with_options(**{PART: name}))
     left += [(", ".join(unnamed), UNNAMED)] if unnamed else []
     return Listing(place, tuple(targets), tuple(left))
+
+
+def _builds_within(found: Definitions, host: Target) -> set[str]:
+    """The names of the file that may be those of parts of what a target builds: those that its text has, that
+    theirs has, and so on, without the class that it is of.
+    """
+    within: set[str] = set()
+    name = host.component.rpartition(":")[2]
+    waiting, made = [name], found.values[name]
+    calls = _returned(made) if isinstance(made, ast.FunctionDef) else (made,)
+    itself = {ast.unparse(one.func) for one in calls if isinstance(one, ast.Call)}
+    while waiting:
+        text = found.values.get(waiting.pop())
+        nodes = ast.walk(text) if isinstance(text, ast.AST) else ()
+        new = {one.id for one in nodes if isinstance(one, ast.Name) and one.id in found.values}
+        waiting += new - within
+        within |= new
+    return within - itself
 
 
 def _no_flow(
@@ -155,7 +181,7 @@ def needing(spec: str, missing: dict[str, str]) -> str:
     'needs net: name a factory that takes nothing and returns the object, as in flows.py:make'
     """
     values = {name: _example(name, annotation) for name, annotation in missing.items()}
-    wanted = f"needs {', '.join(missing)}"
+    wanted = f"{NEEDS}{', '.join(missing)}"
     if not all(values.values()):
         place = spec.rpartition(":")[0]
         return f"{wanted}: name a factory that takes nothing and returns the object, as in {place}:make"
@@ -241,9 +267,17 @@ def _gives_several(called: ast.FunctionDef) -> bool:
 
 
 def _makes(found: Definitions, made: ast.FunctionDef) -> bool:
-    """Whether a function returns what may be a flow, built there and then or a few lines before;
-    one that returns what a class of the file is by default adds nothing to that.
+    """Whether a function returns what may be a flow; one that returns what a class of the file is by default
+    adds nothing to that.
     """
+    for call in _returned(made):
+        if _builds(found, call):
+            return bool(call.args or call.keywords) or not _is_class(found, call)
+    return False
+
+
+def _returned(made: ast.FunctionDef) -> Iterator[ast.Call]:
+    """The calls whose values a function returns, there and then or a few lines before."""
     given = {
         target.id: node.value
         for node in ast.walk(made)
@@ -254,9 +288,8 @@ def _makes(found: Definitions, made: ast.FunctionDef) -> bool:
     for node in ast.walk(made):
         value = node.value if isinstance(node, ast.Return) else None
         value = given.get(value.id, value) if isinstance(value, ast.Name) else value
-        if isinstance(value, ast.Call) and _builds(found, value):
-            return bool(value.args or value.keywords) or not _is_class(found, value)
-    return False
+        if isinstance(value, ast.Call):
+            yield value
 
 
 def _is_class(found: Definitions, call: ast.Call) -> bool:

@@ -22,6 +22,7 @@ RESERVED = (
     "mutant",
     "override",
 )
-# Names a file of weights; a user's factory may have a word of its own under this name.
-WEIGHTS = "weights"
-OURS = (*RESERVED, *CONVENTIONS, WEIGHTS)
+# Names a file of weights, and the part of an object that is meant; a user's factory may have words of its own
+# under these names.
+WEIGHTS, PART = "weights", "part"
+OURS = (*RESERVED, *CONVENTIONS, WEIGHTS, PART)

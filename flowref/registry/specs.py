@@ -20,7 +20,7 @@ from flowref.registry.catalogue import (
     published,
 )
 from flowref.registry.listing import is_whole, listing
-from flowref.registry.reserved import RESERVED, WEIGHTS
+from flowref.registry.reserved import PART, RESERVED, WEIGHTS
 
 # Which of several weights in a file; a user's factory may have a word of its own under this name.
 KEY = "key"
@@ -109,7 +109,7 @@ def builder_options(target: Target, takes: Container[str] = ()) -> dict[str, Any
     """The options of a target that go to its builder, read as Python literals where they are.
     ``takes``: the names of the parameters of a user's factory.
     """
-    ours = [*(CONVENTIONS if target.adapter == USER else ()), WEIGHTS]
+    ours = [*(CONVENTIONS if target.adapter == USER else ()), WEIGHTS, PART]
     if target.option(WEIGHTS) is not None and WEIGHTS not in takes:
         ours.append(KEY)
     spoken = {*RESERVED, *(name for name in ours if name not in takes)}

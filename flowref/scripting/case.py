@@ -34,6 +34,7 @@ class Case:
     ask and not to change. ``copied``: whether it is an instance of the user's, which is taken as it
     is. ``modular``: whether it holds modules, whose buffers a batch in train mode may change.
     ``draws``: the generators that decide what is built. ``weights``: those that are loaded into it.
+    ``way``: the Python that leads from what the builder gives to it, where it is a part of that.
     """
 
     verdict: Verdict
@@ -48,6 +49,7 @@ class Case:
     modular: bool
     draws: tuple[str, ...]
     weights: Weights | None = None
+    way: str = ""
 
     @property
     def recorded(self) -> Counterexample:

@@ -26,6 +26,7 @@ def constructed(case: Case, inliner: Inliner) -> tuple[list[str], list[str]]:
         if not case.copied:
             written = [(key, inliner.names.write(value)) for key, value in options.items()]
             expression = ast.Call(expression, [], [ast.keyword(*pair) for pair in written])
+        expression = ast.parse(ast.unparse(expression) + case.way, mode="eval").body
     else:
         build = registry.find_component(target).build
         root = (getattr(build, "__module__", "") or "").partition(".")[0]

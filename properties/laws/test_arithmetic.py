@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from flowref.laws.common.arithmetic import differences, log_abs_det
 from flowref.laws.common.probes import tolerance_of
-from flowref.laws.conduct.quotients import STEPS_DOWN, within
+from flowref.laws.common.quotients import STEPS_DOWN, within
 from flowref.model import Array, Facts, Mapped, Subject, Support
 
 UNIT = 2.0**-53

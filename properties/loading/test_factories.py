@@ -193,6 +193,64 @@ def test_packages_of_one_name_are_each_their_own(tmp_path: Path) -> None:
         assert facts.event_shape == (features,)
 
 
+WHOLE = """
+import torch
+
+
+class Shifted(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.shift = torch.nn.Parameter(torch.zeros(size))
+
+    def forward(self, x):
+        return x + self.shift, torch.zeros(len(x))
+
+
+class Whole:
+    def __init__(self, first=torch.nn.Sequential):
+        self.table = {"last": Shifted(2)}
+        self.layers = [first(torch.nn.Tanh(), Shifted(3))]
+
+    def forward(self, x):
+        return 2 * x, torch.full((len(x),), 0.6931471805599453 * x.shape[-1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "features", "way"),
+    [
+        ("Shifted", 2, ".table['last']"),  # the nearest
+        ("table.last", 2, ".table['last']"),
+        ("layers.0.1", 3, ".layers[0][1]"),
+    ],
+)
+def test_a_part_is_named_by_its_class_or_by_its_path(
+    tmp_path: Path, part: str, features: int, way: str
+) -> None:
+    """It is loaded by itself, with the Python that leads to it for a program."""
+    (tmp_path / "whole.py").write_text(WHOLE)
+    recipe = recipe_of(registry.parse_target(f"{tmp_path}/whole.py:Whole?part={part}"))
+    assert recipe.facts.event_shape == (features,)
+    assert recipe.source.way() == way
+
+
+def test_a_part_that_is_missing_is_told_from_those_that_are_there(tmp_path: Path) -> None:
+    """The nearest name, and the classes of the parts."""
+    (tmp_path / "whole.py").write_text(WHOLE)
+    said = (
+        r"no part 'Shiftd' \(did you mean Shifted\?\); its parts are of Shifted, Sequential, Tanh"
+    )
+    with pytest.raises(TargetError, match=said):
+        recipe_of(registry.parse_target(f"{tmp_path}/whole.py:Whole?part=Shiftd"))
+
+
+def test_a_factory_may_have_a_parameter_of_that_name(tmp_path: Path) -> None:
+    """Then it is given what the option says."""
+    file = tmp_path / "own.py"
+    file.write_text(f"{WHOLE}\n\ndef make(part):\n    return Shifted(part)\n")
+    assert recipe_of(registry.parse_target(f"{file}:make?part=4")).facts.event_shape == (4,)
+
+
 SIZED = """
 import torch
 

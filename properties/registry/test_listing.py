@@ -79,6 +79,15 @@ def test_what_is_left_out_has_a_reason(written: Path, text: str, reason: str) ->
     assert reason in str(refused.value)
 
 
+def test_a_class_that_another_one_builds_is_a_part_of_that(written: Path) -> None:
+    """One that needs arguments is found where they are given, by a class or by what that calls."""
+    within = f"def stack(): return [Flow(3)]\nclass B:\n    layers = stack()\n{MAP}"
+    written.write_text(HEAD + NEEDS + within)
+    found = registry.listing("flows.py?event=3")
+    assert list(map(str, found.targets)) == ["flows.py:B?event=3", "flows.py:B?event=3&part=Flow"]
+    assert not found.left
+
+
 def test_options_go_to_what_takes_them(written: Path) -> None:
     """Those of flowref to all, others to the classes that have such a parameter."""
     written.write_text(f"{HEAD}{NEEDS}class B:\n{MAP}")

@@ -4,6 +4,7 @@ in either direction.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,11 +27,11 @@ from flowref.laws.common.arithmetic import (
     latents,
     reported,
     resolvable,
+    returned,
     rows_max,
     square,
 )
 from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, TRAIN
-from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.ends import finite_beside
 from flowref.laws.common.requirements import (
     exact_log_det,
@@ -39,8 +40,9 @@ from flowref.laws.common.requirements import (
     true_gradients,
     weights_as_given,
 )
+from flowref.laws.common.slopes import Slope
 from flowref.laws.common.structure import LARGE
-from flowref.model import VALUES, VOLUME, Array, Batch, Residual, Unsupported, law, requires
+from flowref.model import VALUES, VOLUME, Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import (
     Bijection,
     Differentiable,
@@ -78,8 +80,8 @@ RETURNED, CONDITION = 1e-4, 1e8
 PULLBACKS = 3
 # Entries of an event of which a log-det of a thousand is a large one.
 ORDINARY = 16
-# Differences that are known no better, relatively, tell no derivative.
-UNSETTLED = 1e-3
+# What autograd's derivative of a log-det may be off, relatively.
+EXACTLY = 1e-7
 # A product of differences that is known no better decides nothing.
 DECISIVE = 1e-3
 
@@ -330,6 +332,11 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
     return bool(ratio <= 3 or sequential)
 
 
+def echo(flow: BijectionParametric, batch: Batch) -> Callable[[], Array]:
+    """How the comparison of derivatives answers to rounding."""
+    return slope_of_log_det(flow, batch)[0].echo(len(batch.x))
+
+
 @law(
     "gradient/parameters[log-det]",
     key="bijection/log-det-gradient",
@@ -341,6 +348,7 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
     pointwise=True,
     version=4,
     cases=(INVERSE_IN_TRAINING, TRAIN, CONTEXT),
+    echo=echo,
 )
 def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of the log-det with respect to the parameters is its derivative:
@@ -349,39 +357,21 @@ def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     Measured along one direction of parameter space, against Richardson-extrapolated differences of
     the returned log-det.
     """
-    base = reported(
-        flow, flow.along("forward", batch.x, batch.context, batch.seed, 0.0), len(batch.x)
-    )
+    slope, usable = slope_of_log_det(flow, batch)
+    if not usable.any():
+        return Residual(np.zeros(len(usable)), decidable=usable)
+    return slope.compared(EXACTLY).residual(usable)
+
+
+def slope_of_log_det(flow: BijectionParametric, batch: Batch) -> tuple[Slope, Array]:
+    """The derivative of the log-det, and the points that it is of: those with one of ordinary size."""
+
+    def told(out: Mapped) -> Array:
+        return returned(out, len(np.asarray(out.value)))
+
+    base = told(flow.along("forward", batch.x, batch.context, batch.seed, 0.0))
     usable = np.isfinite(base) & (np.abs(base) < 1e3 * max(1.0, batch.x[0].size / ORDINARY))
     usable &= finite_beside(flow, "forward", (batch.x, batch.context), batch.seed)
-    if not usable.any():
-        return Residual(np.zeros(len(base)), decidable=usable)
-    sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
-    some = batch.rows(usable)
-    slope = sign * flow.slope("forward", some.x, some.context, batch.seed, np.ones(len(some.x)))
-
-    def total_at(t: float) -> float:
-        out = flow.along("forward", some.x, some.context, batch.seed, t)
-        return float(reported(flow, out, len(some.x)).sum())
-
-    exponents = FINE if flow.facts.cost.heavy else EXPONENTS
-    estimate, error = derivative(total_at, slope, DIFFERENCE_FACTOR, exponents)
-    total = float(np.abs(base[usable]).sum())
-
-    def settles() -> bool:
-        # Beside what is claimed: a map of so many kinks that none of them is passed alone has large slopes.
-        return error < UNSETTLED * (1 + min(abs(slope), abs(estimate)) + total)
-
-    if exponents != FINE and not settles():  # splines have kinks at every knot
-        estimate, error = derivative(total_at, slope, DIFFERENCE_FACTOR, FINE)
-    settled, scale = settles(), 1 + abs(slope) + total
-    return Residual(
-        np.full(len(base), slope - estimate),
-        scale=scale,
-        allowed=DIFFERENCE_FACTOR * error + 1e-7 * scale,
-        decidable=usable & settled,
-        observed={
-            "autograd": np.full(len(base), slope),
-            "differences": np.full(len(base), estimate),
-        },
-    )
+    some = batch if usable.all() else batch.rows(usable)
+    inputs = (some.x, some.context)
+    return Slope(flow, "forward", inputs, batch.seed, told, np.ones(len(some.x))), usable

@@ -11,9 +11,9 @@ from flowref.laws.bijection.log_det_estimate import LARGE, SOURCE, estimator
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.quotients import DOUBT
 from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
 from flowref.laws.common.statistics import Finding, Look, Mean, two_stage
-from flowref.laws.conduct.quotients import DOUBT
 from flowref.laws.conduct.state import moves_little
 from flowref.model import (
     STATISTICAL,

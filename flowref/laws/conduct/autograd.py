@@ -9,6 +9,7 @@ import numpy as np
 from flowref.laws.common.cases import CONTEXT, INVERSE, TRAIN, TRAINED
 from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.probes import Probe, probe_of
+from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
 from flowref.laws.common.requirements import (
     calculated,
     exact_values,
@@ -18,7 +19,6 @@ from flowref.laws.common.requirements import (
     true_gradients,
 )
 from flowref.laws.conduct.pictures import jacobian_gap, log_det_gradient_gap, score_gap
-from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
 from flowref.model import VOLUME, Array, Batch, Residual, Support, Undecidable, Unsupported, law
 from flowref.model.abilities import Bijection, Density, Flow, Pulling, offers
 from flowref.model.cost import LENGTHY

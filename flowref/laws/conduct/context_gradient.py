@@ -7,13 +7,13 @@ import numpy as np
 from flowref.laws.common.cases import CONTEXT, TRAIN
 from flowref.laws.common.outcomes import attempt, finite, flags, log_det
 from flowref.laws.common.probes import probe_of
+from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient
 from flowref.laws.common.requirements import (
     has_parameters,
     in_double,
     not_estimator,
     true_gradients,
 )
-from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient
 from flowref.model import ADVICE, EXACT, Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import ContextPulling, Flow
 

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 
 from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, TRAIN
-from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.ends import finite_beside
 from flowref.laws.common.outcomes import attempt, finite
 from flowref.laws.common.probes import Probe, absent, data, probes
+from flowref.laws.common.quotients import directions
 from flowref.laws.common.requirements import (
     has_parameters,
     in_double,
     true_gradients,
     weights_as_given,
 )
+from flowref.laws.common.slopes import Slope
 from flowref.laws.conduct.autograd import differentiable
 from flowref.laws.conduct.parameters import reached
-from flowref.laws.conduct.quotients import DOUBT, directions
 from flowref.laws.conduct.state import moves_little, not_fixed
-from flowref.model import EXACT, Array, Batch, Residual, Subject, Unsupported, law, requires
+from flowref.model import EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law, requires
 from flowref.model.abilities import Flow, Living, Parametric, offers
 from flowref.model.steps import Eval, Learn, Train, Weights
 
-# Values beyond this, or log-densities beyond so many nats for each entry, and estimates that are not this
-# sharp, decide nothing.
-LARGEST, NATS, SHARP = 1e3, 10.0, 1e-3
-# What a backward pass may leave out that integrates or solves anew, as adjoints and quadratures do;
-# a branch that is detached leaves out more.
-APPROXIMATE = 1e-4
+# Values beyond this, or log-densities beyond so many nats for each entry, decide nothing.
+LARGEST, NATS = 1e3, 10.0
 # So many parameter tensors are looked at one by one, to name those that a violation is about.
 NAMED = 16
 # By how much one parameter is moved, what values must move by, beside their size, to be no work of
@@ -52,59 +49,25 @@ def asked(flow: Flow, batch: Batch) -> list[Probe]:
     return usable
 
 
-class Compared(NamedTuple):
-    """A derivative by autograd and by differences, how far these may be apart, and whether they
-    decide.
+def slope_of(flow: Parametric, probe: Probe, seed: int, only: str = "") -> tuple[Slope, Array]:
+    """The derivative of what a call returns, of its values in a random direction each, and the points that it is
+    of: those whose values are of ordinary size.
     """
+    name, inputs = probe.name, probe.inputs
+    out = flow.along(name, *inputs, seed, 0.0)
+    rows, value = len(probe.points), told(out)
+    size = np.abs(value).reshape(rows, -1).max(1, initial=0.0)
+    largest = max(LARGEST, NATS * probe.points[0].size) if value.ndim == 1 else LARGEST
+    usable = finite(out, rows) & finite_beside(flow, name, inputs, seed) & (size < largest)
+    some = inputs if usable.all() else tuple(one if one is None else one[usable] for one in inputs)
+    shape = value[usable].shape
+    weights = directions(shape, seed + 1) if value.ndim > 1 else np.ones(shape)
+    return Slope(flow, name, some, seed, told, weights, name != "log_prob", only), usable
 
-    slope: float
-    estimate: float
-    scale: float
-    allowed: float
-    decides: bool
 
-
-class Slope:
-    """The derivative of a weighted sum of a call's values along a direction in the parameters."""
-
-    def __init__(self, flow: Parametric, probe: Probe, seed: int, only: str = "") -> None:
-        out = flow.along(probe.name, *probe.inputs, seed, 0.0)
-        rows = len(probe.points)
-        value = np.asarray(out.value, dtype=np.float64)
-        size = np.abs(value).reshape(rows, -1).max(1, initial=0.0)
-        largest = max(LARGEST, NATS * probe.points[0].size) if value.ndim == 1 else LARGEST
-        inside = finite_beside(flow, probe.name, probe.inputs, seed)
-        self.usable = finite(out, rows) & inside & (size < largest)
-        weights = directions(value.shape, seed + 1) if value.ndim > 1 else np.ones(value.shape)
-        shape = (-1, *[1] * (value.ndim - 1))
-        self.weights = np.where(self.usable.reshape(shape), weights, 0.0)
-        self.size = float(np.abs(np.where(self.weights != 0, value * self.weights, 0.0)).sum())
-        self.flow, self.probe, self.seed, self.only = flow, probe, seed, only
-
-    def total_at(self, t: float) -> float:
-        """The sum with the parameters moved."""
-        out = self.flow.along(self.probe.name, *self.probe.inputs, self.seed, t, self.only)
-        value = np.asarray(out.value, dtype=np.float64)
-        return float(np.where(self.weights != 0, value * self.weights, 0.0).sum())
-
-    def recorded(self) -> float:
-        """By autograd."""
-        call, inputs = self.probe.name, self.probe.inputs
-        if call == "log_prob":
-            return self.flow.slope(call, *inputs, self.seed, self.weights, None, self.only)
-        return self.flow.slope(call, *inputs, self.seed, None, self.weights, self.only)
-
-    def compared(self) -> Compared:
-        """By autograd and by differences."""
-        slope, refused = attempt(self.recorded)
-        if refused:
-            raise Unsupported(f"it cannot be differentiated here ({refused})")
-        exponents = FINE if self.flow.facts.cost.heavy else EXPONENTS
-        estimate, error = derivative(self.total_at, slope, DOUBT, exponents)
-        scale = 1 + abs(slope) + self.size
-        allowed = DOUBT * error + APPROXIMATE * scale
-        decides = bool(np.isfinite(allowed) and error < SHARP * scale)
-        return Compared(slope, estimate, scale, allowed, decides)
+def told(out: Mapped) -> Array:
+    """The values of a map, or the log-density."""
+    return np.asarray(out.value, dtype=np.float64)
 
 
 def culprits(flow: LivingParametric, batch: Batch) -> dict[str, Any]:
@@ -113,8 +76,11 @@ def culprits(flow: LivingParametric, batch: Batch) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for probe in asked(flow, batch):
         for name in list(weights)[:NAMED]:
-            one = Slope(flow, probe, batch.seed, name).compared()
-            if one.decides and abs(one.slope - one.estimate) > one.allowed:
+            slope, usable = slope_of(flow, probe, batch.seed, name)
+            if not usable.any():
+                continue
+            one = slope.compared()
+            if one.decides and one.excess > 1:
                 found[f"{probe.name} by {name}, autograd"] = one.slope
                 found[f"{probe.name} by {name}, differences"] = one.estimate
     return found
@@ -135,6 +101,20 @@ def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
     return (culprits(subject, point) if offers(subject, LivingParametric) else {}), ""
 
 
+def slopes(flow: Parametric, batch: Batch) -> Iterator[tuple[Probe, Slope, Array]]:
+    """The derivatives of the calls that training differentiates."""
+    for probe in asked(flow, batch):
+        slope, usable = slope_of(flow, probe, batch.seed)
+        if usable.any():
+            yield probe, slope, usable
+
+
+def echo(flow: Parametric, batch: Batch) -> Callable[[], Array]:
+    """How these comparisons answer to rounding, the most that one of them does."""
+    each = [slope.echo(len(batch.x)) for _, slope, _ in slopes(flow, batch)]
+    return lambda: np.max([np.abs(one()) for one in each], axis=0)
+
+
 @law(
     "gradient/parameters[value]",
     key="conduct/parameter-gradient",
@@ -144,6 +124,7 @@ def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
     local=False,
     applies=differentiable & weights_as_given & has_parameters & not_fixed,
     arbitrate=name_culprits,
+    echo=echo,
     source="torch.autograd.gradcheck; a detached, rounded or .item() branch trains another function than it computes",
     pointwise=True,
     version=5,
@@ -155,38 +136,24 @@ def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
 
     Measured along one direction of the space of all parameters, against differences.
     """
-    rows = len(batch.x)
-    judged, found = np.zeros(rows, dtype=bool), []
-    for probe in asked(flow, batch):
-        sloped = Slope(flow, probe, batch.seed)
-        if not sloped.usable.any():
-            continue
-        compared = sloped.compared()
+    judged, found = np.zeros(len(batch.x), dtype=bool), []
+    for probe, slope, usable in slopes(flow, batch):
+        compared = slope.compared()
         if not compared.slope and offers(flow, LivingParametric) and in_training(flow, probe):
             raise Unsupported(
                 "in eval mode it records nothing for its parameters, in training it does"
             )
         if compared.decides:
-            judged |= sloped.usable
+            judged |= usable
             found.append((probe.name, compared))
     if any(name == "log_prob" and compared.slope for name, compared in found):
         # Who trains by a log-density may well draw and transform without recording anything.
         found = [one for one in found if one[0] == "log_prob" or one[1].slope]
     if not found:
-        return Residual(np.zeros(rows), decidable=judged)
-    name, worst = max(found, key=lambda one: abs(one[1].slope - one[1].estimate) / one[1].allowed)
-    return Residual(
-        np.full(rows, worst.slope - worst.estimate),
-        scale=worst.scale,
-        allowed=worst.allowed,
-        decidable=judged,
-        trivial=np.full(rows, not any(one.slope or one.estimate for _, one in found)),
-        observed={
-            "autograd": np.full(rows, worst.slope),
-            "differences": np.full(rows, worst.estimate),
-        },
-        note=f"of {name}",
-    )
+        return Residual(np.zeros(len(judged)), decidable=judged)
+    name, worst = max(found, key=lambda one: one[1].excess)
+    idle = not any(one.slope or one.estimate for _, one in found)
+    return worst.residual(judged, f"of {name}", trivial=idle)
 
 
 @requires("its log-det is exact, and its gradients are held to differences")

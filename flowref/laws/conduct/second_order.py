@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.outcomes import finite
+from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient
 from flowref.laws.conduct.autograd import differentiable
-from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient
 from flowref.model import CONTRACT, Array, Batch, Residual, law
 from flowref.model.abilities import Bijection, Curved
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.held_noise import slopes_of
 from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
 from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
-from flowref.laws.conduct.parameter_gradients import APPROXIMATE, LARGEST, SHARP
-from flowref.laws.conduct.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
+from flowref.laws.common.slopes import APPROXIMATE, Slope
+from flowref.laws.conduct.parameter_gradients import LARGEST
 from flowref.laws.conduct.state import not_fixed
 from flowref.laws.contribution.calls import contribution, measurable, taken
 from flowref.laws.contribution.places import whole
-from flowref.model import BOUND, Array, Batch, Residual, Undecidable, Unsupported, law, requires
+from flowref.model import (
+    BOUND,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+    requires,
+)
 from flowref.model.abilities import Flow, Parametric, Pulling, Pushing
 
 # Beyond this a clamp may clip.
@@ -56,33 +67,15 @@ def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
     Measured along one direction of the space of all parameters, against differences.
     """
     batch, usable = measurable(flow, batch, LARGEST)
-    rows = len(batch.x)
-    inputs = ("push", batch.x, batch.context, batch.seed)
-    weights = usable.astype(np.float64)
 
-    def total_at(t: float) -> float:
-        moved = contribution(flow.along(*inputs, t), rows)
-        return float((weights * moved).sum())
+    def told(out: Mapped) -> Array:
+        return contribution(out, len(batch.x))
 
-    slope, refused = attempt(flow.slope, *inputs, weights)
-    if refused:
-        raise Unsupported(f"it cannot be differentiated here ({refused})")
-    exponents = FINE if flow.facts.cost.heavy else EXPONENTS
-    told = float(np.nan_to_num(slope, posinf=0.0, neginf=0.0))
-    estimate, error = derivative(total_at, told, DOUBT, exponents)
-    size = np.abs(contribution(flow.along(*inputs, 0.0), rows))
-    scale = 1 + abs(told) + float((weights * size).sum())
-    usable &= bool(np.isfinite(estimate) and error < SHARP * scale)
-    return Residual(
-        np.where(usable, slope - estimate, 0.0),
-        allowed=DOUBT * error + APPROXIMATE * scale,
-        decidable=usable,
-        trivial=np.full(rows, not (slope or estimate)),
-        observed={
-            "autograd": np.full(rows, slope),
-            "differences": np.full(rows, estimate),
-        },
-    )
+    inputs = (batch.x, batch.context)
+    slope = Slope(flow, "push", inputs, batch.seed, told, usable.astype(np.float64))
+    compared = slope.compared()
+    judged = usable & (compared.decides or not np.isfinite(compared.slope))
+    return replace(compared, decides=True).residual(judged, trivial=True)
 
 
 @law(

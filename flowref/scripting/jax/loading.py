@@ -22,7 +22,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
     name = recipe.dtype if recorded.dtype == "float64" else recorded.dtype
     with sandbox(build_seed(recorded.seed), name):
         before = states()
-        as_built = recipe.build()
+        as_built, way = recipe.build(), recipe.source.way()
         draws = tuple(which for which, state in states().items() if state != before[which])
         obj = cast(as_built, name)
     return Case(
@@ -37,6 +37,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
         obj=obj,
         as_built=as_built,
         copied=recipe.source.instance,
+        way=way,
         modular=False,
         draws=draws,
     )

@@ -36,7 +36,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
     name = recipe.dtype if recorded.dtype == "float64" else recorded.dtype
     seed, scale, dtype = recorded.seed, recorded.scale, DTYPES[name]
     with sandbox(derive(seed, 3), dtype):
-        as_built = recipe.build()
+        as_built, way = recipe.build(), recipe.source.way()
     obj = as_built
     with sandbox(derive(seed, 3), dtype), contextlib.suppress(Exception):
         obj = cast(recipe.build(), dtype)
@@ -68,6 +68,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
         obj=obj,
         as_built=as_built,
         copied=recipe.source.instance,
+        way=way,
         modular=bool(modules(as_built)),
         draws=drawn(recipe, derive(seed, 3), dtype),
         weights=recipe.source.weights,

@@ -1,0 +1,66 @@
+"""Parts of an object that are looked at by themselves: of classes whose arguments nobody is asked for, since
+another one gives them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flowref.model import TargetError, nearest
+
+# So deep, and so many objects, are looked through.
+DEEPEST, MOST = 6, 10_000
+PLAIN = (str, bytes, int, float, complex, type, type(None))
+
+
+def part_of(build: Callable[[], Any], part: str) -> Any:
+    """The part of what ``build`` gives that `place_of_part` finds."""
+    return place_of_part(build(), part)[1]
+
+
+def place_of_part(obj: Any, part: str) -> tuple[str, Any]:
+    """The first part of an object that is of the class, or under the path, named ``part``, such as
+    layers.0, behind the Python that leads to it, such as .layers[0].
+
+    Raises: `TargetError` where there is none, with the classes of the parts that there are.
+    """
+    classes: dict[str, None] = {}
+    for access, one in inner(obj):
+        name = type(one).__name__
+        if part in (name, re.sub(r"\['?(\w+)'?\]", r".\1", access).lstrip(".")):
+            return access, one
+        if hasattr(one, "__dict__") and not isinstance(one, dict) and not hasattr(one, "shape"):
+            classes[name] = None
+    known = f"; its parts are of {', '.join(classes)}" if 0 < len(classes) < 9 else ""
+    raise TargetError(f"it has no part {part!r}{nearest(part, classes)}{known}")
+
+
+def inner(obj: Any) -> Iterator[tuple[str, Any]]:
+    """The objects that an object holds, and what these hold, each once and the nearest first, behind the
+    Python that leads to it.
+    """
+    seen, row = {id(obj)}, [("", obj)]
+    for _ in range(DEEPEST):
+        below = []
+        for way, holder in row:
+            for step, one in _held(holder):
+                if not isinstance(one, PLAIN) and id(one) not in seen and len(seen) < MOST:
+                    seen.add(id(one))
+                    below.append((way + step, one))
+                    yield below[-1]
+        row = below
+
+
+def _held(holder: Any) -> Iterator[tuple[str, Any]]:
+    """What an object holds by itself; modules hold theirs in a table."""
+    if isinstance(holder, dict):
+        yield from ((f"[{key!r}]", one) for key, one in holder.items())
+    elif isinstance(holder, list | tuple):
+        yield from ((f"[{index}]", one) for index, one in enumerate(holder))
+    else:
+        own = getattr(holder, "__dict__", {})
+        for name, one in own.get("_modules", {}).items():
+            yield (f"[{name}]" if name.isdigit() else f".{name}"), one
+        yield from ((f".{name}", one) for name, one in own.items() if name != "_modules")
