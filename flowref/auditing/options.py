@@ -73,6 +73,11 @@ class Listener:
         """What was found in a file that was named as a whole."""
         for name, reason in listing.left:
             self.notice(f"left out of {listing.place}: {name}: {reason}")
+        if listing.examples:
+            each = ", ".join(str(one).removeprefix(f"{listing.place}:") for one in listing.examples)
+            self.notice(
+                f"{listing.place}: built with numbers for what they need: {each}; others may be given"
+            )
 
     def left_out(self, problem: Problem) -> None:
         """One of these turns out to be no flow, or cannot be built."""

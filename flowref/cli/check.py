@@ -116,7 +116,7 @@ def _screen(verbose: bool, *, silent: bool) -> Listener:
             click.echo(f"flowref: {clean(problem.message)}", err=True)
 
         def listing(self, listing: Listing) -> None:
-            names = ", ".join(target.component.rpartition(":")[2] for target in listing.targets)
+            names = ", ".join(str(one).removeprefix(f"{listing.place}:") for one in listing.targets)
             left = (f"  left out: {clean(name)}: {clean(reason)}" for name, reason in listing.left)
             for line in folded([f"{clean(listing.place)} defines {clean(names)}", *left, ""]):
                 click.echo(line, err=silent)

@@ -1,6 +1,6 @@
 """Which flows a file defines, read off its text: what `flowref check FILE` and `flowref audit FILE`
-load. Candidates that turn out to be none are left out when they are loaded; a class that needs arguments is
-looked at where another one builds it, as a part of that one.
+load. Candidates that turn out to be none are left out when they are loaded. A class that needs arguments is
+looked at where another one builds it, as a part of that one, or is given numbers for them, as examples.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ast
 import contextlib
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flowref.model import USER, SpecError, Target, TargetError
@@ -17,6 +17,7 @@ from flowref.registry.catalogue import adapters
 from flowref.registry.definitions import Definitions, definitions, is_file, source_of_module
 from flowref.registry.reserved import OURS, PART
 
+Given = tuple[tuple[str, str], ...]
 EVERYTHING = "*"
 # How the reason begins that a class is left out for which nothing builds.
 NEEDS = "needs "
@@ -40,24 +41,37 @@ PLAIN = MODULES | {"object", "ABC", "Generic", "Bijection"}
 OTHERS = re.compile(
     r".*(Enum|Exception|Error|Dataset|DataLoader|NamedTuple|TypedDict|Protocol|Function|Config|TestCase|Optimizer|Callback)"
 )
-# What a number of a constructor may be, for the example in a sentence; other parameters are no text.
+# Numbers for the parameters of a constructor, by their names; other parameters are given none.
 HIDDEN = re.compile(
     r".*(hidden|width|units|bins|knots|blocks|layers|depth|steps|flows)", re.IGNORECASE
 )
 SIZE = re.compile(
-    r"(n|d|k|in|out|num|c)?_?(dims?|d|n|k|c|features?|channels?|size|inputs?|outputs?|ch|latents?|dimensions?)"
+    r"(n|d|k|in|out|num|c)?_?(dims?|d|n|k|c|features?|channels?|size|inputs?|outputs?|ch|latents?|dimensions?"
+    r"|classes|labels|components|mixtures|modes)"
     r"(_(dim|size|features|channels|in|out))?|.*_(dim|size|features|channels)|input_dim|half",
     re.IGNORECASE,
 )
+NUMBERS = {
+    HIDDEN: "8",
+    SIZE: "3",
+    re.compile(r"loc|mean|mu|shift"): "0.5",
+    re.compile(r"scale|std|stddev|sigma"): "0.75",
+    re.compile(r"(low|lower|left|min|minimum)(_bound)?"): "-1.5",
+    re.compile(r"(high|upper|right|max|maximum)(_bound)?"): "2.0",
+    re.compile(r"df|concentration[01]?|kappa|rate"): "2.5",
+}
 
 
 @dataclass(frozen=True)
 class Listing:
-    """``targets``: what may be a flow; ``left``: other classes, each with the reason."""
+    """``targets``: what may be a flow; ``left``: other classes, each with the reason; ``examples``: those of the
+    targets whose arguments are examples, since nothing gives them.
+    """
 
     place: str
     targets: tuple[Target, ...] = ()
     left: tuple[tuple[str, str], ...] = ()
+    examples: tuple[Target, ...] = ()
 
     @property
     def incomplete(self) -> list[tuple[str, str]]:
@@ -109,24 +123,66 @@ def listed(spec: str) -> Listing:
             f"{place} cannot be read without importing it; name a flow in it, as {place}:make"
         )
     given = Target.parse(f"{place}:x{'?' if query else ''}{query}", set()).options
-    targets, left, unnamed = [], [], []
+    targets: dict[str, Target] = {}
+    left: dict[str, str] = {}
     for name in found.public:
-        value = found.values[name]
-        takes = _parameters(found, value)
-        if (reason := _no_flow(found, name, takes, dict(given))) is None:
-            options = tuple(one for one in given if one[0] in takes or one[0] in OURS)
-            targets.append(Target(USER, f"{place}:{name}", options))
-        elif reason == UNNAMED:
-            unnamed.append(name)
+        reason = _no_flow(found, name, dict(given))
+        if reason is None:
+            targets[name] = _target(found, name, given)
         elif reason:
-            left.append((name, reason))
-    for name, reason in tuple(left):
-        host = next((one for one in targets if name in _builds_within(found, one)), None)
-        if host is not None and reason.startswith(NEEDS):
-            left.remove((name, reason))
-            targets.append(host.with_options(**{PART: name}))
-    left += [(", ".join(unnamed), UNNAMED)] if unnamed else []
-    return Listing(place, tuple(targets), tuple(left))
+            left[name] = reason
+    examples: dict[str, Target] = {}
+    made = set().union(*(_made_by(found, one) for one in targets.values()))
+    left = {name: reason for name, reason in left.items() if name not in made}
+    for step in (_part, _built_here, _part):
+        hosts = (*targets.values(), *examples.values())
+        for name in [name for name, reason in left.items() if reason.startswith(NEEDS)]:
+            if (target := step(found, name, given, hosts)) is not None:
+                (examples if step is _built_here else targets)[name] = target
+                del left[name]
+    targets |= examples
+    unnamed = [name for name, reason in left.items() if reason == UNNAMED]
+    reasons = [(name, reason) for name, reason in left.items() if reason != UNNAMED]
+    reasons += [(", ".join(unnamed), UNNAMED)] if unnamed else []
+    found_in_order = tuple(targets[name] for name in found.public if name in targets)
+    return Listing(place, found_in_order, tuple(reasons), tuple(examples.values()))
+
+
+def _target(found: Definitions, name: str, given: Given) -> Target:
+    """What a name stands for, with those of the options that are its own or flowref's."""
+    takes = _parameters(found, found.values[name])
+    options = tuple(one for one in given if one[0] in takes or one[0] in OURS)
+    return Target(USER, f"{found.place}:{name}", options)
+
+
+def _part(found: Definitions, name: str, _: Given, hosts: Sequence[Target]) -> Target | None:
+    """What needs arguments, within another one that builds it."""
+    host = next((one for one in hosts if name in _builds_within(found, one)), None)
+    return None if host is None else host.with_options(**{PART: name})
+
+
+def _built_here(found: Definitions, name: str, given: Given, _: Sequence[Target]) -> Target | None:
+    """What needs arguments, with numbers for them."""
+    values = _examples(_missing(found, name, dict(given)))
+    return _target(found, name, given).with_options(**values) if values else None
+
+
+def _missing(found: Definitions, name: str, given: dict[str, str]) -> dict[str, str]:
+    """The parameters that have no default and are not given, with their annotations as text."""
+    made = found.values[name]
+    needed = [one.arg for one in _required(found, made)] if made is not None else []
+    takes = _parameters(found, made)
+    return {
+        one: ast.unparse(arg.annotation) if arg.annotation else ""
+        for one, arg in takes.items()
+        if one in needed and one not in given
+    }
+
+
+def _examples(missing: dict[str, str]) -> dict[str, str]:
+    """Values for parameters, as options are typed; none where there is none for one of them."""
+    values = {name: _example(name, annotation) for name, annotation in missing.items()}
+    return values if all(values.values()) else {}
 
 
 def _builds_within(found: Definitions, host: Target) -> set[str]:
@@ -134,22 +190,24 @@ def _builds_within(found: Definitions, host: Target) -> set[str]:
     theirs has, and so on, without the class that it is of.
     """
     within: set[str] = set()
-    name = host.component.rpartition(":")[2]
-    waiting, made = [name], found.values[name]
-    calls = _returned(made) if isinstance(made, ast.FunctionDef) else (made,)
-    itself = {ast.unparse(one.func) for one in calls if isinstance(one, ast.Call)}
+    waiting = [host.component.rpartition(":")[2]]
     while waiting:
         text = found.values.get(waiting.pop())
         nodes = ast.walk(text) if isinstance(text, ast.AST) else ()
         new = {one.id for one in nodes if isinstance(one, ast.Name) and one.id in found.values}
         waiting += new - within
         within |= new
-    return within - itself
+    return within - _made_by(found, host)
 
 
-def _no_flow(
-    found: Definitions, name: str, takes: dict[str, ast.arg], given: dict[str, str]
-) -> str | None:
+def _made_by(found: Definitions, target: Target) -> set[str]:
+    """The classes of which what a function returns is, or what a name stands for."""
+    made = found.values[target.component.rpartition(":")[2]]
+    calls = _returned(made) if isinstance(made, ast.FunctionDef) else (made,)
+    return {ast.unparse(one.func) for one in calls if isinstance(one, ast.Call)}
+
+
+def _no_flow(found: Definitions, name: str, given: dict[str, str]) -> str | None:
     """Why a name is none, empty where that goes without saying; None where it may be one."""
     match found.values[name]:
         case ast.ClassDef() as made:
@@ -162,14 +220,8 @@ def _no_flow(
             return ""
     if reason is not None:
         return reason
-    needed = [one.arg for one in _required(found, made)]
-    missing = {one: arg for one, arg in takes.items() if one in needed and one not in given}
-    if not missing:
-        return None
-    texts = {
-        one: ast.unparse(arg.annotation) if arg.annotation else "" for one, arg in missing.items()
-    }
-    return needing(f"{found.place}:{name}", texts)
+    missing = _missing(found, name, given)
+    return needing(f"{found.place}:{name}", missing) if missing else None
 
 
 def needing(spec: str, missing: dict[str, str]) -> str:
@@ -180,9 +232,9 @@ def needing(spec: str, missing: dict[str, str]) -> str:
     >>> needing("flows.py:Flow", {"net": "nn.Module"})
     'needs net: name a factory that takes nothing and returns the object, as in flows.py:make'
     """
-    values = {name: _example(name, annotation) for name, annotation in missing.items()}
+    values = _examples(missing)
     wanted = f"{NEEDS}{', '.join(missing)}"
-    if not all(values.values()):
+    if not values:
         place = spec.rpartition(":")[0]
         return f"{wanted}: name a factory that takes nothing and returns the object, as in {place}:make"
     sign = "&" if "?" in spec else "?"
@@ -192,16 +244,16 @@ def needing(spec: str, missing: dict[str, str]) -> str:
 
 def _example(name: str, annotation: str) -> str:
     """A value for a parameter, as an option is typed; empty where it is none that can be typed."""
-    number = "8" if HIDDEN.fullmatch(name) else "3"
+    number = next((one for pattern, one in NUMBERS.items() if pattern.fullmatch(name)), "")
     match annotation.partition("|")[0].strip():
         case "int":
-            return number
+            return "8" if HIDDEN.fullmatch(name) else "3"
         case "float":
-            return "0.5"
+            return number if "." in number else "0.5"
         case "bool":
             return "true"
         case "":
-            return number if HIDDEN.fullmatch(name) or SIZE.fullmatch(name) else ""
+            return number
         case _:
             return ""
 

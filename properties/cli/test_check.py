@@ -52,6 +52,11 @@ class Wide(Scale):
         super().__init__()
 
 
+class Open(Scale):
+    def __init__(self, net):
+        super().__init__()
+
+
 class Net(nn.Linear):
     def __init__(self):
         super().__init__(3, 4)
@@ -78,16 +83,17 @@ def test_every_flow_of_a_file_is_checked(checked: Result) -> None:
     """What is there and what is left out, a line for each check, a sentence for each flow."""
     assert checked.exit_code == 1, checked.output
     lines = checked.stdout.splitlines()
-    assert lines[0] == "flows.py defines Scale, Mean, Net"
-    assert "  left out: Wide: needs dim: say 'flows.py:Wide?dim=3'" in lines
+    assert lines[0] == "flows.py defines Scale, Mean, Wide?dim=3, Net"
+    assert any(line.startswith("  left out: Open: needs net: name a factory") for line in lines)
     (left,) = [line for line in lines if line.startswith("left out: flows.py:Net")]
     assert left.endswith("a bijection keeps the number of entries")
     assert "  passed   inverse(forward(x)) is x" in lines
     failed = [line for line in lines if line.startswith("  FAILED   log-det of forward")]
     assert failed[0].endswith("0.0667 nats per point")
-    assert lines[-2:] == [
+    assert lines[-3:] == [
         "Scale: all 13 checks passed.",
         "Mean: 11 of 13 checks passed; its log-det is wrong by 0.0667 nats per point in both directions.",
+        "Wide?dim=3: all 13 checks passed.",
     ]
     assert "debugging" not in checked.output
 

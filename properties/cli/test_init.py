@@ -49,8 +49,8 @@ def test_a_project_is_ready_to_be_audited(project: Path) -> None:
 
 def test_what_needs_arguments_is_said(project: Path) -> None:
     """A class that cannot be built is not written down, and how it is named is said."""
-    text = FLOWS.replace("Flow(", "Wide(") + "    def __init__(self, dim): ...\n"
-    said = "mine/wide.py:Wide needs dim: say 'mine/wide.py:Wide?dim=3'"
+    text = FLOWS.replace("Flow(", "Wide(") + "    def __init__(self, net): ...\n"
+    said = "mine/wide.py:Wide needs net: name a factory that takes nothing and returns the object, as in mine/wide.py:make"
     (project / "mine/wide.py").write_text(text)
     assert f"left out: {said}\n" in flowref("init", "--dry-run").output
     (project / "mine/flows.py").unlink()
