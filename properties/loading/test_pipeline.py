@@ -26,7 +26,7 @@ from flowref.model import SpecError, Status, Target, TargetError
 
 # Each stage imports only those before it.
 ORDER = (
-    "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "source", "factory", "instance", "size",
+    "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "source", "factory", "instance", "size",
     "initialization",
     "recognition", "declared", "kernels", "clamps", "drawing", "settling", "trips", "estimates", "unended", "whole_steps",
     "probing", "kinds",

@@ -35,6 +35,8 @@ SIZES = (*range(1, 13), 16, 20, 24, 32, 64, 128)
 ANY = (None, 3, 5)
 # Shapes of masks that are tried.
 MASKS = ("each position", "each position, last", "each place", "each entry")
+# So many event shapes that fit are told apart from one that does not, where any do.
+GUESSES = 3
 # Features and sizes that are tried together, where the event shape is unknown as well.
 EVENTS, PAIRED = (2, 3, 4, 1, 5, 6, 8), (2, 3, 4, 1, 5, 6, 8, 10)
 
@@ -185,12 +187,10 @@ def infer(
         found = [
             one for one in found if _drawn_alike(backend.duplicate(obj), backend, dtype, one)
         ] or found
-    if len(found) == 2 and not facts.event_shape:
-        # An event of one number is stretched to the sizes that are there.
-        alike = found[0].context_shape == found[1].context_shape
-        found = [one for one in found if not alike or one.event_shape != (1,)]
-    if len(found) > 1 and found[0].context_shape == (1,) != _told(obj):
-        del found[0]  # one number for all features is stretched
+    found = [one for one in found if not any(_stretches(one, other, obj) for other in found)]
+    alike = {one.context_shape for one in found}
+    if len(found) > 1 and len(alike) == 1:  # several events fit, of which the first is judged
+        return replace(found[0], guessed=tuple(one.event_shape for one in found[1:GUESSES]))
     if len(found) == 1:
         return found[0]
     if found and _unused(obj, dialect, backend, dtype, found[0], chosen):
@@ -343,6 +343,16 @@ def in_order(
             if _drawn_alike(backend.duplicate(obj), backend, dtype, infer(*asked)):
                 return one
     return dialect
+
+
+def _stretches(one: Facts, other: Facts, obj: Any) -> bool:
+    """Whether calls that take other shapes take these by stretching one number over what is there."""
+    event, context = one.event_shape == (1,), one.context_shape == (1,) != _told(obj)
+    events, contexts = (
+        one.event_shape == other.event_shape,
+        one.context_shape == other.context_shape,
+    )
+    return (event and contexts and not events) or (context and events and not contexts)
 
 
 def _option(found: Facts, facts: Facts) -> str:
