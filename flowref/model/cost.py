@@ -24,6 +24,8 @@ STEPS = 8.0
 LENGTHY = 2500
 # Walking a graph back takes about so many times as long as making it.
 BACKWARD = 2.0
+# Calls that draw so many points.
+DRAWING = ("sample", "base_sample", "rsample", "sample_log_prob")
 # An ordinary batch, and the bytes and nominal nanoseconds from which on one is worth planning.
 BATCH, LARGE, LONG = 48, 2.0**27, 2e8
 
@@ -93,8 +95,8 @@ class Cost:
 
     @property
     def heavy(self) -> bool:
-        """Whether any call is worth planning."""
-        return any(call.heavy for call in self.calls.values())
+        """Whether any call of points is worth planning: how many samples are drawn is planned by itself."""
+        return any(call.heavy for name, call in self.calls.items() if name not in DRAWING)
 
     def of(self, name: str) -> CallCost:
         """What a call takes; nothing of one that was not counted."""

@@ -15,9 +15,10 @@ import torch
 from flowref.backends.torch import linear_noise
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live
-from flowref.backends.torch.methods import DRAWING, SEEDED, method, rows_of
+from flowref.backends.torch.methods import SEEDED, method, rows_of
 from flowref.backends.torch.narrowing import Limited
 from flowref.model import Array, Mapped, Support
+from flowref.model.cost import DRAWING
 
 # Methods of which results are kept.
 KEPT = ("forward", "inverse", "log_prob")

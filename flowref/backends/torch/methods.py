@@ -16,10 +16,10 @@ from flowref.backends.torch.live import Live
 from flowref.backends.torch.own_generators import seed_own
 from flowref.backends.torch.sandbox import seed_torch
 from flowref.model import Dialect, Unsupported
+from flowref.model.cost import DRAWING, LONG
 
-# Methods that take ``(x, context)``, and those that take ``(n, context)`` and draw.
+# Methods that take ``(x, context)``; those of `DRAWING` take ``(n, context)``.
 POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
-DRAWING = ("sample", "base_sample", "rsample", "sample_log_prob")
 # Methods that take ``(x, context)`` and may draw on the way.
 SEEDED = ("push", "pull")
 
@@ -53,19 +53,26 @@ def method(live: Live, name: str) -> Callable[..., Any]:
 
 
 def affordable(live: Live, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A heavy method that asks for what it takes, and keeps nothing for a way back: whoever walks
-    back calls the dialect's function itself. One that repeats itself computes once what comes of its
-    parameters alone.
+    """A method that asks for what it takes, where that is much for so many rows. A heavy one keeps nothing for
+    a way back: whoever walks back calls the dialect's function itself. One that repeats itself computes once
+    what comes of its parameters alone.
     """
     cost = live.facts.cost.of(name)
     if not cost.heavy:
-        return function
+        return lambda obj, *inputs, **named: function(obj, *_granted(live, name, inputs), **named)
 
     def asked(obj: Any, *inputs: Any, **named: Any) -> Any:
         live.afford(name, rows_of(inputs))
         return sparingly(live, name, obj, lambda: function(obj, *inputs, **named))
 
     return asked
+
+
+def _granted(live: Live, name: str, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs of a light call, once what it takes for so many rows is there."""
+    if live.facts.cost.of(name).bulk.of(rows := rows_of(inputs)) > LONG:
+        live.afford(name, rows)
+    return inputs
 
 
 def sparingly(live: Live, name: str, obj: Any, run: Callable[[], Any]) -> Any:

@@ -17,11 +17,12 @@ from flowref.backends.torch.arrays import as_mapped, key_of
 from flowref.backends.torch.evaluation import tensors
 from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.measuring import Measuring
-from flowref.backends.torch.methods import DRAWING, bare, dispatched, method, rows_of
+from flowref.backends.torch.methods import bare, dispatched, method, rows_of
 from flowref.backends.torch.narrowing import Narrowing
 from flowref.backends.torch.sandbox import GENERATORS, random_state, settings
 from flowref.backends.torch.state import set_mode, trainable
 from flowref.model import Observation, derive
+from flowref.model.cost import DRAWING
 
 # float32 results are moved by this much to see whether they feed a float64 output.
 PROBE = 2.0**-18

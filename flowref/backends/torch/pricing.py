@@ -24,9 +24,9 @@ from flowref.model.cost import OPERATION, STEPS
 FEW, MORE = 1, 3
 
 
-# Calls that take what the map of data to latents takes, and what the way back takes.
+# Calls that take what the map of data to latents takes, and what samples take, or else the way back.
 LIKE_DATA = ("bits_per_dim", "loss", "rescaled", "estimate")
-LIKE_LATENTS = ("sample", "rsample", "sample_log_prob")
+LIKE_SAMPLES = ("sample", "rsample", "sample_log_prob")
 
 
 def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: float) -> Cost:
@@ -47,13 +47,21 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
             data = x if dialect.normalizing == "forward" or dialect.forward is None else y
             if data is not None:
                 _priced(calls, "log_prob", obj, dialect.log_prob, data, context, most)
-    back = OPPOSITE[dialect.normalizing]
+        back = OPPOSITE[dialect.normalizing] if dialect.forward is not None else "log_prob"
+        if dialect.sample is not None and back in calls and not calls[back].heavy:
+            # It may take a step for each entry, where a log-density takes one for all.
+            _priced(calls, "sample", obj, _drawn(dialect.sample), x, context, most)
     for names, like in (
         (LIKE_DATA, "log_prob" if "log_prob" in calls else dialect.normalizing),
-        (LIKE_LATENTS, back if dialect.forward is not None else "log_prob"),
+        (LIKE_SAMPLES, "sample" if "sample" in calls else back),
     ):
         calls |= {n: calls[like] for n in names if like in calls and n in offered(dialect)}
     return Cost(calls, sum(held.values()))
+
+
+def _drawn(sample: Callable[..., Any]) -> Callable[..., Any]:
+    """A sampler as a function of points, of which it draws as many."""
+    return lambda obj, x, context: sample(obj, len(x), context)
 
 
 def _repeating(calls: dict[str, CallCost], there: Again, back: Again) -> None:

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from flowref.model import Array, Residual, Undecidable
+from flowref.model.means import Beyond
 
 # Standard errors that a mean may be off by, where nothing else is said, and the false-alarm rate of each look.
 ERRORS, LEVEL = 5.0, 1e-3
-# How far seeds of two looks are apart.
-APART = 1000
+# How far seeds of two looks are apart; which shares of the draws are made where more of them take too long.
+APART, SHARES = 1000, (1.0, 2.0**-2, 2.0**-4)
 # What one weight may hold of their sum, and the least effective sample size of a mean of weights; the
 # standard deviation of weights beside their mean from which on what is missing may be what was not drawn:
 # their effective number is then a tenth of them.
@@ -57,11 +58,20 @@ def two_stage(
 ) -> T:
     """What a statistic tells at the last look at draws, which alone accuses: so many at each, fresh ones
     every time, as long as its excess is beyond what is ``conspicuous``. ``apart``: how far the seeds of two
-    looks are apart. A statistic that gives None ends it.
+    looks are apart. A statistic that gives None ends it. Where so many draws take too long, there are fewer at
+    every look.
     """
     found: Any = None
+    shares = iter(SHARES)
+    share = next(shares)
     for index, count in enumerate(counts):
-        found = statistic(Look(index, count, seed + apart * index))
+        while True:
+            try:
+                found = statistic(Look(index, int(count * share), seed + apart * index))
+                break
+            except Beyond:
+                if index or (share := next(shares, 0)) == 0:
+                    raise
         if found is None or (np.asarray(found.excess) <= conspicuous).all():
             break
     return found  # type: ignore[no-any-return]  # that of the statistic
