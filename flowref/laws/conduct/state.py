@@ -267,13 +267,13 @@ def _is_buffer(name: str, buffers: set[str]) -> bool:
     former=("conduct/cache-coherent",),
     effort=3,
     applies=movable,
-    version=3,
+    version=4,
     source="a cached inverse weight, log-det or spline that outlives an optimizer step (pyro issues 2384, 2503, 2545)",
     pointwise=True,
 )
 def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
-    """After an optimizer moved the parameters, the next calls do not depend on calls made before it
-    did.
+    """After an optimizer moved the parameters, or a batch in train mode what it updates, the next calls do not
+    depend on calls made before it did.
     """
     # What is cached for evaluation is often read without gradients only.
     hows: tuple[How, ...] = ("plain", "no_grad")
@@ -285,7 +285,16 @@ def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
     # train() is fine.
     moved: Steps = [Train(), nudge(flow, batch), Eval()]
     note = "a call made before the parameters moved changes the result of a call made after"
-    return lives_agree(flow, batch, [Eval(), *moved], [[Eval(), *asked, *moved]], note, hows)
+    found = lives_agree(flow, batch, [Eval(), *moved], [[Eval(), *asked, *moved]], note, hows)
+    if flow.mode_matters is None or not flow.mode_matters():
+        return found
+    trained: Steps = [Train(), normalizing_probe(flow, batch).step(), Eval()]
+    if attempt(flow.play, [Eval(), *asked, *trained, *asked])[1]:
+        return found
+    note = "a call made before a batch in train mode changes the result of a call made after"
+    other = lives_agree(flow, batch, [Eval(), *trained], [[Eval(), *asked, *trained]], note, hows)
+    worse = np.asarray(other.value) > np.asarray(found.value)
+    return other if worse.any() else found
 
 
 @law(

@@ -320,6 +320,21 @@ print("without an earlier call:", *(result.tolist() for result in second))
 off = {APART}
 """
 
+CACHED_BY_BATCH = f"""
+kept = copy.deepcopy(flow)
+$which($at)  # fills whatever is cached
+results = []
+for flow in (flow, kept):
+    flow.train()
+    $which($at)
+    flow.eval()
+    results.append($results)
+first, second = results  # which a call before the batch in train mode has no part in
+print("with an earlier call:   ", *(result.tolist() for result in first))
+print("without an earlier call:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
 CAST = """
 flow.to(torch.float32)
 state = [*flow.named_parameters(), *flow.named_buffers()]
@@ -373,7 +388,10 @@ TEMPLATES = {
     "gradient/reaches-parameters": (Template(DEAD), Template(DEAD, whole=True)),
     "effects/process[output]": (Template(PRINTED),),
     "random/seeded[global-streams]": (Template(RANDOM),),
-    "same/history[optimizer-step]": (Template(CACHED, within=1e3),),
+    "same/history[optimizer-step]": (
+        Template(CACHED, within=1e3),
+        Template(CACHED_BY_BATCH, within=1e3),
+    ),
     "dtype/follows[cast]": (Template(CAST),),
     "same/manner[functional-call]": (Template(FUNCTIONAL, within=1e3, which="forward"),),
 }
