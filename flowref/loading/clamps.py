@@ -45,6 +45,9 @@ MIDDLE = (8, 9, 10)
 NEAR, CHOSEN = 1e-3, (-1.0, 0.0, 1.0, 255.0, 256.0)
 # How much steeper a map is near a bound that it must not reach than in the middle.
 STEEP = 2.0
+# Points between which a jump is looked for, how often it is halved, how near to the ends of what is left both
+# sides lie, and how many times an ordinary rise it is.
+AROUND, HALVINGS, EDGE, JUMP = 257, 40, 1e-6, 16.0
 # The share of ordinary points that have an image from which on nothing is amiss.
 FEW = 0.5
 
@@ -76,6 +79,44 @@ def clamped(instance: Instance, dialect: Dialect, facts: Facts) -> Support | Non
         return interval(first, _bound(images, 1.5, 0.95, seen[3]) if high else math.inf)
     except Exception:  # what it raises is the laws' affair
         return None
+
+
+def circled(instance: Instance, dialect: Dialect, facts: Facts) -> Support | None:
+    """The interval of angles, or of phases, that a map brings its values back into: it jumps from one end to
+    the other, and no value lies beyond; None where it does not, and where a domain is declared.
+    """
+    if facts.declared or dialect.forward is None or instance.dtype != "float64":
+        return None
+    if facts.domain.kind != "real" or facts.normalizer is not None or not facts.event_shape:
+        return None
+
+    def images(points: Array) -> Array:
+        return _images(instance, dialect, facts, points)
+
+    try:
+        points = np.linspace(-math.pi, math.pi, AROUND)
+        seen = images(points)
+        rises = np.abs(np.diff(seen, axis=0))
+        where, entry = np.unravel_index(np.argmax(rises), rises.shape)
+        low, high = _jump(images, points[where], points[where + 1], int(entry))
+        size, own = high - low, seen[:, entry]
+        within = low - EDGE <= own.min() and own.max() <= high + EDGE
+        ends = min(abs(low), abs(low + high)) <= EDGE and size > rises.mean() * JUMP
+        return interval(low, high) if within and ends else None
+    except Exception:  # what it raises is the laws' affair
+        return None
+
+
+def _jump(
+    images: Callable[[Array], Array], low: float, high: float, entry: int
+) -> tuple[float, float]:
+    """The least and the greatest value of an entry on the two sides of the jump between two points."""
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        left, there, right = images(np.array([low, middle, high]))[:, entry]
+        low, high = (low, middle) if abs(there - left) > abs(right - there) else (middle, high)
+    ends = images(np.array([low, high]))[:, entry]
+    return float(ends.min()), float(ends.max())
 
 
 def numbered(instance: Instance, dialect: Dialect, facts: Facts) -> Support | None:

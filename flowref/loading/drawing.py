@@ -11,12 +11,16 @@ import numpy as np
 
 from flowref.adapters.user.contributions import kernel as kernel_of
 from flowref.adapters.user.contributions import repair, settle, spread
+from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.adapters.user.conventions.names import plain
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
 from flowref.model import Array, Dialect, Facts, Kernel, TargetError
 
+# What noise is called by those who draw it.
+NOISE = frozenset({"eps", "epsilon", "epsilons", "noise"})
 # What may be off, beside the largest number, where a draw is undone.
 UNDONE = 1e-5
 # Random states in which contributions are compared with Jacobians, for events of up to so many entries;
@@ -36,6 +40,7 @@ def drawing(
     couplings with dropout does not undo itself either; but what it contributes is the log-det of the
     map that was drawn, and that of a layer is not.
     """
+    _refuse_noise(instance, spoken, facts, x, context)
     found = _drawing(instance, spoken, facts, x, context)
     if found is not None and spoken.left:
         raise TargetError(
@@ -44,6 +49,28 @@ def drawing(
             "returns (z, V) alone; of a bijection say ?kind=bijection"
         )
     return found
+
+
+def _refuse_noise(
+    instance: Instance, spoken: Settled, facts: Facts, x: Array, context: Array | None
+) -> None:
+    """Refuse a call without a way back that takes noise and draws it where none is given, as encoders do: it
+    is no map.
+    """
+    dialect, taken = spoken.dialect, signatures.parameters(instance.obj, "forward")
+    name = next((one.name for one in taken if plain(one.name) in NOISE), "")
+    if not name or facts.normalizer is not None or dialect.forward is None or dialect.inverse:
+        return
+    calls = Drawn(instance, Dialect(push=dialect.forward), context)
+    try:
+        drawn = not same(calls.there(x, 0)[0], calls.there(x, 1)[0])
+    except Exception:  # what cannot be called is spoken of elsewhere
+        return
+    if drawn:
+        raise TargetError(
+            f"{instance.source.target}: forward draws {name} where it is not given: audit a wrapper that returns "
+            "a bound as log_prob(x), or one that takes what is drawn; of a stochastic layer say ?draws=forward"
+        )
 
 
 def _drawing(

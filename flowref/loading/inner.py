@@ -4,11 +4,12 @@ another one gives them.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flowref.model import TargetError, nearest
+from flowref.model import Shape, TargetError, nearest
 
 # So deep, and so many objects, are looked through.
 DEEPEST, MOST = 6, 10_000
@@ -35,6 +36,24 @@ def place_of_part(obj: Any, part: str) -> tuple[str, Any]:
             classes[name] = None
     known = f"; its parts are of {', '.join(classes)}" if 0 < len(classes) < 9 else ""
     raise TargetError(f"it has no part {part!r}{nearest(part, classes)}{known}")
+
+
+def event_of_part(obj: Any, part: str, call: Callable[[Any], object], rows: int) -> Shape | None:
+    """The shape of an event that a part is called with, first, where the whole is called with so many ``rows``;
+    None where that is not seen.
+    """
+    one = place_of_part(obj, part)[1]
+    if not hasattr(one, "register_forward_pre_hook"):
+        return None
+    shapes: list[Shape] = []
+    hook = one.register_forward_pre_hook(
+        lambda _, given: shapes.extend(tuple(getattr(x, "shape", ())) for x in given[:1])
+    )
+    with contextlib.suppress(Exception):  # it is called as far as it is
+        call(obj)
+    hook.remove()
+    seen = shapes[0] if shapes else ()
+    return seen[1:] if len(seen) > 1 and seen[0] == rows else None
 
 
 def inner(obj: Any) -> Iterator[tuple[str, Any]]:

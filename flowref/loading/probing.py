@@ -14,6 +14,7 @@ from flowref import registry
 from flowref.adapters.common.documentation import BOUND, documents
 from flowref.adapters.user import bounds, contributions
 from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions.samples import asks_for
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.adapters.user.solvers import integrates
 from flowref.loading.declared import Declared
@@ -150,7 +151,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         absent: dict[str, Any] = dict.fromkeys(broken)
         if "inverse" in absent and dialect.normalizing == "inverse":
             absent["normalizing"] = "forward"
-        dialect = replace(dialect, **absent)
+        sampled, dialect = dialect, replace(dialect, **absent)
         if signatures.refuses(instance.obj, "_inverse") and (why_not := broken.pop("inverse", "")):
             # A transform whose way back is only that of its cache.
             conventions, hints = (*conventions, "no inverse"), (*hints, f"no inverse: {why_not}")
@@ -158,6 +159,9 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         missing = [name for name in broken if broken[name].startswith("NotImplementedError")]
         conventions += tuple(f"no {name}: it raises NotImplementedError" for name in missing)
         broken = {name: error for name, error in broken.items() if name not in missing}
+        if "sample" in broken and (name := asks_for(instance.obj, sampled)):
+            del broken["sample"]
+            hints = (*hints, f"sample is not asked: it takes {name}, and no number of points")
         facts = replace(facts, broken=broken)
         conventions += tuple(f"{name} raises, and is set aside" for name in broken)
     runs = f"it runs in {instance.dtype}, and {trip.words}"

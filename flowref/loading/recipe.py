@@ -8,20 +8,23 @@ import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
-from flowref import backends
+from flowref import backends, registry
 from flowref.adapters.user.adapter import part_of
 from flowref.adapters.user.conventions.labels import classes_of
 from flowref.adapters.user.parts import columns
 from flowref.backends import Backend, Wish
 from flowref.loading.declared import Declared, declare
+from flowref.loading.inner import event_of_part
 from flowref.loading.instance import OtherPrecision, Refusal, instance_of
 from flowref.loading.kinds import kind_of
 from flowref.loading.options import event_option
 from flowref.loading.place import place_of
 from flowref.loading.probing import Probed, probe
 from flowref.loading.recognition import Recognition, recognize
+from flowref.loading.settling import points_of
 from flowref.loading.source import Source, source_of
 from flowref.loading.user_code import imported_from
 from flowref.model import (
@@ -32,6 +35,7 @@ from flowref.model import (
     Dialect,
     Facts,
     Recognized,
+    Shape,
     SpecError,
     Subject,
     Target,
@@ -165,10 +169,13 @@ def _recipe_of(target: Target, folder: str) -> Recipe:
 
 
 def _made(target: Target) -> Recipe:
-    """The object is built once, in float64; where a call of it fails in that, once more in float32."""
-    source, event = source_of(target), event_option(dict(target.options))
+    """The object is built once, in float64; where a call of it fails in that, once more in float32. A part is
+    first tried with the events that the whole gives it.
+    """
+    source, given = source_of(target), event_option(dict(target.options))
     refusals: list[Refusal | UnknownShape | OtherPrecision] = []
-    for dtype in dtypes(target):
+    events = dict.fromkeys((given or _within(target), given))
+    for event, dtype in product(events, dtypes(target)):
         try:
             instance = instance_of(source, dtype)
             recognition = recognize(instance, event)
@@ -185,6 +192,24 @@ def _made(target: Target) -> Recipe:
     if not isinstance(first, Refusal):
         raise first
     raise TargetError(first.sentence(target)) from first.error
+
+
+def _within(target: Target) -> Shape | None:
+    """The event shape of a part, as the whole that is called gives it; None of what is no part, or not called."""
+    part = target.option(registry.PART)
+    if part is None:
+        return None
+    try:
+        whole = recipe_of(target.without(registry.PART))
+    except (TargetError, SpecError):
+        return None
+    with whole.backend.sandbox(0, whole.dtype):
+        points, contexts = points_of(whole.facts)
+        x = whole.backend.tensor(points, whole.dtype)
+        context = None if contexts is None else whole.backend.tensor(contexts, whole.dtype)
+        ask = whole.dialect.forward or whole.dialect.log_prob
+        assert ask is not None
+        return event_of_part(whole.build(), part, lambda obj: ask(obj, x, context), len(points))
 
 
 def recipe_like(target: Target, like: Target) -> Recipe:

@@ -26,7 +26,7 @@ from flowref.adapters.user.conventions.surfaces import in_coordinates, surface_o
 from flowref.adapters.user.conventions.syncing import owners, synced, syncing
 from flowref.adapters.user.conventions.turning import batch_last
 from flowref.adapters.user.probing import ROWS
-from flowref.loading.clamps import clamped, numbered
+from flowref.loading.clamps import circled, clamped, numbered
 from flowref.loading.drawing import drawing
 from flowref.loading.factory import attributes
 from flowref.loading.initialization import INITIALIZED, initializes, made_ready
@@ -161,7 +161,12 @@ def settled(
         facts = replace(facts, promises={"estimator": True, **facts.promises})
         held = facts.promises.get("unbiased-log-det")
         spoken = spoken.saying(ESTIMATED if held else f"{ESTIMATED}; {UNBIASED}")
-    if bounds := clamped(instance, spoken.dialect, facts):
+    if circle := circled(instance, spoken.dialect, facts):
+        facts = replace(facts, domain=circle)
+        spoken = spoken.saying(
+            f"domain: ({circle.low:.4g}, {circle.high:.4g}), since it goes around"
+        )
+    elif bounds := clamped(instance, spoken.dialect, facts):
         facts = replace(facts, domain=bounds)
         ends = f"({bounds.low:.4g}, {bounds.high:.4g})"
         spoken = spoken.saying(f"domain: {ends}, since it clamps all beyond")

@@ -8,7 +8,9 @@ import pytest
 
 import flowref
 from flowref import loading, registry
-from flowref.model import Status
+from flowref.loading import recipe_of
+from flowref.model import Status, TargetError
+from flowref.registry import parse_target
 
 FLOW = "flowref_zoo.specimens.misspelt:scaled_normal"
 ABILITIES = {"inverse": "inverse", "log-prob": "log_prob", "sample": "sample"}
@@ -122,3 +124,60 @@ def test_what_is_not_implemented_is_not_offered(tmp_path: Path, error: str, stat
     (tmp_path / "flows.py").write_text(REFUSES.format(error=error))
     spec = f"{tmp_path / 'flows.py'}:Map"
     assert flowref.check(spec, "map/calls-work").status is status
+
+
+OF_LENGTHS = """
+import torch
+
+
+class Sequences(torch.nn.Module):
+    event_shape = (3,)
+
+    def forward(self, x):
+        return 2 * x, torch.full((len(x),), 3 * 0.6931471805599453)
+
+    def log_prob(self, x):
+        return -(4 * x**2).sum(-1) / 2 + 3 * (0.6931471805599453 - 0.9189385332046727)
+
+    def sample(self, {name}):
+        return torch.randn(int({name}.max()), 3) / 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("lengths", Status.HOLDS), ("n", Status.VIOLATED), ("sample_shape", Status.VIOLATED)],
+)
+def test_a_sampler_of_something_else_is_not_asked(
+    tmp_path: Path, name: str, status: Status
+) -> None:
+    """What asks for lengths is not broken because a number is none; what asks for a number is."""
+    (tmp_path / "flow.py").write_text(OF_LENGTHS.format(name=name))
+    verdict = flowref.check(f"{tmp_path}/flow.py:Sequences", "map/calls-work")
+    assert verdict.status is status
+
+
+ENCODER = """
+import torch
+
+
+class Encoder(torch.nn.Module):
+    event_shape = (3,)
+
+    def forward(self, x, eps=None):
+        return x + {noise}, torch.zeros(len(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("noise", "refused"), [("(torch.randn_like(x) if eps is None else eps)", True), ("1.5", False)]
+)
+def test_what_draws_its_noise_is_no_map(tmp_path: Path, noise: str, refused: bool) -> None:
+    """An encoder that takes noise, and draws it where none is given, is refused with what to do."""
+    (tmp_path / "encoder.py").write_text(ENCODER.format(noise=noise))
+    target = parse_target(f"{tmp_path}/encoder.py:Encoder")
+    if not refused:
+        assert recipe_of(target).facts.event_shape == (3,)
+        return
+    with pytest.raises(TargetError, match="forward draws eps where it is not given"):
+        recipe_of(target)

@@ -62,6 +62,21 @@ def two() -> nn.Module:
     return Mapping(lambda x: (x.abs() - 0.6).log() * x.sign())
 
 
+def angles() -> nn.Module:
+    """Of angles, which it turns."""
+    return Mapping(lambda x: torch.remainder(x + 1.5 + math.pi, 2 * math.pi) - math.pi)
+
+
+def phases() -> nn.Module:
+    """Of phases, which it turns back."""
+    return Mapping(lambda x: torch.remainder(x - 0.25, 1))
+
+
+def torn() -> nn.Module:
+    """Of all numbers, with a jump in the middle, beyond which it goes on."""
+    return Mapping(lambda x: x + 2 * math.pi * (x > 0.3))
+
+
 class Uniform(nn.Module):
     """The log-density of the unit cube, which is minus infinity elsewhere, as it should be."""
 
@@ -81,13 +96,16 @@ class Uniform(nn.Module):
         ("log", 0, math.inf),
         ("artanh", -1, 1),
         ("line", -math.inf, math.inf),
+        ("angles", -math.pi, math.pi),
+        ("phases", 0, 1),
+        ("torn", -math.inf, math.inf),
         ("two", -math.inf, math.inf),
         ("Uniform", -math.inf, math.inf),
     ],
 )
 def test_where_a_map_gives_numbers_is_its_domain(name: str, low: float, high: float) -> None:
-    """An interval outside of which few points have an image is the domain; what is none is left alone,
-    and so are densities that are nothing elsewhere.
+    """An interval outside of which few points have an image is the domain, and one that values are brought
+    back into; what is none is left alone, and so are densities that are nothing elsewhere.
     """
     domain = recipe_of(parse_target(f"{__file__}:{name}")).facts.domain
     assert (domain.low, domain.high) == pytest.approx((low, high), abs=1e-6)

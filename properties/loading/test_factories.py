@@ -234,6 +234,33 @@ def test_a_part_is_named_by_its_class_or_by_its_path(
     assert recipe.source.way() == way
 
 
+def test_a_part_takes_the_events_that_the_whole_gives_it(tmp_path: Path) -> None:
+    """Whatever else it takes: what it is called with first."""
+    text = (
+        WHOLE
+        + """
+
+class Doubled(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x, torch.full((len(x),), 0.6931471805599453 * x[0].numel())
+
+
+class Five(torch.nn.Module):
+    event_shape = (5,)
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Doubled()
+
+    def forward(self, x):
+        return self.inner(x)
+"""
+    )
+    (tmp_path / "whole.py").write_text(text)
+    recipe = recipe_of(registry.parse_target(f"{tmp_path}/whole.py:Five?part=Doubled"))
+    assert recipe.facts.event_shape == (5,)
+
+
 def test_a_part_that_is_missing_is_told_from_those_that_are_there(tmp_path: Path) -> None:
     """The nearest name, and the classes of the parts."""
     (tmp_path / "whole.py").write_text(WHOLE)

@@ -90,7 +90,7 @@ class Slope:
 
     def compared(self, approximate: float = APPROXIMATE) -> Compared:
         """By autograd and by differences, ``approximate``: what the one may be off, relatively. Where kinks
-        lie close together, as the knots of splines do, finer differences are taken.
+        lie close together, as the knots of splines do, and before they disagree, finer differences are taken.
 
         Raises: `Unsupported` where it cannot be differentiated.
         """
@@ -99,15 +99,14 @@ class Slope:
             raise Unsupported(f"it cannot be differentiated here ({refused})")
         told = float(np.nan_to_num(slope, posinf=0.0, neginf=0.0))
         size = float(np.abs(self.entries_at(0.0)).sum())
-        heavy = self.flow.facts.cost.heavy
+        heavy, scale = self.flow.facts.cost.heavy, 1 + abs(told) + size
         for exponents in (FINE,) if heavy else (EXPONENTS, FINE):
             estimate, error = derivative(self.total_at, told, DOUBT, exponents)
             # Beside what is claimed: a map of so many kinks that none is passed alone has large slopes.
             decides = error < SHARP * (1 + min(abs(told), abs(estimate)) + size)
-            if decides:
+            allowed = DOUBT * error + approximate * scale
+            if decides and abs(told - estimate) <= allowed:
                 break
-        scale = 1 + abs(told) + size
-        allowed = DOUBT * error + approximate * scale
         told_apart = decides and np.isfinite(allowed) and np.isfinite(slope)
         return Compared(slope, estimate, scale, allowed, bool(told_apart))
 

@@ -29,6 +29,8 @@ COUNTS = frozenset(
         "numsample",
     }
 )
+# Those that say it by a shape.
+SHAPES = frozenset({"sampleshape", "shape", "batchshape", "sizes"})
 # What ?sample= may say of what comes back.
 LAST, SQUEEZE = "last", "squeeze:"
 
@@ -207,6 +209,13 @@ def _named(obj: Any, method: str) -> str:
     """The parameter that says how many points are drawn, where it is not the first."""
     later = [one.name for one in signatures.parameters(obj, method)[1:]]
     return next((name for name in later if plain(name) in COUNTS), "")
+
+
+def asks_for(obj: Any, dialect: Dialect) -> str:
+    """What a sampler asks for that is no number of points, by its name; empty where it asks for one."""
+    method = calls.method_of(dialect.sample)
+    wanted = signatures.parameters(obj, method)[:1] if method else []
+    return next((one.name for one in wanted if plain(one.name) not in COUNTS | SHAPES), "")
 
 
 def _first(obj: Any, method: str) -> str:
