@@ -25,7 +25,7 @@ from flowref.loading.place import place_of
 from flowref.loading.probing import Probed, probe
 from flowref.loading.recognition import Recognition, recognize
 from flowref.loading.settling import points_of
-from flowref.loading.source import Source, source_of
+from flowref.loading.source import Source, fits_itself, source_of
 from flowref.loading.user_code import imported_from
 from flowref.model import (
     OBJECT,
@@ -186,6 +186,9 @@ def _made(target: Target) -> Recipe:
             continue
         path, line = place_of(source)
         recognized = recognized_as(target, recognition, declared, probed)
+        if not source.instance and source.statement is None and fits_itself(instance.obj):
+            said = (*recognized.conventions, "fitted to a drawn sample by its fit")
+            recognized = replace(recognized, conventions=said)
         recognized = replace(recognized, path=path, line=line)
         return Recipe(instance.source, instance.backend, recognition.adapter, probed, recognized)
     first = next((one for one in refusals if not isinstance(one, OtherPrecision)), refusals[0])

@@ -13,6 +13,7 @@ import numpy as np
 
 from flowref import registry
 from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.probing import FEATURES
 from flowref.loading.inner import part_of, place_of_part
 from flowref.loading.live_objects import LIVE
 from flowref.loading.options import own_kind, shape_of
@@ -186,18 +187,53 @@ def _user_code(target: Target) -> Source:
 
 
 def built(factory: Callable[..., Any], event: str | None, /, **options: Any) -> Any:
-    """What a factory makes; an estimator that is to be fitted first is fitted on a drawn sample."""
+    """What a factory makes; what is to be fitted, and has nothing that gradients train, is fitted to a drawn
+    sample.
+    """
     obj = factory(**options)
     names = ("fit", "transform", "inverse_transform")
-    if not all(signatures.own(obj, name) for name in names) or signatures.taken_by(obj):
+    estimates = all(signatures.own(obj, name) for name in names) and not signatures.taken_by(obj)
+    if not estimates and not fits_itself(obj):
         return obj
-    size = math.prod(shape_of(event, "event")) if event else getattr(obj, "n_features_in_", 3)
-    sample = np.random.default_rng(0).standard_normal((256, size))
+    sizes = (getattr(obj, name, None) for name in ("n_features_in_", *FEATURES))
+    own = next((size for size in sizes if type(size) is int), 3)
+    sample = correlated(math.prod(shape_of(event, "event")) if event else own)
+    if not estimates:
+        return _fitted(obj, framework(obj).tensor(sample, "float64"))
     try:
         obj.transform(sample)
     except Exception:  # what it raises before it is fitted is its affair
         obj.fit(sample)
     return obj
+
+
+def correlated(size: int) -> Any:
+    """A sample to be fitted to, of entries with several spreads. A program makes the same, `FITTING`."""
+    return np.random.default_rng(0).standard_normal((256, size)) @ np.triu(np.ones((size, size)))
+
+
+FITTING = (
+    "sample = np.random.default_rng(0).standard_normal((256, {size})) @ np.triu(np.ones(({size}, {size})))",
+    "flow.fit(torch.from_numpy(sample))",
+)
+
+
+def fits_itself(obj: Any) -> bool:
+    """Whether an object has a log-density, and a method of its own to fit it to points."""
+    if not (signatures.own(obj, "fit") and signatures.own(obj, "log_prob")):
+        return False
+    trained = any(one.requires_grad for one in getattr(obj, "parameters", list)())
+    return not trained and len(signatures.required(obj, "fit")) == 1
+
+
+def _fitted(obj: Any, sample: Any) -> Any:
+    """An object fitted to a sample; as it was where that is refused."""
+    other = framework(obj).duplicate(obj)
+    try:
+        other.fit(sample)
+    except Exception:  # it is audited as it comes
+        return obj
+    return other
 
 
 def _tells(factory: Any) -> bool:

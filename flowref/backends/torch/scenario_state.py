@@ -25,6 +25,12 @@ from flowref.backends.torch.state import (
 )
 from flowref.model import Array, Unsupported, one_line, steps
 
+# Methods that fold layers into one another, as they are called.
+FOLDING = (
+    "fuse", "fold", "merge", "deploy", "fuse_model", "switch_to_deploy", "convert_to_deploy", "fold_bn", "fuse_bn",
+    "merge_bn", "fold_batch_norm", "fuse_batch_norm", "remove_weight_norm", "remove_weightnorm",
+)  # fmt: skip
+
 
 def state(stage: Stage, step: steps.State) -> dict[str, Array]:
     """Parameters and buffers by name."""
@@ -85,6 +91,18 @@ def deepcopy(stage: Stage, step: steps.Deepcopy) -> None:
 def branch(stage: Stage, step: steps.Branch) -> None:
     """A deep copy is moved."""
     move(copy.deepcopy(stage.obj), step.scale, step.seed)
+
+
+def fold(stage: Stage, step: steps.Fold) -> None:
+    """Its layers are folded."""
+    run = next(
+        (found for name in FOLDING if callable(found := getattr(stage.obj, name, None))), None
+    )
+    if run is None:
+        raise Unsupported("it has no method that folds its layers", waits=False)
+    made = run()
+    if isinstance(made, torch.nn.Module):
+        stage.obj = made
 
 
 def through_pickle(stage: Stage, step: steps.Pickle) -> None:
@@ -185,6 +203,7 @@ STATE: dict[type, Action] = {
     steps.Rounded: rounded,
     steps.Branch: branch,
     steps.Deepcopy: deepcopy,
+    steps.Fold: fold,
     steps.Pickle: through_pickle,
     steps.TorchSave: through_file,
     steps.Graphs: graphs,

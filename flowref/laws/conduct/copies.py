@@ -8,7 +8,17 @@ from flowref.laws.common.requirements import has_modules, repeatable
 from flowref.laws.conduct.state import NUDGE, UNTRAINABLE, Steps, lives_agree, movable, nudge
 from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, law
 from flowref.model.abilities import Living
-from flowref.model.steps import Branch, Deepcopy, Learn, Pickle, Step, TorchSave, Train
+from flowref.model.steps import (
+    Branch,
+    Deepcopy,
+    Eval,
+    Fold,
+    Learn,
+    Pickle,
+    Step,
+    TorchSave,
+    Train,
+)
 
 COPIES: dict[str, Step[None]] = {
     "deepcopy": Deepcopy(),
@@ -95,6 +105,27 @@ def copies_follow(flow: Living, batch: Batch) -> Residual:
     moves = nudge(flow, batch)
     note = "a copy does not follow its own parameters"
     return lives_agree(flow, batch, [moves], [[way, moves] for way in ways], note)
+
+
+@law(
+    "same/copied[folded]",
+    effort=2,
+    applies=has_modules & repeatable,
+    source="Ding et al., RepVGG (arXiv:2101.03697), section 3.3: a batch norm, folded into the layer before it, is the same map",
+    pointwise=True,
+)
+def folded_equal(flow: Living, batch: Batch) -> Residual:
+    """An object whose method fuse, fold, merge or deploy, or one that removes a weight norm, folds its layers
+    returns in eval mode what it returned before.
+    """
+    probed = probes(flow, batch, calls=WITH_KERNELS)
+    asked = [probe.step() for probe in probed]
+    original = flow.play([Eval(), *asked])
+    folded, error = attempt(flow.play, [Eval(), Fold(), *asked])
+    if error:
+        raise Unsupported(f"it cannot be folded, or called then ({error})")
+    pairs = zip(probed, original[1:], folded[2:], strict=True)
+    return same(pairs, len(batch.x), "what its layers are folded to returns something else")
 
 
 @law(

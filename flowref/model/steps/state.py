@@ -115,6 +115,13 @@ class TorchSave(Step[None]):
 
 
 @dataclass(frozen=True)
+class Fold(Step[None]):
+    """A method that takes nothing folds layers into one another, as for inference: the module that it returns
+    lives on, or else the object. Raises `Unsupported` where there is none.
+    """
+
+
+@dataclass(frozen=True)
 class Graphs(Step[Mapping[str, bool]]):
     """Names of buffers and tensor attributes that hold an autograd graph, each True."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -10,8 +11,9 @@ from torch import nn
 from flowref.backends.torch.loose import loose
 from flowref.backends.torch.state import modules, trainable
 from flowref.backends.torch.weights import place
+from flowref.loading.source import FITTING, fits_itself
 from flowref.loading.weights import Weights
-from flowref.model import REAL, Support, derive
+from flowref.model import REAL, USER, Support, derive
 from flowref.scripting.case import Case
 from flowref.scripting.constructing import constructed
 from flowref.scripting.drawing import drawn_from
@@ -52,6 +54,10 @@ def construction(case: Case, inliner: Inliner) -> tuple[list[str], list[str]]:
             lines[-1] += called
         elif calls:
             lines.append(f"flow{called}")
+    if not case.copied and case.target.adapter == USER and fits_itself(case.as_built):
+        size = math.prod(case.facts.event_shape)
+        lines += [requoted(line.format(size=size)) for line in FITTING]
+        inliner.names.imports.add("import numpy as np")
     if case.weights is not None:
         lines += restoring(case, case.weights, inliner)
     defined = [["", *unparsed([one]), ""] for one in inliner.definitions]

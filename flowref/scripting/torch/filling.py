@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from flowref.backends.torch.scenario_state import FOLDING
 from flowref.model import OPPOSITE, REAL, USER, Support
 from flowref.scripting.case import Case
 from flowref.scripting.names import Unwritable
@@ -81,6 +82,7 @@ def filling(case: Case, which: str, rows: int) -> dict[str, str]:
         "wide_copies": ", ".join(["300", *["1"] * len(shape)]),
         "meta": _each(case, 'to("meta")'),
         "float": _each(case, "float()"),
+        "fold": next((name for name in FOLDING if hasattr(case.obj, name)), ""),
         "copying": COPYING.get(case.verdict.reason.partition(":")[0], COPYING["deepcopy"]),
     }
     with contextlib.suppress(Unwritable):

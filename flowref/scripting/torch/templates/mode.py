@@ -193,6 +193,16 @@ for flow in copies:
     off = max(off, {APART})
 """
 
+FOLDED = f"""
+first = $results
+flow = flow.$fold() or flow
+second = $results
+# The law: folded layers return what the layers did.
+print("before:", *(result.tolist() for result in first))
+print("folded:", *(result.tolist() for result in second))
+off = {APART}
+"""
+
 INDEPENDENT = f"""
 $setup
 first = $results
@@ -246,6 +256,7 @@ TEMPLATES = {
         Template(GRAPH, whole=True),
     ),
     "same/copied[after-training]": (Template(COPIED_AS_BUILT), Template(COPIED)),
+    "same/copied[folded]": (Template(FOLDED, within=1e3),),
     "same/copied": (Template(COPY_EQUAL, within=1e3),),
     "same/copied[independence]": (Template(INDEPENDENT, within=1e3),),
     "random/seeded[construction]": (Template(SEEDED),),

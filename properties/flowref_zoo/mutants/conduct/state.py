@@ -14,6 +14,7 @@ from flowref.model.steps import (
     Branch,
     CountTensors,
     Deepcopy,
+    Fold,
     Graphs,
     Learn,
     Nudge,
@@ -36,6 +37,7 @@ from flowref_zoo.mutants.combinators import (
 
 COUPLING = "nflows:AffineCouplingTransform"
 NORMALIZER = "nflows:BatchNorm"
+FOLDED = "flowref_zoo.specimens.folded_layers:weight_normed"
 
 
 @mutant("same/saved[reload]", host=NORMALIZER, sizes=(1e-8, 1e-3))
@@ -85,6 +87,12 @@ def copy_shares_parameters(subject: Subject, size: float = 1e-3) -> Subject:
 def copy_keeps_the_weights_of_the_original(subject: Subject, size: float = 1e-3) -> Subject:
     """A part of the weights of a deep copy is that of the original."""
     return after(subject, Deepcopy, Run, partial(shifted, size=size))
+
+
+@mutant("same/copied[folded]", host=FOLDED, sizes=(1e-8, 1e-3))
+def folded_to_something_else(subject: Subject, size: float = 1e-3) -> Subject:
+    """The bias of a folded layer is another one."""
+    return after(subject, Fold, Run, partial(shifted, size=size))
 
 
 @mutant("same/copied[after-training]", host=COUPLING)
