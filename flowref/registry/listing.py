@@ -144,8 +144,45 @@ def listed(spec: str) -> Listing:
     unnamed = [name for name, reason in left.items() if reason == UNNAMED]
     reasons = [(name, reason) for name, reason in left.items() if reason != UNNAMED]
     reasons += [(", ".join(unnamed), UNNAMED)] if unnamed else []
-    found_in_order = tuple(targets[name] for name in found.public if name in targets)
+    found_in_order = tuple(
+        one
+        for name in found.public
+        if name in targets
+        for one in (targets[name], *_otherwise(found, name, targets[name]))
+    )
     return Listing(place, found_in_order, tuple(reasons), tuple(examples.values()))
+
+
+def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target]:
+    """A class once more for each parameter that has a default, is not given, and is asked in its text whether it
+    is None: which is another class in all but name, as a batch norm with momentum=None.
+    """
+    made = found.values[name]
+    if not isinstance(made, ast.ClassDef) or target.option(PART) is not None:
+        return
+    asked = {
+        one.left.id if isinstance(one.left, ast.Name) else getattr(one.left, "attr", "")
+        for above in _line(found, made)
+        for one in ast.walk(above)
+        if isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Is | ast.IsNot)
+    }
+    for parameter, default in _defaults(found, made).items():
+        constant = isinstance(default, ast.Constant) and type(default.value) in (int, float)
+        if parameter in asked and constant and target.option(parameter) is None:
+            yield target.with_options(**{parameter: "None"})
+
+
+def _defaults(found: Definitions, made: ast.ClassDef) -> dict[str, ast.expr]:
+    """The parameters of a constructor that have a default, with it."""
+    taken = _built_by(found, made)
+    if taken is None:
+        return {}
+    places = [one.arg for one in (*taken.posonlyargs, *taken.args)]
+    last = places[len(places) - len(taken.defaults) :]
+    beside = zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
+    return dict(zip(last, taken.defaults, strict=True)) | {
+        one.arg: default for one, default in beside if default is not None
+    }
 
 
 def _target(found: Definitions, name: str, given: Given) -> Target:

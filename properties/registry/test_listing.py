@@ -41,6 +41,10 @@ FOUND = {
     NEEDS.replace("dim", "loc, scale"): "Flow?loc=0.5&scale=0.75",
     f"@dataclass\nclass Flow:\n    dim: int\n{MAP}": "Flow?dim=3",
     f"{NEEDS}def stack(): return [Flow(3)]\nclass B:\n    layers = stack()\n{MAP}": "B?part=Flow B",
+    # A default that the text asks whether it is None stands beside None.
+    "class A:\n    def __init__(self, momentum=0.1, eps=1e-5, context=None): ...\n"
+    "    def update(self): return self.momentum is None or self.context is None\n"
+    + MAP: "A A?momentum=None",
     # What a class is by default is found once; what is run as a script is not there.
     f"class A:\n{MAP}def make(): return A()\nif __name__ == '__main__':\n    b = A()\n": "A",
     # No flows: helpers, networks, enumerations, abstract classes, what is private.
