@@ -61,7 +61,8 @@ def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = No
         try:
             if isinstance(item, str) and registry.is_whole(item):
                 found = registry.listing(item)
-                chosen = tuple(with_defaults(found.targets, defaults or {}))
+                every = (*found.targets, *found.variants)
+                chosen = tuple(with_defaults(every, defaults or {}))
                 listings.append(replace(found, targets=chosen))
                 targets += chosen
             else:

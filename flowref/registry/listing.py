@@ -51,6 +51,11 @@ SIZE = re.compile(
     r"(_(dim|size|features|channels|in|out))?|.*_(dim|size|features|channels)|input_dim|half",
     re.IGNORECASE,
 )
+# Options that say how something is done, and not what; a class is looked at with so many others at most.
+MANNERS = re.compile(
+    r".*(in_?place|debug|verbose|valid|check|strict|return|training|compile|jit|log).*"
+)
+VARIANTS = 4
 NUMBERS = {
     HIDDEN: "8",
     SIZE: "3",
@@ -65,13 +70,15 @@ NUMBERS = {
 @dataclass(frozen=True)
 class Listing:
     """``targets``: what may be a flow; ``left``: other classes, each with the reason; ``examples``: those of the
-    targets whose arguments are examples, since nothing gives them.
+    targets whose arguments are examples, since nothing gives them; ``variants``: targets once more, with an option
+    that makes something else of them.
     """
 
     place: str
     targets: tuple[Target, ...] = ()
     left: tuple[tuple[str, str], ...] = ()
     examples: tuple[Target, ...] = ()
+    variants: tuple[Target, ...] = ()
 
     @property
     def incomplete(self) -> list[tuple[str, str]]:
@@ -144,32 +151,50 @@ def listed(spec: str) -> Listing:
     unnamed = [name for name, reason in left.items() if reason == UNNAMED]
     reasons = [(name, reason) for name, reason in left.items() if reason != UNNAMED]
     reasons += [(", ".join(unnamed), UNNAMED)] if unnamed else []
-    found_in_order = tuple(
-        one
-        for name in found.public
-        if name in targets
-        for one in (targets[name], *_otherwise(found, name, targets[name]))
+    in_order = {name: targets[name] for name in found.public if name in targets}
+    variants = [one for name in in_order for one in _otherwise(found, name, in_order[name])]
+    return Listing(
+        place,
+        tuple(in_order.values()),
+        tuple(reasons),
+        tuple(examples.values()),
+        tuple(variants),
     )
-    return Listing(place, found_in_order, tuple(reasons), tuple(examples.values()))
 
 
 def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target]:
-    """A class once more for each parameter that has a default, is not given, and is asked in its text whether it
-    is None: which is another class in all but name, as a batch norm with momentum=None.
+    """A class once more for each parameter with a default that its text asks about, and that is not given: a
+    number whether it is None, as the momentum of a batch norm, and what is true or false. Behind such a
+    question is another class in all but name.
     """
     made = found.values[name]
     if not isinstance(made, ast.ClassDef) or target.option(PART) is not None:
         return
-    asked = {
-        one.left.id if isinstance(one.left, ast.Name) else getattr(one.left, "attr", "")
-        for above in _line(found, made)
-        for one in ast.walk(above)
+    nodes = [one for above in _line(found, made) for one in ast.walk(above)]
+    compared = [
+        one.left
+        for one in nodes
         if isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Is | ast.IsNot)
-    }
+    ]
+    tests = [one.test for one in nodes if isinstance(one, ast.If | ast.IfExp)]
+    whether_none = set(map(_named_by, compared))
+    whether = {_named_by(one) for test in tests for one in ast.walk(test)}
+    others = {}
     for parameter, default in _defaults(found, made).items():
-        constant = isinstance(default, ast.Constant) and type(default.value) in (int, float)
-        if parameter in asked and constant and target.option(parameter) is None:
-            yield target.with_options(**{parameter: "None"})
+        value = default.value if isinstance(default, ast.Constant) else None
+        if target.option(parameter) is not None or MANNERS.fullmatch(parameter):
+            continue
+        if type(value) in (int, float) and parameter in whether_none:
+            others[parameter] = "None"
+        if type(value) is bool and parameter in whether:
+            others[parameter] = str(not value).lower()
+    for parameter in list(others)[:VARIANTS]:
+        yield target.with_options(**{parameter: others[parameter]})
+
+
+def _named_by(node: ast.AST) -> str:
+    """The last name of a name or an attribute."""
+    return node.id if isinstance(node, ast.Name) else str(getattr(node, "attr", ""))
 
 
 def _defaults(found: Definitions, made: ast.ClassDef) -> dict[str, ast.expr]:

@@ -41,10 +41,6 @@ FOUND = {
     NEEDS.replace("dim", "loc, scale"): "Flow?loc=0.5&scale=0.75",
     f"@dataclass\nclass Flow:\n    dim: int\n{MAP}": "Flow?dim=3",
     f"{NEEDS}def stack(): return [Flow(3)]\nclass B:\n    layers = stack()\n{MAP}": "B?part=Flow B",
-    # A default that the text asks whether it is None stands beside None.
-    "class A:\n    def __init__(self, momentum=0.1, eps=1e-5, context=None): ...\n"
-    "    def update(self): return self.momentum is None or self.context is None\n"
-    + MAP: "A A?momentum=None",
     # What a class is by default is found once; what is run as a script is not there.
     f"class A:\n{MAP}def make(): return A()\nif __name__ == '__main__':\n    b = A()\n": "A",
     # No flows: helpers, networks, enumerations, abstract classes, what is private.
@@ -84,6 +80,29 @@ def test_what_is_left_out_has_a_reason(written: Path, text: str, reason: str) ->
     with pytest.raises(FlowrefError, match="defines no flow") as refused:
         registry.listing("flows.py")
     assert reason in str(refused.value)
+
+
+MOODS = f"""
+class A:
+    def __init__(self, momentum=0.1, eps=1e-5, affine=True, bias=False, inplace=False, context=None):
+        if affine and not inplace: ...
+        self.bias = bias
+
+    def update(self):
+        return self.momentum is None or self.context is None or 0 if self.bias else 1
+{MAP}"""
+
+
+def test_what_the_text_asks_about_makes_variants(written: Path) -> None:
+    """A number that may be None, and what is true or false, one at a time; not how something is done."""
+    written.write_text(HEAD + MOODS)
+    found = registry.listing("flows.py")
+    variants = [str(one).partition("?")[2] for one in found.variants]
+    assert variants == ["momentum=None", "affine=false", "bias=true"]
+    assert list(map(str, found.targets)) == ["flows.py:A"]
+    assert [str(one) for one in registry.listing("flows.py?affine=true").variants][1:] == [
+        "flows.py:A?affine=true&bias=true"
+    ]
 
 
 def test_options_go_to_what_takes_them(written: Path) -> None:
