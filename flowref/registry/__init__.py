@@ -24,8 +24,9 @@ from flowref.registry.catalogue import (
     statement,
     statements,
 )
+from flowref.registry.constructors import needing
 from flowref.registry.definitions import vet
-from flowref.registry.listing import Listing, is_whole, listed, listing, needing
+from flowref.registry.listing import Listing, is_whole, listed, listing
 from flowref.registry.reserved import OURS, PART, RESERVED, WEIGHTS
 from flowref.registry.specs import (
     builder_options,

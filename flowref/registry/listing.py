@@ -14,13 +14,22 @@ from dataclasses import dataclass
 
 from flowref.model import USER, SpecError, Target, TargetError
 from flowref.registry.catalogue import adapters
+from flowref.registry.constructors import (
+    NEEDS,
+    defaults,
+    examples,
+    line,
+    methods,
+    missing,
+    needing,
+    parameters,
+    required,
+)
 from flowref.registry.definitions import Definitions, definitions, is_file, source_of_module
 from flowref.registry.reserved import OURS, PART
 
 Given = tuple[tuple[str, str], ...]
 EVERYTHING = "*"
-# How the reason begins that a class is left out for which nothing builds.
-NEEDS = "needs "
 # Methods by which a class may be a map, its way back, a log-det or a density.
 TELLING = re.compile(
     r"_?(inv|revers|backward|decode|undo|unflow|pull|z_to_x|from_latent|synth)|.*(log_?(abs_?)?(det|jac)|ladj|ldj)"
@@ -41,30 +50,11 @@ PLAIN = MODULES | {"object", "ABC", "Generic", "Bijection"}
 OTHERS = re.compile(
     r".*(Enum|Exception|Error|Dataset|DataLoader|NamedTuple|TypedDict|Protocol|Function|Config|TestCase|Optimizer|Callback)"
 )
-# Numbers for the parameters of a constructor, by their names; other parameters are given none.
-HIDDEN = re.compile(
-    r".*(hidden|width|units|bins|knots|blocks|layers|depth|steps|flows)", re.IGNORECASE
-)
-SIZE = re.compile(
-    r"(n|d|k|in|out|num|c)?_?(dims?|d|n|k|c|features?|channels?|size|inputs?|outputs?|ch|latents?|dimensions?"
-    r"|classes|labels|components|mixtures|modes)"
-    r"(_(dim|size|features|channels|in|out))?|.*_(dim|size|features|channels)|input_dim|half",
-    re.IGNORECASE,
-)
 # Options that say how something is done, and not what; a class is looked at with so many others at most.
 MANNERS = re.compile(
     r".*(in_?place|debug|verbose|valid|check|strict|return|training|compile|jit|log).*"
 )
 VARIANTS = 4
-NUMBERS = {
-    HIDDEN: "8",
-    SIZE: "3",
-    re.compile(r"loc|mean|mu|shift"): "0.5",
-    re.compile(r"scale|std|stddev|sigma"): "0.75",
-    re.compile(r"(low|lower|left|min|minimum)(_bound)?"): "-1.5",
-    re.compile(r"(high|upper|right|max|maximum)(_bound)?"): "2.0",
-    re.compile(r"df|concentration[01]?|kappa|rate"): "2.5",
-}
 
 
 @dataclass(frozen=True)
@@ -170,7 +160,7 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
     made = found.values[name]
     if not isinstance(made, ast.ClassDef) or target.option(PART) is not None:
         return
-    nodes = [one for above in _line(found, made) for one in ast.walk(above)]
+    nodes = [one for above in line(found, made) for one in ast.walk(above)]
     compared = [
         one.left
         for one in nodes
@@ -180,7 +170,7 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
     whether_none = set(map(_named_by, compared))
     whether = {_named_by(one) for test in tests for one in ast.walk(test)}
     others = {}
-    for parameter, default in _defaults(found, made).items():
+    for parameter, default in defaults(found, made).items():
         value = default.value if isinstance(default, ast.Constant) else None
         if target.option(parameter) is not None or MANNERS.fullmatch(parameter):
             continue
@@ -197,22 +187,9 @@ def _named_by(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else str(getattr(node, "attr", ""))
 
 
-def _defaults(found: Definitions, made: ast.ClassDef) -> dict[str, ast.expr]:
-    """The parameters of a constructor that have a default, with it."""
-    taken = _built_by(found, made)
-    if taken is None:
-        return {}
-    places = [one.arg for one in (*taken.posonlyargs, *taken.args)]
-    last = places[len(places) - len(taken.defaults) :]
-    beside = zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
-    return dict(zip(last, taken.defaults, strict=True)) | {
-        one.arg: default for one, default in beside if default is not None
-    }
-
-
 def _target(found: Definitions, name: str, given: Given) -> Target:
     """What a name stands for, with those of the options that are its own or flowref's."""
-    takes = _parameters(found, found.values[name])
+    takes = parameters(found, found.values[name])
     options = tuple(one for one in given if one[0] in takes or one[0] in OURS)
     return Target(USER, f"{found.place}:{name}", options)
 
@@ -225,26 +202,8 @@ def _part(found: Definitions, name: str, _: Given, hosts: Sequence[Target]) -> T
 
 def _built_here(found: Definitions, name: str, given: Given, _: Sequence[Target]) -> Target | None:
     """What needs arguments, with numbers for them."""
-    values = _examples(_missing(found, name, dict(given)))
+    values = examples(missing(found, name, dict(given)))
     return _target(found, name, given).with_options(**values) if values else None
-
-
-def _missing(found: Definitions, name: str, given: dict[str, str]) -> dict[str, str]:
-    """The parameters that have no default and are not given, with their annotations as text."""
-    made = found.values[name]
-    needed = [one.arg for one in _required(found, made)] if made is not None else []
-    takes = _parameters(found, made)
-    return {
-        one: ast.unparse(arg.annotation) if arg.annotation else ""
-        for one, arg in takes.items()
-        if one in needed and one not in given
-    }
-
-
-def _examples(missing: dict[str, str]) -> dict[str, str]:
-    """Values for parameters, as options are typed; none where there is none for one of them."""
-    values = {name: _example(name, annotation) for name, annotation in missing.items()}
-    return values if all(values.values()) else {}
 
 
 def _builds_within(found: Definitions, host: Target) -> set[str]:
@@ -282,58 +241,13 @@ def _no_flow(found: Definitions, name: str, given: dict[str, str]) -> str | None
             return ""
     if reason is not None:
         return reason
-    missing = _missing(found, name, given)
-    return needing(f"{found.place}:{name}", missing) if missing else None
-
-
-def needing(spec: str, missing: dict[str, str]) -> str:
-    """What a class or a factory needs, and how it is given. ``missing``: parameter -> annotation.
-
-    >>> print(needing("flows.py:Flow", {"dim": "", "hidden": "int"}))
-    needs dim, hidden: say 'flows.py:Flow?dim=3&hidden=8'
-    >>> needing("flows.py:Flow", {"net": "nn.Module"})
-    'needs net: name a factory that takes nothing and returns the object, as in flows.py:make'
-    """
-    values = _examples(missing)
-    wanted = f"{NEEDS}{', '.join(missing)}"
-    if not values:
-        place = spec.rpartition(":")[0]
-        return f"{wanted}: name a factory that takes nothing and returns the object, as in {place}:make"
-    sign = "&" if "?" in spec else "?"
-    typed = f"{spec}{sign}{'&'.join(f'{name}={value}' for name, value in values.items())}"
-    return f"{wanted}: say {shlex.quote(typed)}"
-
-
-def _example(name: str, annotation: str) -> str:
-    """A value for a parameter, as an option is typed; empty where it is none that can be typed."""
-    number = next((one for pattern, one in NUMBERS.items() if pattern.fullmatch(name)), "")
-    match annotation.partition("|")[0].strip():
-        case "int":
-            return "8" if HIDDEN.fullmatch(name) else "3"
-        case "float":
-            return number if "." in number else "0.5"
-        case "bool":
-            return "true"
-        case "":
-            return number
-        case _:
-            return ""
-
-
-def _line(found: Definitions, made: ast.ClassDef) -> Iterator[ast.ClassDef]:
-    """A class and those of the file that it derives from."""
-    yield made
-    for base in made.bases:
-        above = found.values.get(ast.unparse(base).partition("[")[0])
-        if isinstance(above, ast.ClassDef) and above is not made:
-            yield from _line(found, above)
+    wanted = missing(found, name, given)
+    return needing(f"{found.place}:{name}", wanted) if wanted else None
 
 
 def _foreign(found: Definitions, made: ast.ClassDef) -> list[str]:
     """The last names of the base classes that the file does not define."""
-    bases = [
-        ast.unparse(base).partition("[")[0] for one in _line(found, made) for base in one.bases
-    ]
+    bases = [ast.unparse(base).partition("[")[0] for one in line(found, made) for base in one.bases]
     return [
         base.rpartition(".")[2]
         for base in bases
@@ -341,35 +255,31 @@ def _foreign(found: Definitions, made: ast.ClassDef) -> list[str]:
     ]
 
 
-def _methods(made: ast.ClassDef) -> list[ast.FunctionDef]:
-    return [one for one in made.body if isinstance(one, ast.FunctionDef)]
-
-
 def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
     """Why a class is no flow; empty where that goes without saying, None where it may be one."""
     foreign = _foreign(found, made)
     if any(OTHERS.fullmatch(base) for base in (*foreign, made.name)):
         return ""
-    line = list(_line(found, made))
-    methods = {one.name: one for above in reversed(line) for one in _methods(above)}
+    above_it = list(line(found, made))
+    its = {one.name: one for above in reversed(above_it) for one in methods(above)}
     if any(
-        "abstractmethod" in ast.unparse(mark)
-        for one in methods.values()
-        for mark in one.decorator_list
+        "abstractmethod" in ast.unparse(mark) for one in its.values() for mark in one.decorator_list
     ):
         return ""
-    if any(base not in PLAIN for base in foreign) or any(map(TELLING.match, methods)):
+    if any(base not in PLAIN for base in foreign) or any(map(TELLING.match, its)):
         return None
-    called = methods.get("forward") or methods.get("__call__")
+    called = its.get("forward") or its.get("__call__")
     if called is None:
-        own = [name for name in methods if not name.startswith("_")]
+        own = [name for name in its if not name.startswith("_")]
         if not own or not MODULES.intersection(foreign):
             return UNNAMED if own else ""
         typed = shlex.quote(f"{found.place}:{made.name}?forward={own[0]}")
         return f"none of {', '.join(own)} is a name that is known: say which, as in {typed}"
     if any(TURNING.fullmatch(one.arg) for one in called.args.args) or _gives_several(called):
         return None
-    if NORMALIZER.search(made.name) or any(RUNNING.search(ast.unparse(above)) for above in line):
+    if NORMALIZER.search(made.name) or any(
+        RUNNING.search(ast.unparse(above)) for above in above_it
+    ):
         return None
     return "no inverse, no log-det and no log_prob"
 
@@ -409,7 +319,7 @@ def _returned(made: ast.FunctionDef) -> Iterator[ast.Call]:
 def _is_class(found: Definitions, call: ast.Call) -> bool:
     """Whether a call builds an object of a class of the file that needs no argument."""
     built = found.values.get(ast.unparse(call.func))
-    return isinstance(built, ast.ClassDef) and not _required(found, built)
+    return isinstance(built, ast.ClassDef) and not required(found, built)
 
 
 def _builds(found: Definitions, call: ast.Call) -> bool:
@@ -431,52 +341,3 @@ def _builds(found: Definitions, call: ast.Call) -> bool:
     known = {adapter.package for adapter in adapters().values()} - {"", "torch"}
     distribution = package == "torch" and "distributions" in [*module.split("."), *rest]
     return package in known or distribution
-
-
-def _built_by(found: Definitions, value: ast.AST | None) -> ast.arguments | None:
-    """The parameters of what builds a value; None where its text does not tell."""
-    if isinstance(value, ast.FunctionDef):
-        return value.args
-    if isinstance(value, ast.ClassDef):
-        for above in _line(found, value):
-            for method in _methods(above):
-                if method.name == "__init__":
-                    return method.args
-    return None
-
-
-def _parameters(found: Definitions, value: ast.AST | None) -> dict[str, ast.arg]:
-    """The parameters of a constructor or a factory, by name."""
-    taken = _built_by(found, value)
-    if taken is None:
-        fields = _fields(value) if isinstance(value, ast.ClassDef) else []
-        return {one.arg: one for one in fields}
-    places = [*taken.posonlyargs, *taken.args]
-    own = places[1:] if isinstance(value, ast.ClassDef) else places
-    return {one.arg: one for one in (*own, *taken.kwonlyargs)}
-
-
-def _required(found: Definitions, value: ast.AST) -> list[ast.arg]:
-    """Those without a default; of a dataclass its fields without one."""
-    taken = _built_by(found, value)
-    if taken is None:
-        return _fields(value) if isinstance(value, ast.ClassDef) else []
-    places = [*taken.posonlyargs, *taken.args]
-    own = places[int(isinstance(value, ast.ClassDef)) : len(places) - len(taken.defaults)]
-    named = [
-        one
-        for one, default in zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
-        if default is None
-    ]
-    return [*own, *named]
-
-
-def _fields(made: ast.ClassDef) -> list[ast.arg]:
-    """The fields of a dataclass that have no default."""
-    marks = [ast.unparse(mark) for mark in (*made.decorator_list, *made.bases)]
-    if not any("dataclass" in mark or mark.startswith(("eqx.", "equinox.")) for mark in marks):
-        return []
-    rows = (one for one in made.body if isinstance(one, ast.AnnAssign) and one.value is None)
-    return [
-        ast.arg(row.target.id, row.annotation) for row in rows if isinstance(row.target, ast.Name)
-    ]

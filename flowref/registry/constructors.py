@@ -1,0 +1,160 @@
+"""What a class or a factory takes, read off its text: parameters, those that are missing, and numbers for them."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+
+from flowref.registry.definitions import Definitions
+
+# How the reason begins that a class is left out for which nothing builds.
+NEEDS = "needs "
+# Numbers for the parameters of a constructor, by their names; other parameters are given none.
+HIDDEN = re.compile(
+    r".*(hidden|width|units|bins|knots|blocks|layers|depth|steps|flows)", re.IGNORECASE
+)
+SIZE = re.compile(
+    r"(n|d|k|in|out|num|c)?_?(dims?|d|n|k|c|features?|channels?|size|inputs?|outputs?|ch|latents?|dimensions?"
+    r"|classes|labels|components|mixtures|modes)"
+    r"(_(dim|size|features|channels|in|out))?|.*_(dim|size|features|channels)|input_dim|half",
+    re.IGNORECASE,
+)
+NUMBERS = {
+    HIDDEN: "8",
+    SIZE: "3",
+    re.compile(r"loc|mean|mu|shift"): "0.5",
+    re.compile(r"scale|std|stddev|sigma"): "0.75",
+    re.compile(r"(low|lower|left|min|minimum)(_bound)?"): "-1.5",
+    re.compile(r"(high|upper|right|max|maximum)(_bound)?"): "2.0",
+    re.compile(r"df|concentration[01]?|kappa|rate"): "2.5",
+}
+
+
+def line(found: Definitions, made: ast.ClassDef) -> Iterator[ast.ClassDef]:
+    """A class and those of the file that it derives from."""
+    yield made
+    for base in made.bases:
+        above = found.values.get(ast.unparse(base).partition("[")[0])
+        if isinstance(above, ast.ClassDef) and above is not made:
+            yield from line(found, above)
+
+
+def methods(made: ast.ClassDef) -> list[ast.FunctionDef]:
+    """The methods that a class defines itself."""
+    return [one for one in made.body if isinstance(one, ast.FunctionDef)]
+
+
+def built_by(found: Definitions, value: ast.AST | None) -> ast.arguments | None:
+    """The parameters of what builds a value; None where its text does not tell."""
+    if isinstance(value, ast.FunctionDef):
+        return value.args
+    if isinstance(value, ast.ClassDef):
+        for above in line(found, value):
+            for method in methods(above):
+                if method.name == "__init__":
+                    return method.args
+    return None
+
+
+def parameters(found: Definitions, value: ast.AST | None) -> dict[str, ast.arg]:
+    """The parameters of a constructor or a factory, by name."""
+    taken = built_by(found, value)
+    if taken is None:
+        fields = _fields(value) if isinstance(value, ast.ClassDef) else []
+        return {one.arg: one for one in fields}
+    places = [*taken.posonlyargs, *taken.args]
+    own = places[1:] if isinstance(value, ast.ClassDef) else places
+    return {one.arg: one for one in (*own, *taken.kwonlyargs)}
+
+
+def required(found: Definitions, value: ast.AST) -> list[ast.arg]:
+    """Those without a default; of a dataclass its fields without one."""
+    taken = built_by(found, value)
+    if taken is None:
+        return _fields(value) if isinstance(value, ast.ClassDef) else []
+    places = [*taken.posonlyargs, *taken.args]
+    own = places[int(isinstance(value, ast.ClassDef)) : len(places) - len(taken.defaults)]
+    named = [
+        one
+        for one, default in zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
+        if default is None
+    ]
+    return [*own, *named]
+
+
+def _fields(made: ast.ClassDef) -> list[ast.arg]:
+    """The fields of a dataclass that have no default."""
+    marks = [ast.unparse(mark) for mark in (*made.decorator_list, *made.bases)]
+    if not any("dataclass" in mark or mark.startswith(("eqx.", "equinox.")) for mark in marks):
+        return []
+    rows = (one for one in made.body if isinstance(one, ast.AnnAssign) and one.value is None)
+    return [
+        ast.arg(row.target.id, row.annotation) for row in rows if isinstance(row.target, ast.Name)
+    ]
+
+
+def defaults(found: Definitions, made: ast.ClassDef) -> dict[str, ast.expr]:
+    """The parameters of a constructor that have a default, with it."""
+    taken = built_by(found, made)
+    if taken is None:
+        return {}
+    places = [one.arg for one in (*taken.posonlyargs, *taken.args)]
+    last = places[len(places) - len(taken.defaults) :]
+    beside = zip(taken.kwonlyargs, taken.kw_defaults, strict=True)
+    return dict(zip(last, taken.defaults, strict=True)) | {
+        one.arg: default for one, default in beside if default is not None
+    }
+
+
+def missing(found: Definitions, name: str, given: dict[str, str]) -> dict[str, str]:
+    """The parameters that have no default and are not given, with their annotations as text."""
+    made = found.values[name]
+    needed = [one.arg for one in required(found, made)] if made is not None else []
+    takes = parameters(found, made)
+    return {
+        one: ast.unparse(arg.annotation) if arg.annotation else ""
+        for one, arg in takes.items()
+        if one in needed and one not in given
+    }
+
+
+def needing(spec: str, missing: dict[str, str]) -> str:
+    """What a class or a factory needs, and how it is given. ``missing``: parameter -> annotation.
+
+    >>> print(needing("flows.py:Flow", {"dim": "", "hidden": "int"}))
+    needs dim, hidden: say 'flows.py:Flow?dim=3&hidden=8'
+    >>> needing("flows.py:Flow", {"net": "nn.Module"})
+    'needs net: name a factory that takes nothing and returns the object, as in flows.py:make'
+    """
+    values = examples(missing)
+    wanted = f"{NEEDS}{', '.join(missing)}"
+    if not values:
+        place = spec.rpartition(":")[0]
+        return f"{wanted}: name a factory that takes nothing and returns the object, as in {place}:make"
+    sign = "&" if "?" in spec else "?"
+    typed = f"{spec}{sign}{'&'.join(f'{name}={value}' for name, value in values.items())}"
+    return f"{wanted}: say {shlex.quote(typed)}"
+
+
+def examples(missing: dict[str, str]) -> dict[str, str]:
+    """Values for parameters, as options are typed; none where there is none for one of them."""
+    values = {name: _example(name, annotation) for name, annotation in missing.items()}
+    return values if all(values.values()) else {}
+
+
+def _example(name: str, annotation: str) -> str:
+    """A value for a parameter, as an option is typed; empty where it is none that can be typed."""
+    number = next((one for pattern, one in NUMBERS.items() if pattern.fullmatch(name)), "")
+    match annotation.partition("|")[0].strip():
+        case "int":
+            return "8" if HIDDEN.fullmatch(name) else "3"
+        case "float":
+            return number if "." in number else "0.5"
+        case "bool":
+            return "true"
+        case "":
+            return number
+        case _:
+            return ""
