@@ -144,6 +144,12 @@ def examples(missing: dict[str, str]) -> dict[str, str]:
     return values if all(values.values()) else {}
 
 
+def number(name: str) -> str:
+    """What a parameter of a distribution is beside its standard form, by its name; empty for all others."""
+    found = [one for pattern, one in NUMBERS.items() if pattern.fullmatch(name)]
+    return found[0] if found and "." in found[0] else ""
+
+
 def _example(name: str, annotation: str) -> str:
     """A value for a parameter, as an option is typed; empty where it is none that can be typed."""
     number = next((one for pattern, one in NUMBERS.items() if pattern.fullmatch(name)), "")

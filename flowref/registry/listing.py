@@ -22,6 +22,7 @@ from flowref.registry.constructors import (
     methods,
     missing,
     needing,
+    number,
     parameters,
     required,
 )
@@ -154,8 +155,9 @@ def listed(spec: str) -> Listing:
 
 def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target]:
     """A class once more for each parameter with a default that its text asks about, and that is not given: a
-    number whether it is None, as the momentum of a batch norm, and what is true or false. Behind such a
-    question is another class in all but name.
+    number whether it is None, as the momentum of a batch norm, and what is true or false: behind such a
+    question is another class in all but name. A distribution is looked at beside its standard form as well, in
+    which a scale that is forgotten does not show.
     """
     made = found.values[name]
     if not isinstance(made, ast.ClassDef) or target.option(PART) is not None:
@@ -169,7 +171,8 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
     tests = [one.test for one in nodes if isinstance(one, ast.If | ast.IfExp)]
     whether_none = set(map(_named_by, compared))
     whether = {_named_by(one) for test in tests for one in ast.walk(test)}
-    others = {}
+    others: dict[str, str] = {}
+    standard: dict[str, str] = {}
     for parameter, default in defaults(found, made).items():
         value = default.value if isinstance(default, ast.Constant) else None
         if target.option(parameter) is not None or MANNERS.fullmatch(parameter):
@@ -178,6 +181,10 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
             others[parameter] = "None"
         if type(value) is bool and parameter in whether:
             others[parameter] = str(not value).lower()
+        if type(value) in (int, float) and value in (0, 1) and (one := number(parameter)):
+            standard[parameter] = one
+    if standard:
+        yield target.with_options(**standard)
     for parameter in list(others)[:VARIANTS]:
         yield target.with_options(**{parameter: others[parameter]})
 

@@ -105,6 +105,16 @@ def test_what_the_text_asks_about_makes_variants(written: Path) -> None:
     ]
 
 
+def test_a_distribution_is_listed_beside_its_standard_form(written: Path) -> None:
+    """Where its location is 0 and its scale 1, what is forgotten of them does not show."""
+    log_prob = "    def log_prob(self, x): ...\n"
+    written.write_text(
+        f"{HEAD}class A:\n    def __init__(self, loc=0.0, scale=1, a=0): ...\n{log_prob}"
+    )
+    found = registry.listing("flows.py")
+    assert list(map(str, found.variants)) == ["flows.py:A?loc=0.5&scale=0.75"]
+
+
 def test_options_go_to_what_takes_them(written: Path) -> None:
     """Those of flowref to all, others to the classes that have such a parameter."""
     written.write_text(f"{HEAD}{NEEDS}class B:\n{MAP}")

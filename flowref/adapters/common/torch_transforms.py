@@ -4,6 +4,8 @@ compositions.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +19,8 @@ from flowref.model import REAL, Facts, Shape, Support, TargetError
 
 TraitsOf = Callable[[Any], Traits]
 
+# Numbers of entries that are tried where nothing tells them.
+USUAL = (2, 3, 4)
 # Zuko renames torch's wrapper of an inverse when it is imported.
 INVERSES = frozenset({"_InverseTransform", "Inverse"})
 COMPOSITIONS = frozenset({"ComposeTransform", "ComposedTransform"})
@@ -105,7 +109,7 @@ def transform_facts(
     """
     event_dim = int(transform.domain.event_dim)
     shape = event if event is not None else event_of(transform, stated)
-    if shape is None:
+    if shape is None and (shape := fitting(transform)) is None:
         raise unknown_shape(transform)
     if len(shape) < event_dim:
         raise TargetError(
@@ -122,6 +126,28 @@ def stated(transform: Any) -> Shape | None:
     """The event shape that a user's transform states in an attribute, as those of torch do not."""
     shape = getattr(transform, "event_shape", None)
     return (shape,) if type(shape) is int else tuple(shape) if isinstance(shape, tuple) else None
+
+
+def fitting(transform: Any) -> Shape | None:
+    """The first number of entries, of those that attributes and tensors have, at which a copy of a transform of
+    vectors gives as many, and one log-det; None where there is none.
+    """
+    import torch
+
+    if transform.domain.event_dim != 1 or not isinstance(transform, torch.nn.Module):
+        return None
+    tensors = [*transform.parameters(), *transform.buffers()]
+    told = [value for value in vars(transform).values() if type(value) is int and value > 0]
+    sizes = [*told, *(tensor.shape[-1] for tensor in tensors if tensor.ndim), *USUAL]
+    dtype = next((one.dtype for one in tensors if one.is_floating_point()), None)
+    for size in dict.fromkeys(sizes):
+        x = torch.full((2, size), 0.5, dtype=dtype)
+        with contextlib.suppress(Exception):  # it takes another number
+            call: Any = copy.deepcopy(transform)
+            y = call(x)
+            if y.shape == x.shape and call.log_abs_det_jacobian(x, y).shape == (2,):
+                return (size,)
+    return None
 
 
 def _size(shape: Shape) -> Any:

@@ -19,6 +19,8 @@ from flowref.model.steps import Eval, Normalize, Step, Train
 # The spread of batches that the running statistics have seen, beside which no eps counts; how many there were; and
 # those of batches that are measured, relative to it.
 WIDE, SEEN, ROWS, SPREADS = 1e10, 24, 16, np.geomspace(1e-6, 1e3, 37)
+# How far batches are away, beside that spread, by which d is told.
+SHIFTS = 1e-3, 2e-3
 # How far apart the corrections are of limits that are one over each other, and larger than any that is chosen.
 SPAN = 1e4
 # How near numbers are that are the same.
@@ -91,6 +93,20 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
     rows = np.flatnonzero(within.all(1))
     if not len(rows):
         raise Undecidable("no batch is within its limits")
+    spread = max(SPREADS[rows] * WIDE, key=lambda one: abs(np.log(one / WIDE)))
+
+    def moves(shift: float, *more: Step[Any]) -> Array:
+        x, rest = spread * z + shift * WIDE, spread * z
+        ends = (line(z, output(flow, one, *begin, *more)).level for one in (x, rest))
+        return np.asarray(np.subtract(*ends))
+
+    small, larger = (moves(shift) for shift in SHIFTS)
+    if not np.allclose(small, larger, rtol=same):  # else its limit is nothing, or less than these
+        gap = np.abs(small / moves(SHIFTS[0], Eval()) - 1)
+        if gap.max() > same:
+            return _off(
+                "d is not how far the batch is away, beside the running deviation", gap, same
+            )
     # For gradients r and d are constants.
     x = SPREADS[rows[len(rows) // 2]] * WIDE * z
     dy, pulled = pulled_back(flow, x, rng, *begin)

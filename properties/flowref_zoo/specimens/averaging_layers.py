@@ -80,7 +80,8 @@ class Renormalized(nn.Module):
         lowest = {"lower-limit-missing": -3.0, "limits-apart": 0.5}.get(self.defect, 1 / 3)
         corrected = std if self.defect == "correction-not-held" else std.detach()
         r = (corrected / self.running_std).clamp(lowest, 3)
-        d = ((mean.detach() - self.running_mean) / self.running_std).clamp(-5, 5)
+        beside = std.detach() if self.defect == "shift-beside-the-batch" else self.running_std
+        d = ((mean.detach() - self.running_mean) / beside).clamp(-5, 5)
         if self.steps < self.warmup:
             r, d = torch.ones_like(r), torch.zeros_like(d)
         self.steps = self.steps + 1
@@ -170,6 +171,7 @@ SPECIMENS = (
             "lower-limit-missing": ("batch-norm/train-map[renormalization]",),
             "limits-apart": ("batch-norm/train-map[renormalization]",),
             "correction-not-held": ("batch-norm/train-map[renormalization]",),
+            "shift-beside-the-batch": ("batch-norm/train-map[renormalization]",),
             "spread-moves-otherwise": ("batch-norm/statistics[running-average]",),
         },
     ),
