@@ -174,12 +174,15 @@ def _made(target: Target) -> Recipe:
     """
     source, given = source_of(target), event_option(dict(target.options))
     refusals: list[Refusal | UnknownShape | OtherPrecision] = []
-    events = dict.fromkeys((given or _within(target), given))
-    for event, dtype in product(events, dtypes(target)):
+    within = None if given else _within(target)
+    for event, dtype in product(dict.fromkeys((given or within, given)), dtypes(target)):
         try:
             instance = instance_of(source, dtype)
             recognition = recognize(instance, event)
             declared = declare(instance, recognition)
+            if within is not None and event is within:
+                guessed = _fewer_axes(within)
+                declared = replace(declared, facts=replace(declared.facts, guessed=guessed))
             probed = probe(instance, recognition, declared)
         except (Refusal, UnknownShape, OtherPrecision) as refusal:
             refusals.append(refusal)
@@ -195,6 +198,11 @@ def _made(target: Target) -> Recipe:
     if not isinstance(first, Refusal):
         raise first
     raise TargetError(first.sentence(target)) from first.error
+
+
+def _fewer_axes(event: Shape) -> tuple[Shape, ...]:
+    """The events of a layer of the last axes, which the whole gives more than that."""
+    return tuple(event[axis:] for axis in range(1, len(event)))
 
 
 def _within(target: Target) -> Shape | None:

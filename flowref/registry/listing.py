@@ -39,6 +39,8 @@ TELLING = re.compile(
 )
 # Parameters of a map that turn it around, or are a running log-det.
 TURNING = re.compile(r"rev(erse)?|inv(erse|ert)?|log_?det.*|s?ldj|ladj", re.IGNORECASE)
+# What a log-det is called where it is returned.
+LOG_DET = re.compile(r"log_?(abs_?)?_?(det|jac)|ladj|ldj", re.IGNORECASE)
 # What a normalizer keeps, and how one is called that keeps nothing.
 RUNNING = re.compile(r"running_|moving_|momentum")
 NORMALIZER = re.compile(r"norm(?!al)", re.IGNORECASE)
@@ -203,13 +205,15 @@ def _target(found: Definitions, name: str, given: Given) -> Target:
 
 def _part(found: Definitions, name: str, _: Given, hosts: Sequence[Target]) -> Target | None:
     """What needs arguments, within another one that builds it."""
+    if not _is_sure(found, name):
+        return None
     host = next((one for one in hosts if name in _builds_within(found, one)), None)
     return None if host is None else host.with_options(**{PART: name})
 
 
 def _built_here(found: Definitions, name: str, given: Given, _: Sequence[Target]) -> Target | None:
     """What needs arguments, with numbers for them."""
-    values = examples(missing(found, name, dict(given)))
+    values = examples(missing(found, name, dict(given))) if _is_sure(found, name) else {}
     return _target(found, name, given).with_options(**values) if values else None
 
 
@@ -289,6 +293,22 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
     ):
         return None
     return "no inverse, no log-det and no log_prob"
+
+
+def _is_sure(found: Definitions, name: str) -> bool:
+    """Whether what a class returns is no pair of a network, as the shift and the scale of a coupling are: it has
+    more than a call, or names a log-det.
+    """
+    made = found.values[name]
+    if not isinstance(made, ast.ClassDef):
+        return True
+    its = {one.name: one for above in reversed(list(line(found, made))) for one in methods(above)}
+    called = its.get("forward") or its.get("__call__")
+    if called is None or any(map(TELLING.match, its)) or not _gives_several(called):
+        return True
+    named = [one.arg for one in called.args.args]
+    returned = [ast.unparse(one) for one in ast.walk(called) if isinstance(one, ast.Return)]
+    return any(map(TURNING.fullmatch, named)) or any(map(LOG_DET.search, returned))
 
 
 def _gives_several(called: ast.FunctionDef) -> bool:

@@ -261,6 +261,36 @@ class Five(torch.nn.Module):
     assert recipe.facts.event_shape == (5,)
 
 
+def test_a_layer_of_the_last_axis_is_not_held_to_all_axes(tmp_path: Path) -> None:
+    """The whole gives it sequences, of which its log-det is one number for each position."""
+    text = (
+        WHOLE
+        + """
+
+class Positions(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x, torch.full((len(x),), 0.6931471805599453 * x.shape[-1])
+
+
+class Sequences(torch.nn.Module):
+    event_shape = (4, 3)
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Positions()
+
+    def forward(self, x):
+        value, ladj = self.inner(x)
+        return value, ladj * x.shape[1]
+"""
+    )
+    (tmp_path / "whole.py").write_text(text)
+    target = registry.parse_target(f"{tmp_path}/whole.py:Sequences?part=Positions")
+    verdict = checking.check(target, "map/log-det")
+    assert verdict.status is Status.INCONCLUSIVE
+    assert "with (3,) it holds" in verdict.reason
+
+
 def test_a_part_that_is_missing_is_told_from_those_that_are_there(tmp_path: Path) -> None:
     """The nearest name, and the classes of the parts."""
     (tmp_path / "whole.py").write_text(WHOLE)

@@ -41,6 +41,10 @@ FOUND = {
     NEEDS.replace("dim", "loc, scale"): "Flow?loc=0.5&scale=0.75",
     f"@dataclass\nclass Flow:\n    dim: int\n{MAP}": "Flow?dim=3",
     f"{NEEDS}def stack(): return [Flow(3)]\nclass B:\n    layers = stack()\n{MAP}": "B?part=Flow B",
+    # A pair of a network is no value with its log-det, unless it is called one.
+    "class A(nn.Module):\n    def __init__(self, dim): ...\n    def forward(self, x): return x, x\n"
+    + NEEDS: "Flow?dim=3",
+    "class A(nn.Module):\n    def __init__(self, dim): ...\n    def forward(self, x): return x, self.ldj(x)\n": "A?dim=3",
     # What a class is by default is found once; what is run as a script is not there.
     f"class A:\n{MAP}def make(): return A()\nif __name__ == '__main__':\n    b = A()\n": "A",
     # No flows: helpers, networks, enumerations, abstract classes, what is private.
