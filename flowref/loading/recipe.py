@@ -174,7 +174,7 @@ def _made(target: Target) -> Recipe:
     """
     source, given = source_of(target), event_option(dict(target.options))
     refusals: list[Refusal | UnknownShape | OtherPrecision] = []
-    within = None if given else _within(target)
+    within = _within(target) if source.of_part and not given else None
     for event, dtype in product(dict.fromkeys((given or within, given)), dtypes(target)):
         try:
             instance = instance_of(source, dtype)
@@ -206,10 +206,9 @@ def _fewer_axes(event: Shape) -> tuple[Shape, ...]:
 
 
 def _within(target: Target) -> Shape | None:
-    """The event shape of a part, as the whole that is called gives it; None of what is no part, or not called."""
+    """The event shape of a part, as the whole that is called gives it; None of one that is not called."""
     part = target.option(registry.PART)
-    if part is None:
-        return None
+    assert part is not None
     try:
         whole = recipe_of(target.without(registry.PART))
     except (TargetError, SpecError):

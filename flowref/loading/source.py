@@ -69,11 +69,15 @@ class Source:
             return made.args[0], made.keywords
         return made, {}
 
+    @property
+    def of_part(self) -> bool:
+        """Whether a part of what a user's factory builds is meant."""
+        return isinstance(self.build, functools.partial) and self.build.func is part_of
+
     def way(self) -> str:
         """The Python that leads from what a user's factory builds to the part that is meant; empty of the whole."""
-        made = self.build
-        if isinstance(made, functools.partial) and made.func is part_of:
-            return place_of_part(made.args[0](), made.args[1])[0]
+        if isinstance(self.build, functools.partial) and self.of_part:
+            return place_of_part(self.build.args[0](), self.build.args[1])[0]
         return ""
 
     def takes(self) -> dict[str, inspect.Parameter]:

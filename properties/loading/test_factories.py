@@ -304,7 +304,7 @@ def test_a_part_that_is_missing_is_told_from_those_that_are_there(tmp_path: Path
 def test_a_factory_may_have_a_parameter_of_that_name(tmp_path: Path) -> None:
     """Then it is given what the option says."""
     file = tmp_path / "own.py"
-    file.write_text(f"{WHOLE}\n\ndef make(part):\n    return Shifted(part)\n")
+    file.write_text(f"{WHOLE}\n\ndef make(part=3):\n    return Shifted(part)\n")
     assert recipe_of(registry.parse_target(f"{file}:make?part=4")).facts.event_shape == (4,)
 
 
