@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
+from flowref.checking import check
 from flowref.laws.common.slopes import Slope
-from flowref.model import Mapped
+from flowref.model import Mapped, Status
+from flowref.registry import parse_target
 
 
 def slope(kinks: Any, claimed: float, dtype: str = "float64") -> Slope:
@@ -41,6 +45,26 @@ def test_a_wrong_derivative_is_told_where_there_is_no_kink(claimed: float) -> No
     compared = slope(np.linspace(1, 2, 1000), claimed).compared()
     assert compared.decides
     assert compared.excess > 1
+
+
+class Lost(nn.Module):
+    """A map of which no value is a number."""
+
+    event_shape = (2,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.s = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: Any) -> Any:
+        """Values and log-dets."""
+        return x * self.s + float("nan"), self.s.log().sum().expand(len(x))
+
+
+@pytest.mark.parametrize("law", ["gradient/parameters[value]", "gradient/parameters[log-det]"])
+def test_where_there_are_no_numbers_nothing_is_said(law: str) -> None:
+    """Neither a derivative, nor an error of the law."""
+    assert check(parse_target(f"{__file__}:Lost"), law).status is Status.INCONCLUSIVE
 
 
 def test_single_precision_has_no_echo() -> None:

@@ -61,7 +61,8 @@ def slope_of(flow: Parametric, probe: Probe, seed: int, only: str = "") -> tuple
     usable = finite(out, rows) & finite_beside(flow, name, inputs, seed) & (size < largest)
     some = inputs if usable.all() else tuple(one if one is None else one[usable] for one in inputs)
     shape = value[usable].shape
-    weights = directions(shape, seed + 1) if value.ndim > 1 else np.ones(shape)
+    mapped = value.ndim > 1 and usable.any()
+    weights = directions(shape, seed + 1) if mapped else np.ones(shape)
     return Slope(flow, name, some, seed, told, weights, name != "log_prob", only), usable
 
 
