@@ -49,9 +49,11 @@ def event_of_part(obj: Any, part: str, call: Callable[[Any], object], rows: int)
     hook = one.register_forward_pre_hook(
         lambda _, given: shapes.extend(tuple(getattr(x, "shape", ())) for x in given[:1])
     )
-    with contextlib.suppress(Exception):  # it is called as far as it is
-        call(obj)
-    hook.remove()
+    try:
+        with contextlib.suppress(Exception):  # it is called as far as it is
+            call(obj)
+    finally:
+        hook.remove()
     seen = shapes[0] if shapes else ()
     return seen[1:] if len(seen) > 1 and seen[0] == rows else None
 

@@ -212,14 +212,8 @@ def built(factory: Callable[..., Any], event: str | None, /, **options: Any) -> 
 
 
 def correlated(size: int) -> Any:
-    """A sample to be fitted to, of entries with several spreads. A program makes the same, `FITTING`."""
+    """A sample to be fitted to, of entries with several spreads. Programs write the same."""
     return np.random.default_rng(0).standard_normal((256, size)) @ np.triu(np.ones((size, size)))
-
-
-FITTING = (
-    "sample = np.random.default_rng(0).standard_normal((256, {size})) @ np.triu(np.ones(({size}, {size})))",
-    "flow.fit(torch.from_numpy(sample))",
-)
 
 
 def fits_itself(obj: Any) -> bool:

@@ -32,16 +32,16 @@ NUMBERS = {
 }
 
 
-def line(found: Definitions, made: ast.ClassDef) -> Iterator[ast.ClassDef]:
+def own_line(found: Definitions, made: ast.ClassDef) -> Iterator[ast.ClassDef]:
     """A class and those of the file that it derives from."""
     yield made
     for base in made.bases:
         above = found.values.get(ast.unparse(base).partition("[")[0])
         if isinstance(above, ast.ClassDef) and above is not made:
-            yield from line(found, above)
+            yield from own_line(found, above)
 
 
-def methods(made: ast.ClassDef) -> list[ast.FunctionDef]:
+def own_methods(made: ast.ClassDef) -> list[ast.FunctionDef]:
     """The methods that a class defines itself."""
     return [one for one in made.body if isinstance(one, ast.FunctionDef)]
 
@@ -51,14 +51,14 @@ def built_by(found: Definitions, value: ast.AST | None) -> ast.arguments | None:
     if isinstance(value, ast.FunctionDef):
         return value.args
     if isinstance(value, ast.ClassDef):
-        for above in line(found, value):
-            for method in methods(above):
+        for above in own_line(found, value):
+            for method in own_methods(above):
                 if method.name == "__init__":
                     return method.args
     return None
 
 
-def parameters(found: Definitions, value: ast.AST | None) -> dict[str, ast.arg]:
+def constructor_parameters(found: Definitions, value: ast.AST | None) -> dict[str, ast.arg]:
     """The parameters of a constructor or a factory, by name."""
     taken = built_by(found, value)
     if taken is None:
@@ -69,7 +69,7 @@ def parameters(found: Definitions, value: ast.AST | None) -> dict[str, ast.arg]:
     return {one.arg: one for one in (*own, *taken.kwonlyargs)}
 
 
-def required(found: Definitions, value: ast.AST) -> list[ast.arg]:
+def required_parameters(found: Definitions, value: ast.AST) -> list[ast.arg]:
     """Those without a default; of a dataclass its fields without one."""
     taken = built_by(found, value)
     if taken is None:
@@ -95,7 +95,7 @@ def _fields(made: ast.ClassDef) -> list[ast.arg]:
     ]
 
 
-def defaults(found: Definitions, made: ast.ClassDef) -> dict[str, ast.expr]:
+def default_values(found: Definitions, made: ast.ClassDef) -> dict[str, ast.expr]:
     """The parameters of a constructor that have a default, with it."""
     taken = built_by(found, made)
     if taken is None:
@@ -108,11 +108,11 @@ def defaults(found: Definitions, made: ast.ClassDef) -> dict[str, ast.expr]:
     }
 
 
-def missing(found: Definitions, name: str, given: dict[str, str]) -> dict[str, str]:
+def missing_parameters(found: Definitions, name: str, given: dict[str, str]) -> dict[str, str]:
     """The parameters that have no default and are not given, with their annotations as text."""
     made = found.values[name]
-    needed = [one.arg for one in required(found, made)] if made is not None else []
-    takes = parameters(found, made)
+    needed = [one.arg for one in required_parameters(found, made)] if made is not None else []
+    takes = constructor_parameters(found, made)
     return {
         one: ast.unparse(arg.annotation) if arg.annotation else ""
         for one, arg in takes.items()
@@ -128,7 +128,7 @@ def needing(spec: str, missing: dict[str, str]) -> str:
     >>> needing("flows.py:Flow", {"net": "nn.Module"})
     'needs net: name a factory that takes nothing and returns the object, as in flows.py:make'
     """
-    values = examples(missing)
+    values = example_values(missing)
     wanted = f"{NEEDS}{', '.join(missing)}"
     if not values:
         place = spec.rpartition(":")[0]
@@ -138,13 +138,13 @@ def needing(spec: str, missing: dict[str, str]) -> str:
     return f"{wanted}: say {shlex.quote(typed)}"
 
 
-def examples(missing: dict[str, str]) -> dict[str, str]:
+def example_values(missing: dict[str, str]) -> dict[str, str]:
     """Values for parameters, as options are typed; none where there is none for one of them."""
     values = {name: _example(name, annotation) for name, annotation in missing.items()}
     return values if all(values.values()) else {}
 
 
-def number(name: str) -> str:
+def beside_standard(name: str) -> str:
     """What a parameter of a distribution is beside its standard form, by its name; empty for all others."""
     found = [one for pattern, one in NUMBERS.items() if pattern.fullmatch(name)]
     return found[0] if found and "." in found[0] else ""

@@ -16,15 +16,15 @@ from flowref.model import USER, SpecError, Target, TargetError
 from flowref.registry.catalogue import adapters
 from flowref.registry.constructors import (
     NEEDS,
-    defaults,
-    examples,
-    line,
-    methods,
-    missing,
+    beside_standard,
+    constructor_parameters,
+    default_values,
+    example_values,
+    missing_parameters,
     needing,
-    number,
-    parameters,
-    required,
+    own_line,
+    own_methods,
+    required_parameters,
 )
 from flowref.registry.definitions import Definitions, definitions, is_file, source_of_module
 from flowref.registry.reserved import OURS, PART
@@ -164,7 +164,7 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
     made = found.values[name]
     if not isinstance(made, ast.ClassDef) or target.option(PART) is not None:
         return
-    nodes = [one for above in line(found, made) for one in ast.walk(above)]
+    nodes = [one for above in own_line(found, made) for one in ast.walk(above)]
     compared = [
         one.left
         for one in nodes
@@ -175,7 +175,7 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
     whether = {_named_by(one) for test in tests for one in ast.walk(test)}
     others: dict[str, str] = {}
     standard: dict[str, str] = {}
-    for parameter, default in defaults(found, made).items():
+    for parameter, default in default_values(found, made).items():
         value = default.value if isinstance(default, ast.Constant) else None
         if target.option(parameter) is not None or MANNERS.fullmatch(parameter):
             continue
@@ -183,7 +183,7 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
             others[parameter] = "None"
         if type(value) is bool and parameter in whether:
             others[parameter] = str(not value).lower()
-        if type(value) in (int, float) and value in (0, 1) and (one := number(parameter)):
+        if type(value) in (int, float) and value in (0, 1) and (one := beside_standard(parameter)):
             standard[parameter] = one
     if standard:
         yield target.with_options(**standard)
@@ -198,7 +198,7 @@ def _named_by(node: ast.AST) -> str:
 
 def _target(found: Definitions, name: str, given: Given) -> Target:
     """What a name stands for, with those of the options that are its own or flowref's."""
-    takes = parameters(found, found.values[name])
+    takes = constructor_parameters(found, found.values[name])
     options = tuple(one for one in given if one[0] in takes or one[0] in OURS)
     return Target(USER, f"{found.place}:{name}", options)
 
@@ -213,7 +213,11 @@ def _part(found: Definitions, name: str, _: Given, hosts: Sequence[Target]) -> T
 
 def _built_here(found: Definitions, name: str, given: Given, _: Sequence[Target]) -> Target | None:
     """What needs arguments, with numbers for them."""
-    values = examples(missing(found, name, dict(given))) if _is_sure(found, name) else {}
+    values = (
+        example_values(missing_parameters(found, name, dict(given)))
+        if _is_sure(found, name)
+        else {}
+    )
     return _target(found, name, given).with_options(**values) if values else None
 
 
@@ -252,13 +256,15 @@ def _no_flow(found: Definitions, name: str, given: dict[str, str]) -> str | None
             return ""
     if reason is not None:
         return reason
-    wanted = missing(found, name, given)
+    wanted = missing_parameters(found, name, given)
     return needing(f"{found.place}:{name}", wanted) if wanted else None
 
 
 def _foreign(found: Definitions, made: ast.ClassDef) -> list[str]:
     """The last names of the base classes that the file does not define."""
-    bases = [ast.unparse(base).partition("[")[0] for one in line(found, made) for base in one.bases]
+    bases = [
+        ast.unparse(base).partition("[")[0] for one in own_line(found, made) for base in one.bases
+    ]
     return [
         base.rpartition(".")[2]
         for base in bases
@@ -271,8 +277,8 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
     foreign = _foreign(found, made)
     if any(OTHERS.fullmatch(base) for base in (*foreign, made.name)):
         return ""
-    above_it = list(line(found, made))
-    its = {one.name: one for above in reversed(above_it) for one in methods(above)}
+    above_it = list(own_line(found, made))
+    its = {one.name: one for above in reversed(above_it) for one in own_methods(above)}
     if any(
         "abstractmethod" in ast.unparse(mark) for one in its.values() for mark in one.decorator_list
     ):
@@ -302,7 +308,11 @@ def _is_sure(found: Definitions, name: str) -> bool:
     made = found.values[name]
     if not isinstance(made, ast.ClassDef):
         return True
-    its = {one.name: one for above in reversed(list(line(found, made))) for one in methods(above)}
+    its = {
+        one.name: one
+        for above in reversed(list(own_line(found, made)))
+        for one in own_methods(above)
+    }
     called = its.get("forward") or its.get("__call__")
     if called is None or any(map(TELLING.match, its)) or not _gives_several(called):
         return True
@@ -346,7 +356,7 @@ def _returned(made: ast.FunctionDef) -> Iterator[ast.Call]:
 def _is_class(found: Definitions, call: ast.Call) -> bool:
     """Whether a call builds an object of a class of the file that needs no argument."""
     built = found.values.get(ast.unparse(call.func))
-    return isinstance(built, ast.ClassDef) and not required(found, built)
+    return isinstance(built, ast.ClassDef) and not required_parameters(found, built)
 
 
 def _builds(found: Definitions, call: ast.Call) -> bool:

@@ -245,3 +245,25 @@ def test_what_is_normalized_along_a_short_axis_takes_more_than_a_sum() -> None:
         x.softmax(-1)
     assert normalizing.work - normalizing.dispatched > 5 * (adding.work - adding.dispatched)
     assert normalizing.written == adding.written
+
+
+def test_samples_are_priced_by_themselves() -> None:
+    """One that takes a step for each entry costs as many; and what draws is not heavy for all other laws."""
+
+    def drawn(obj: Layer, n: int, context: object = None) -> torch.Tensor:
+        """Entry by entry."""
+        x = torch.zeros(n, 3, dtype=torch.float64)
+        for _ in range(50):
+            x = obj(x)
+        return x
+
+    def density(obj: Layer, x: torch.Tensor, context: object = None) -> torch.Tensor:
+        """At once."""
+        value: torch.Tensor = obj(x)
+        return value.sum(1)
+
+    dialect = Dialect(log_prob=density, sample=drawn)
+    cost = cost_of(Layer(3, 5), dialect, Facts((3,)), torch.float64, 1e12)
+    assert cost.of("sample").operations > 40 * cost.of("log_prob").operations
+    huge = replace(cost.of("sample"), work=Line(1e12, 1e12))
+    assert huge.heavy and not Cost({**cost.calls, "sample": huge}).heavy

@@ -366,12 +366,12 @@ def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
 def slope_of_log_det(flow: BijectionParametric, batch: Batch) -> tuple[Slope, Array]:
     """The derivative of the log-det, and the points that it is of: those with one of ordinary size."""
 
-    def told(out: Mapped) -> Array:
+    def log_dets(out: Mapped) -> Array:
         return returned(out, len(np.asarray(out.value)))
 
-    base = told(flow.along("forward", batch.x, batch.context, batch.seed, 0.0))
+    base = log_dets(flow.along("forward", batch.x, batch.context, batch.seed, 0.0))
     usable = np.isfinite(base) & (np.abs(base) < 1e3 * max(1.0, batch.x[0].size / ORDINARY))
     usable &= finite_beside(flow, "forward", (batch.x, batch.context), batch.seed)
     some = batch if usable.all() else batch.rows(usable)
     inputs = (some.x, some.context)
-    return Slope(flow, "forward", inputs, batch.seed, told, np.ones(len(some.x))), usable
+    return Slope(flow, "forward", inputs, batch.seed, log_dets, np.ones(len(some.x))), usable

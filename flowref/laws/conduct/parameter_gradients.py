@@ -55,7 +55,7 @@ def slope_of(flow: Parametric, probe: Probe, seed: int, only: str = "") -> tuple
     """
     name, inputs = probe.name, probe.inputs
     out = flow.along(name, *inputs, seed, 0.0)
-    rows, value = len(probe.points), told(out)
+    rows, value = len(probe.points), values_of(out)
     size = np.abs(value).reshape(rows, -1).max(1, initial=0.0)
     largest = max(LARGEST, NATS * probe.points[0].size) if value.ndim == 1 else LARGEST
     usable = finite(out, rows) & finite_beside(flow, name, inputs, seed) & (size < largest)
@@ -63,10 +63,10 @@ def slope_of(flow: Parametric, probe: Probe, seed: int, only: str = "") -> tuple
     shape = value[usable].shape
     mapped = value.ndim > 1 and usable.any()
     weights = directions(shape, seed + 1) if mapped else np.ones(shape)
-    return Slope(flow, name, some, seed, told, weights, name != "log_prob", only), usable
+    return Slope(flow, name, some, seed, values_of, weights, name != "log_prob", only), usable
 
 
-def told(out: Mapped) -> Array:
+def values_of(out: Mapped) -> Array:
     """The values of a map, or the log-density."""
     return np.asarray(out.value, dtype=np.float64)
 

@@ -68,11 +68,11 @@ def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
     """
     batch, usable = measurable(flow, batch, LARGEST)
 
-    def told(out: Mapped) -> Array:
+    def contributed(out: Mapped) -> Array:
         return contribution(out, len(batch.x))
 
     inputs = (batch.x, batch.context)
-    slope = Slope(flow, "push", inputs, batch.seed, told, usable.astype(np.float64))
+    slope = Slope(flow, "push", inputs, batch.seed, contributed, usable.astype(np.float64))
     compared = slope.compared()
     judged = usable & (compared.decides or not np.isfinite(compared.slope))
     return replace(compared, decides=True).residual(judged, trivial=True)

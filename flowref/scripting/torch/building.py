@@ -11,7 +11,7 @@ from torch import nn
 from flowref.backends.torch.loose import loose
 from flowref.backends.torch.state import modules, trainable
 from flowref.backends.torch.weights import place
-from flowref.loading.source import FITTING, fits_itself
+from flowref.loading.source import fits_itself
 from flowref.loading.weights import Weights
 from flowref.model import REAL, USER, Support, derive
 from flowref.scripting.case import Case
@@ -23,6 +23,11 @@ from flowref.scripting.names import Unwritable
 from flowref.scripting.operands import Operand, named
 
 ROWS = 16
+# How what is fitted is: `loading.source.correlated`, written out.
+FITTING = (
+    "sample = np.random.default_rng(0).standard_normal((256, {size})) @ np.triu(np.ones(({size}, {size})))",
+    "flow.fit(torch.from_numpy(sample))",
+)
 
 
 def seeds(case: Case) -> list[str]:

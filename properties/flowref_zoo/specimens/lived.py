@@ -113,6 +113,41 @@ class Standardize(nn.Module):
         return z * self.std + self.mean, torch.log(self.std).sum().expand(len(z))
 
 
+class Averaged(nn.Module):
+    r"""$z = x / s$ with s an average over train batches; ladj $-\sum_i \log s_i$. Eval mode keeps $\log s$."""
+
+    event_shape = (3,)
+    std: Any
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.gain = nn.Parameter(torch.ones(3))
+        self.register_buffer("std", torch.ones(3))
+        self.kept: tuple[Any, int, Any] | None = None
+
+    def log_std(self) -> Any:
+        """Of the spread that it divides by, as long as that is the same tensor and stays as it is."""
+        version = 0 if self.defect == "kept-through-a-batch" else self.std._version
+        if self.kept is None or self.kept[0] is not self.std or self.kept[1] != version:
+            self.kept = self.std, version, self.std.log()
+        return self.kept[2]
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        if self.training:
+            with torch.no_grad():
+                self.std.lerp_(x.std(0, unbiased=False) + 1e-3, 0.1)
+        log_std = self.std.log() if self.training else self.log_std()
+        slopes = self.gain * (-log_std).exp()
+        return slopes * x, slopes.abs().log().sum().expand(len(x))
+
+
+def averaged(defect: str = "") -> nn.Module:
+    """A layer that divides by a spread that it keeps in eval mode."""
+    return Averaged(defect)
+
+
 def squash(defect: str = "") -> nn.Module:
     """A bump on the identity, on two features."""
     return Squash(defect)
@@ -140,6 +175,7 @@ SPECIMENS = (
         },
     ),
     Specimen("scaled", {"kept-until-training": ("same/saved[restore]", "same/saved[cast]")}),
+    Specimen("averaged", {"kept-through-a-batch": ("same/history[optimizer-step]",)}),
     Specimen(
         "standardize",
         {
