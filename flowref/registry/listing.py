@@ -141,6 +141,7 @@ def listed(spec: str) -> Listing:
                 (examples if step is _built_here else targets)[name] = target
                 del left[name]
     targets |= examples
+    left = {name: _reached(found, name, why, given, hosts) for name, why in left.items()}
     unnamed = [name for name, reason in left.items() if reason == UNNAMED]
     reasons = [(name, reason) for name, reason in left.items() if reason != UNNAMED]
     reasons += [(", ".join(unnamed), UNNAMED)] if unnamed else []
@@ -201,6 +202,19 @@ def _target(found: Definitions, name: str, given: Given) -> Target:
     takes = constructor_parameters(found, found.values[name])
     options = tuple(one for one in given if one[0] in takes or one[0] in OURS)
     return Target(USER, f"{found.place}:{name}", options)
+
+
+def _reached(
+    found: Definitions, name: str, reason: str, given: Given, hosts: Sequence[Target]
+) -> str:
+    """A reason whose example of a spec reaches a class that needs arguments: within what builds it."""
+    plain = f"{found.place}:{name}?"
+    if plain not in reason or not missing_parameters(found, name, dict(given)):
+        return reason
+    host = next((one for one in hosts if name in _builds_within(found, one)), None)
+    return (
+        reason if host is None else reason.replace(plain, f"{host.with_options(**{PART: name})}&")
+    )
 
 
 def _part(found: Definitions, name: str, _: Given, hosts: Sequence[Target]) -> Target | None:

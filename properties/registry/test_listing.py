@@ -109,6 +109,15 @@ def test_what_the_text_asks_about_makes_variants(written: Path) -> None:
     ]
 
 
+def test_what_is_said_of_a_part_can_be_typed(written: Path) -> None:
+    """A class of unknown methods that needs arguments is named within what builds it."""
+    warp = "class Warp(nn.Module):\n    def __init__(self, a, b): ...\n    def bend(self, x): ...\n"
+    written.write_text(f"{HEAD}{warp}class A:\n    warp = Warp(1, 2)\n{MAP}")
+    ((name, reason),) = registry.listing("flows.py").left
+    assert name == "Warp"
+    assert reason.endswith("say which, as in 'flows.py:A?part=Warp&forward=bend'")
+
+
 def test_a_distribution_is_listed_beside_its_standard_form(written: Path) -> None:
     """Where its location is 0 and its scale 1, what is forgotten of them does not show."""
     log_prob = "    def log_prob(self, x): ...\n"
