@@ -28,7 +28,7 @@ FORMER = {
     "map/inverse": ("bijection/inverse-roundtrip",),
     "map/log-det": ("bijection/log-det",),
     "map/one-to-one": ("bijection/injective",),
-    "composition/algebra[double-inverse]": ("composition/double-inverse",),
+    "composition/algebra[inverse]": ("composition/inverse-reverses",),
     "same/rows": ("mode/rows-independent",),
     "dtype/accurate": ("conduct/float32-agrees", "hygiene/float32-agrees"),
     "effects/process[input]": ("conduct/input-not-mutated", "hygiene/input-not-mutated"),

@@ -76,5 +76,5 @@ def explain(law: str) -> None:
     else:
         chosen = registry.find_law(law)
         mutants = [mutant for mutant in registry.mutants() if mutant.law == chosen.id]
-        click.echo("\n".join(explanation(chosen, mutants)))
+        click.echo("\n".join(explanation(chosen, mutants, registry.older(chosen.id))))
     sys.exit(2 if registry.problems() else 0)

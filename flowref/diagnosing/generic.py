@@ -24,7 +24,6 @@ from flowref.model import Law
 # Law -> two of the numbers that it observes: what was got, and what is right.
 PAIRS = {
     "density/base-constant": ("base log-density", "closed form"),
-    "density/base-constant[affine-flow]": ("log p(x)", "multivariate normal"),
     "density/change-of-variables[parts]": ("log p(x)", "base + log-dets of the parts"),
     "density/change-of-variables[samples]": ("log-density beside the sample", "log p(x)"),
     "density/units[bits-per-dim]": ("bits per dimension", "expected"),

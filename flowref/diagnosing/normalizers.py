@@ -275,14 +275,9 @@ VIEWS: Mapping[str, Sequence[Callable[[Scene], tuple[Comparison, str]]]] = {
     "batch-norm/train-map[reference]": TRAINED + EVALUATED,
     **dict.fromkeys(
         (
-            "batch-norm/train-map[moments]",
             "batch-norm/train-map[deviation]",
-            "batch-norm/train-map[two-values]",
             "batch-norm/train-map[scale]",
-            "batch-norm/train-map[shift]",
             "batch-norm/train-map",
-            "batch-norm/train-map[identity]",
-            "batch-norm/train-map[positions]",
         ),
         TRAINED,
     ),
@@ -291,8 +286,6 @@ VIEWS: Mapping[str, Sequence[Callable[[Scene], tuple[Comparison, str]]]] = {
         (
             "batch-norm/statistics[buffers]",
             "batch-norm/statistics",
-            "batch-norm/statistics[plain-average]",
-            "batch-norm/statistics[warm-up]",
             "batch-norm/statistics[momentum-limits]",
         ),
         MOVED,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from flowref import registry
 from flowref.adapters.user.calls import forward_single, log_prob_given, sample_shape
 from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.directions import BATCH_AXIS
@@ -64,10 +65,18 @@ def settled(
     from flowref.adapters.user import probing as user
 
     target, backend, why = instance.source.target, instance.backend, []
-    given_facts = facts
+    given_facts, options = facts, dict(target.options)
+    opened = {name: value for name, value in options.items() if registry.opening(name)}
+    if facts.context_shape is None and "context" not in options and len(opened) == 1:
+        # Who says how many numbers a context has means a flow that is given one.
+        ((name, size),) = opened.items()
+        with contextlib.suppress(Exception):  # it takes none, or of another shape
+            told = replace(facts, context_shape=(int(size),))
+            facts, spoken, said = settled(instance, dialect, told)
+            words = f"contexts of shape ({size},), as {name} says"
+            return facts, spoken.saying(words), said
     with backend.sandbox(0, instance.dtype):
         obj = resting(instance)
-        options = dict(target.options)
         kind, kept = options.get("kind"), backend.tensor(np.zeros(1), instance.dtype)
         chosen = chosen_of(obj, attributes(instance.source.factory), options)
         if "normalizing" in chosen:  # it is told which call takes data to latents

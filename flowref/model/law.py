@@ -211,8 +211,7 @@ class Law:
     built larger, where it promises (by this name) which option sets its number of features;
     ``features``: that number, 0 for several hundred. A target that refuses to be built so is not
     judged. ``lines``: measured on a line scan as well (see `checking.lines`), for laws of single
-    points that are cheap on a thousand of them. ``key``: the name that seeds are derived from, the first id that it had;
-    ``former``: other ids that it had, the newest first. All are still understood.
+    points that are cheap on a thousand of them. ``key``: the name that seeds are derived from, the first id that it had.
     ``picture(subject, point)``: a figure of a violation, measured once when it is recorded.
     ``echo``: of a law that compares a call with itself, made in another manner: how the call alone
     answers to noise is how the residual does, and costs a fraction.
@@ -253,7 +252,6 @@ class Law:
     source: str = ""
     version: int = 1
     key: str = ""
-    former: tuple[str, ...] = ()
     picture: Callable[[Any, Batch], Figure] | None = None
     echo: Echo | None = None
     by_steps: bool = True
@@ -294,19 +292,11 @@ class Law:
         fields = ("history", "mode", "direction", "grad", "contextual")
         return Condition(**{name: getattr(self, name) for name in fields})
 
-    @property
-    def older(self) -> tuple[str, ...]:
-        """The ids that it had before, the newest first."""
-        return tuple(dict.fromkeys(one for one in (*self.former, self.key) if one != self.id))
-
     def in_case(self, case: Case) -> Law:
         """The law in another circumstance, ``law[case]``: its statement and its measure, other points,
         weights or modes, and numbers of its own.
         """
-        ids = [
-            id_of(statement_of(one), (*cases_of(one), case.name))
-            for one in (self.id, *(self.former or (self.key,)))
-        ]
+        ids = [id_of(statement_of(one), (*cases_of(one), case.name)) for one in (self.id, self.key)]
         both = [one for one in (self.applies, case.applies) if one is not None]
         around = case.changes.get("direction") == "inverse"
         changes = {"applies": both[0] & both[1] if len(both) > 1 else both[0] if both else None}
@@ -315,7 +305,6 @@ class Law:
             id=ids[0],
             statement=f"{case.words}: {turned(self.statement) if around else self.statement}",
             key=ids[1],
-            former=(),
             cases=(),
             case_of=self.id,
             **{**changes, **case.changes},

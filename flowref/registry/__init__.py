@@ -14,6 +14,7 @@ from flowref.registry.catalogue import (
     laws,
     library_version,
     mutants,
+    older,
     problems,
     promises,
     published,
@@ -24,7 +25,7 @@ from flowref.registry.catalogue import (
     statement,
     statements,
 )
-from flowref.registry.constructors import needing
+from flowref.registry.constructors import needing, opening
 from flowref.registry.definitions import vet
 from flowref.registry.listing import Listing, is_whole, listed, listing
 from flowref.registry.reserved import OURS, PART, RESERVED, WEIGHTS
@@ -40,6 +41,6 @@ __all__ = [
     "OURS", "PART", "RESERVED", "WEIGHTS", "Listing", "adapters", "builder_options", "components", "expand", "find_component",
     "find_law", "find_mutant", "former", "globs_of", "importable", "in_checkout", "installed",
     "is_whole", "laws", "library_version", "listed", "listing", "literal",
-    "mutants", "needing", "parse_target", "problems", "promises", "published", "remedy", "renamings", "run_of", "select_laws",
-    "specimens", "statement", "statements", "vet",
+    "mutants", "needing", "older", "opening", "parse_target", "problems", "promises", "published", "remedy", "renamings", "run_of",
+    "select_laws", "specimens", "statement", "statements", "vet",
 ]  # fmt: skip

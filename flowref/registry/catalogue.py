@@ -83,10 +83,13 @@ def statements() -> Mapping[str, str]:
     """The statements whose laws are cases of one sentence, each with the sentence: the tables
     ``STATEMENTS`` of modules of laws.
     """
-    tables = (
-        vars(module).get("STATEMENTS", {}) for module in (*_walk(LAWS), *offered(LAWS).modules)
-    )
-    return {name: text for table in tables for name, text in table.items()}
+    return _table("STATEMENTS")
+
+
+def _table(name: str) -> dict[str, str]:
+    """What the modules of laws say in a table of one name."""
+    tables = (vars(module).get(name, {}) for module in (*_walk(LAWS), *offered(LAWS).modules))
+    return {key: value for table in tables for key, value in table.items()}
 
 
 def statement(name: str) -> str:
@@ -97,9 +100,17 @@ def statement(name: str) -> str:
 
 @functools.cache
 def former() -> Mapping[str, str]:
-    """Each older id of a law that no law has today, and the id that it has."""
+    """Each older id that no law has today, and the id of the law that says it now: the tables ``FORMER`` of
+    modules of laws, and the first ids.
+    """
     entries: Mapping[str, Law] = _laws().entries
-    return {old: law.id for law in entries.values() for old in law.older if old not in entries}
+    older = _table("FORMER") | {law.key: law.id for law in entries.values()}
+    return {old: new for old, new in older.items() if old not in entries}
+
+
+def older(law_id: str) -> list[str]:
+    """The ids that are understood as that of a law."""
+    return sorted(old for old, new in former().items() if new == law_id)
 
 
 def find_law(law_id: str) -> Law:
@@ -148,13 +159,14 @@ def _matching(glob: str) -> list[Law]:
     return [law] if law else [law for law in laws() if named_by(glob, law.id)]
 
 
+def _formerly(glob: str) -> dict[str, str]:
+    """The laws that an older id matches, each with that id: what an id meant alone, it means alone."""
+    older = fnmatch.filter(former(), literal_brackets(glob))
+    return {former()[old]: old for old in sorted(older, reverse=True)}
+
+
 def _formerly_matching(glob: str) -> list[Law]:
-    return [law for law in laws() if _formerly(law, glob)]
-
-
-def _formerly(law: Law, glob: str) -> list[str]:
-    """The older ids of a law that a glob matches: what an id meant alone, it means alone."""
-    return fnmatch.filter(law.older, literal_brackets(glob))
+    return [law for law in laws() if law.id in _formerly(glob)]
 
 
 def globs_of(text: str) -> list[str]:
@@ -168,7 +180,7 @@ def renamings(globs: Iterable[str]) -> list[str]:
     for glob in globs:
         if not _matching(glob) and (renamed := _formerly_matching(glob)):
             more = f" (and {len(renamed) - 1} more)" if len(renamed) > 1 else ""
-            hint = f"{_formerly(renamed[0], glob)[0]} is {renamed[0].id} now{more}"
+            hint = f"{_formerly(glob)[renamed[0].id]} is {renamed[0].id} now{more}"
             hints.append(f"{hint}; {glob!r} is understood until the next release")
     return hints
 

@@ -21,6 +21,15 @@ SIZE = re.compile(
     r"(_(dim|size|features|channels|in|out))?|.*_(dim|size|features|channels)|input_dim|half",
     re.IGNORECASE,
 )
+# How many numbers of a context, or classes, something takes that takes none by default; with one more each it is
+# another flow.
+OPENING = {
+    re.compile(r"(n|num|dim|d)?_?(classes|labels)"): "3",
+    re.compile(
+        r"(n|num|dim|d)_?(context|ctx|cond|condition|gin|cond_?inputs?)"
+        r"|(context|ctx|cond|condition(al|ing)?|gin|global)_?(dims?|features?|size|channels|inputs?)|[cy]_dim"
+    ): "2",
+}
 NUMBERS = {
     HIDDEN: "8",
     SIZE: "3",
@@ -148,6 +157,11 @@ def beside_standard(name: str) -> str:
     """What a parameter of a distribution is beside its standard form, by its name; empty for all others."""
     found = [one for pattern, one in NUMBERS.items() if pattern.fullmatch(name)]
     return found[0] if found and "." in found[0] else ""
+
+
+def opening(name: str) -> str:
+    """What a parameter is that is zero or None where no context is taken, by its name; empty for all others."""
+    return next((one for pattern, one in OPENING.items() if pattern.fullmatch(name)), "")
 
 
 def _example(name: str, annotation: str) -> str:

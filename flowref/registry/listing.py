@@ -22,6 +22,7 @@ from flowref.registry.constructors import (
     example_values,
     missing_parameters,
     needing,
+    opening,
     own_line,
     own_methods,
     required_parameters,
@@ -158,9 +159,9 @@ def listed(spec: str) -> Listing:
 
 def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target]:
     """A class once more for each parameter with a default that its text asks about, and that is not given: a
-    number whether it is None, as the momentum of a batch norm, and what is true or false: behind such a
-    question is another class in all but name. A distribution is looked at beside its standard form as well, in
-    which a scale that is forgotten does not show.
+    number whether it is None, as the momentum of a batch norm, what is true or false, and the size of a context:
+    behind such a question is another class in all but name. A distribution is looked at beside its standard form
+    as well, in which a scale that is forgotten does not show.
     """
     made = found.values[name]
     if not isinstance(made, ast.ClassDef) or target.option(PART) is not None:
@@ -180,6 +181,8 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
         value = default.value if isinstance(default, ast.Constant) else None
         if target.option(parameter) is not None or MANNERS.fullmatch(parameter):
             continue
+        if value in (None, 0) and isinstance(default, ast.Constant) and (one := opening(parameter)):
+            others[parameter] = one
         if type(value) in (int, float) and parameter in whether_none:
             others[parameter] = "None"
         if type(value) is bool and parameter in whether:

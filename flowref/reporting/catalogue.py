@@ -43,8 +43,8 @@ def applying(laws: Sequence[Law], why_not: dict[str, str | None]) -> list[str]:
     return [*lines, f"{count} of {len(laws)} laws apply"]
 
 
-def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
-    """Everything about one law."""
+def explanation(law: Law, mutants: Sequence[Mutant], older: Sequence[str]) -> list[str]:
+    """Everything about one law, with the mutants that it must catch and its older ids."""
     scales = ", ".join(f"{scale:g}" for scale in law.scales if scale)
     facts = [
         ("force", FORCES.get(law.force, law.force)),
@@ -68,7 +68,7 @@ def explanation(law: Law, mutants: Sequence[Mutant]) -> list[str]:
         ("source", law.source),
         ("version", str(law.version)),
         ("also", "; ".join(f"{law.in_case(one).id}: {one.words}" for one in law.cases)),
-        ("formerly", ", ".join(law.older)),
+        ("formerly", ", ".join(older)),
     ]
     lines = [law.id, "", *_hung("  ", plain(law.statement)), ""]
     for name, text in facts:

@@ -21,7 +21,7 @@ TRIED = re.compile(r" \([^()]* tried\)$")
 OWN_POINTS = (
     "batch-norm/*", "sample-norm/*", "sampling/*", "density/mass", "density/stated", "density/support[]",
     "gradient/of-samples[]", "gradient/of-samples[density]", "random/rows-independent", "state/degenerate-batch[*-*]",
-    "map/log-det[batch*]", "map/log-det[running-average]", "map/log-det[slopes]", "map/log-det[rosenblatt]",
+    "map/log-det[batch*]", "map/log-det[slopes]",
     "map/finite[samples]", "map/inverse[batch-norm]", "shape/one-number-per-point[samples]",
 )  # fmt: skip
 

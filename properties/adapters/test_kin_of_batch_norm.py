@@ -17,9 +17,8 @@ from flowref.model import Status
 
 QUICK = Settings("quick")
 LAWS = (
-    "batch-norm/train-map[moments]",
-    "batch-norm/train-map[distribution-shape]",
-    "batch-norm/train-map[shift]",
+    "batch-norm/train-map[reference]",
+    "batch-norm/train-map",
 )
 
 

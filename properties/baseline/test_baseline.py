@@ -244,8 +244,7 @@ def test_an_update_keeps_what_people_wrote() -> None:
 def test_an_accepted_cause_brings_what_it_explains() -> None:
     """Naming a cause records its consequences with it; naming a consequence records it alone."""
     cause, symptom, other = (
-        replace(PINNED, law=law)
-        for law in ("map/log-det", "density/base-constant[affine-flow]", "same/history[repeat]")
+        replace(PINNED, law=law) for law in ("map/log-det", "density/mass", "same/history[repeat]")
     )
     failures = (cause, symptom, replace(other, target="flows.py:other"))
     both = updated(Baseline(), report(*failures), [cause.id])

@@ -14,7 +14,7 @@ from flowref.model import ADVICE, Status
 QUICK = Settings("quick")
 # One of each tolerance and force, with and without a second oracle, parts, kinks and joint batches.
 MUTANTS = (
-    "batch-norm/statistics[warm-up]#start-forgotten",
+    "batch-norm/statistics[buffers]#start-forgotten",
     "map/inverse[latents]#forward-scaled",
     "map/one-to-one#folded",
     "map/log-det#log-det-relative",
@@ -23,7 +23,7 @@ MUTANTS = (
     "shape/any-batch[one-row]#batch-axis-squeezed",
     "same/manner[strides]#reads-raw-storage",
     "coupling/pattern[conditioner]#conditioner-sees-all",
-    "density/base-constant[affine-flow]#density-off",
+    "density/base-constant[quadratic-form]#density-off",
     "sampling/follows-density[ratios]#samples-too-narrow",
     "dequantize/fills-the-level[bound]#midpoint",
     "sampling/quantiles[exponential]#canceled",

@@ -49,8 +49,7 @@ FINE = (Status.HOLDS, Status.INCONCLUSIVE, Status.NOT_APPLICABLE, Status.ADVICE)
 QUICK = Settings("quick")
 # Of densities and log-dets, what is asked where no event is guessed: of layers that are known, and of samples.
 KNOWN = (
-    "density/change-of-variables[level-bases]", "density/mass[contribution]", "density/stated[sample-moments]",
-    "density/units[scale]", "map/log-det[batch]", "map/log-det[logit]", "map/log-det[rosenblatt]",
+    "density/mass[contribution]", "density/stated[sample-moments]", "density/units[scale]", "map/log-det[batch]",
 )  # fmt: skip
 
 

@@ -100,8 +100,8 @@ def test_what_rests_on_the_log_det_follows_from_it(symptom: str) -> None:
 @pytest.mark.parametrize(
     ("law", "symptom"),
     [
-        ("train-map[moments]", True),
-        ("gradient[weight-growth]", True),
+        ("train-map[deviation]", True),
+        ("gradient[weight-scale]", True),
         ("statistics[counter]", False),
     ],
 )

@@ -21,7 +21,9 @@ from rows import DEEP
 
 NASTY = "x.py:<script>alert('$1$')</script>"
 FAILURE = Verdict(NASTY, "map/log-det", Status.VIOLATED, "<b>", evidence=Evidence(1.0, 0.1))
-WAITING = Verdict(NASTY, "density/base-constant[affine-flow]", Status.INCONCLUSIVE, "a <i>kink</i>")
+WAITING = Verdict(
+    NASTY, "density/base-constant[quadratic-form]", Status.INCONCLUSIVE, "a <i>kink</i>"
+)
 # A notebook as a user has it: a flow, an audit, and a check that fails.
 CELLS = (
     "import torch, flowref\n"

@@ -62,7 +62,7 @@ def test_two_numbers_are_shown(observed: dict[str, object], told: str) -> None:
     assert seen(replace(FLAG, evidence=Evidence(5.28, 1e-5), counterexample=case)) == told
 
 
-@pytest.mark.parametrize("law", ["batch-norm/train-map[moments]", "density/mass", "state/x"])
+@pytest.mark.parametrize("law", ["batch-norm/train-map[reference]", "density/mass", "state/x"])
 def test_noise_is_no_input(law: str) -> None:
     """Of laws that draw their own points no input is shown."""
     shown = "\n".join(failure(replace(FLAG, law=law), "A law."))

@@ -100,7 +100,7 @@ PAIRS = (
     ("slips.py:estimated?defect=inverse-sign", "map/log-det[inverse, estimate]"),
     ("zoo_conduct.py:well_behaved?defect=scale-detached", "gradient/parameters[value]"),
     ("zoo_conduct.py:well_behaved?defect=log-prob-without-graph", "gradient/parameters[value]"),
-    (f"{MASKED}log-det-mean", "map/log-det[coupling]"),
+    (f"{MASKED}log-det-mean", "coupling/closed-form"),
     (f"{MASKED}kept-part-through-log", "coupling/pattern[kept-part]"),
     (f"{MASKED}conditioner-sees-all", "coupling/pattern[conditioner]"),
     (f"{MASKED}square-added", "coupling/closed-form"),

@@ -33,7 +33,7 @@ The first (claims 000-1 to 000-21) derives the idea and two layers for images; t
 whether it is true, why, a measured number, and the law that checks it. Of {total}
 claims {counts}.
 
-`flowref explain batch-norm/train-map[shift]` explains a law. The code of the notes can be audited with one
+`flowref explain batch-norm/train-map` explains a law. The code of the notes can be audited with one
 bug at a time, under the number of its claim:
 
     flowref audit 'flowref_zoo.seeds.batch_norm:AveragingBatchNorm?rows={example}'

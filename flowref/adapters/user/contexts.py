@@ -72,10 +72,14 @@ def optional(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     where there is none.
     """
     way = forward_way(obj, chosen) if dialect.forward is not None else None
-    if dialect.forward is not None and (way is None or way.form != "plain"):
+    if dialect.forward is not None and (way is None or way.form not in ("plain", "running")):
         return ""
     method = (way.method or "forward") if way is not None else "log_prob"
-    given = signatures.parameters(obj, method)[1:2] if hasattr(obj, method) else []
+    taken = signatures.parameters(obj, method) if hasattr(obj, method) else []
+    if way is not None and way.context:
+        return way.context if way.context not in signatures.required(obj, method) else ""
+    place = 2 if way is not None and way.form == "running" and not way.keyword else 1
+    given = taken[place : place + 1]
     if not given or given[0].default is not None:
         return ""
     return str(given[0].name) if plain(given[0].name) in OPTIONAL | LABELS else ""

@@ -6,8 +6,6 @@ are in extended precision.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from flowref.model import Array
@@ -74,8 +72,3 @@ def nan_as_inf(residual: Array) -> Array:
 def worst(residual: Array) -> float:
     """The largest entry of a residual, inf where one is nan."""
     return float(nan_as_inf(residual).max())
-
-
-def smallest(residuals: Iterable[Array]) -> Array:
-    """The residual of the formula that comes nearest: the one whose largest entry is smallest."""
-    return min(residuals, key=worst)

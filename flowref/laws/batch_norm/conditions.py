@@ -28,9 +28,6 @@ EPS_VALUES, MOMENTUM_VALUES = (1e-3, 1e-2), (0.25, 0.5)
 # Its shape, and what its statistics are of.
 has_axes = Requirement(lambda flow: bool(flow.event_shape), "its events have no axes")
 has_channels = Requirement(lambda flow: channels(flow) > 1, "it has one channel")
-has_positions = Requirement(
-    lambda flow: int(np.prod(flow.event_shape[1:])) > 1, "its events have one position"
-)
 normalizes_by_the_batch = Requirement(
     lambda flow: flow.normalizer.statistics == "batch",
     "in train mode it normalizes by running averages, which other laws are about",
@@ -73,12 +70,6 @@ has_size = Requirement(
     lambda flow: bool({*STATISTICS, "weight", "bias"} & set(flow.normalizer.roles)),
     "it holds nothing per channel, and takes any number of channels",
 )
-has_no_affine = Requirement(
-    lambda flow: not {"weight", "bias"} & set(flow.normalizer.roles), "it has a weight or a bias"
-)
-has_no_other_parameters = Requirement(
-    lambda flow: not (flow.trainable or unexplained(flow)), "it has parameters that are not known"
-)
 has_parameters = Requirement(lambda flow: flow.trainable, "it has no parameters")
 has_momentum = Requirement(
     lambda flow: "momentum" in flow.normalizer.roles, "its momentum is not known", waits=True
@@ -88,10 +79,6 @@ tells_eps = Requirement(  # of a fixed map it cannot be measured
 )
 counts = Requirement(
     lambda flow: "num_batches" in flow.normalizer.roles, "it does not count batches"
-)
-averages_plainly = Requirement(
-    lambda flow: "num_batches" in flow.normalizer.roles and "momentum" not in flow.normalizer.roles,
-    "it has a momentum, or does not count batches",
 )
 averages_variances = Requirement(
     lambda flow: (
@@ -202,17 +189,6 @@ def uses_its_parameters(flow: BatchNormal) -> bool:
     # form of the bias.
     bias, moved = measured[0].bias, second[1].bias
     return not Affine(bias, bias).like(Affine(moved, moved))
-
-
-@requires("its weight and its bias cannot be set", waits=True)
-def takes_parameters(flow: BatchNormal) -> bool:
-    """Weight and bias can be set."""
-    for role, values in (("weight", np.ones(channels(flow))), ("bias", np.zeros(channels(flow)))):
-        if role not in flow.normalizer.roles:
-            raise Unsupported(f"it has no {role}")
-        if not settable(flow, Assign(role, values)):
-            raise Unsupported(f"its {role} is computed from something else")
-    return True
 
 
 def effective(role: str, values: tuple[float, float]) -> Requirement:

@@ -23,7 +23,6 @@ from flowref.laws.batch_norm.conditions import (
     has_size,
     is_no_flow,
     normalizes,
-    tracks,
     usual,
 )
 from flowref.laws.batch_norm.declaration import batch_norm_advice
@@ -61,7 +60,6 @@ def undeclared(flow: BatchNormal, seen: bool, option: str, declared: str, note: 
 @batch_norm_advice(
     "batch-norm/conventions[momentum]",
     key="normalisation/momentum-convention",
-    former=("batch-norm/momentum-convention",),
     applies=averages & has_momentum,
     source=f"{TORCH}: new = (1 - momentum) old + momentum batch; Keras: new = momentum old + (1 - momentum) batch",
 )
@@ -77,7 +75,6 @@ def momentum_convention(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_advice(
     "batch-norm/conventions[running-variance]",
     key="normalisation/running-variance-convention",
-    former=("batch-norm/running-variance-convention",),
     applies=averages,
     source=f"Ioffe and Szegedy 2015, algorithm 2, and {TORCH}: the variance used in inference is the unbiased estimate",
 )
@@ -93,7 +90,6 @@ def running_variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_advice(
     "batch-norm/conventions[variance]",
     key="normalisation/variance-convention",
-    former=("batch-norm/variance-convention",),
     applies=normalizes,
     source="Ioffe and Szegedy 2015, algorithm 1: a batch is normalized by its biased variance",
 )
@@ -109,7 +105,6 @@ def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_advice(
     "batch-norm/as-built[values]",
     key="normalisation/initial-values",
-    former=("batch-norm/initial-values",),
     applies=usual & as_built,
     history="fresh",
     source=f"{TORCH}: a new layer has weight 1, bias 0, running mean 0 and running variance 1",
@@ -139,7 +134,6 @@ def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_advice(
     "batch-norm/conventions[state-dict]",
     key="normalisation/state-dict-keys",
-    former=("batch-norm/state-dict-keys",),
     applies=is_no_flow & usual,
     source=f"{TORCH}: weight, bias, running_mean, running_var of shape (C,), and num_batches_tracked",
 )
@@ -170,7 +164,6 @@ def one_value(flow: BatchNormal, seed: int) -> Array:
 @batch_norm_advice(
     "state/degenerate-batch[single-value]",
     key="normalisation/single-value-refused",
-    former=("batch-norm/single-value-refused",),
     applies=usual,
     source=f"{TORCH} raise ValueError: one value is its own mean, and the output would be the bias whatever comes in",
 )
@@ -204,30 +197,8 @@ def around(flow: BatchNormal, x: Array) -> tuple[Array, Statistics, Statistics] 
 
 
 @batch_norm_advice(
-    "state/degenerate-batch[single-value-statistics]",
-    key="normalisation/single-value-keeps-statistics",
-    former=("batch-norm/single-value-keeps-statistics",),
-    applies=tracks,
-    source="the unbiased variance of one value is 0/0",
-)
-def single_value_keeps_statistics(flow: BatchNormal, batch: Batch) -> Residual:
-    """A train-mode batch of one value per channel raises an error or leaves the running statistics
-    finite.
-    """
-    _, before, after = around(flow, one_value(flow, batch.seed)) or (None, {}, {})
-    bad = [
-        name
-        for name, values in before.items()
-        if np.isfinite(values).all() and not np.isfinite(after.get(name, 0.0)).all()
-    ]
-    note = f"after one value per channel it holds nan or inf in its {listed(bad)}"
-    return flags(bool(bad), 1, note)
-
-
-@batch_norm_advice(
     "shape/any-batch[batch-norm]",
     key="normalisation/empty-batch",
-    former=("batch-norm/empty-batch",),
     applies=usual,
     source=f"{TORCH} return an empty batch and leave the running statistics as they are",
 )
@@ -249,7 +220,6 @@ def empty_batch(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_advice(
     "shape/wrong-refused[channels]",
     key="normalisation/channel-count",
-    former=("batch-norm/channel-count",),
     applies=usual & has_size,
     source=f"{TORCH} refuse a wrong number of channels; parameters of shape (1, C, 1, 1) broadcast against one channel",
 )
@@ -271,7 +241,6 @@ def channel_count(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_advice(
     "shape/wrong-refused[ranks]",
     key="normalisation/ranks",
-    former=("batch-norm/ranks",),
     applies=channelled,
     source=f"{TORCH} check the rank in every mode; a check in train mode alone lets eval mode broadcast along a wrong axis",
 )

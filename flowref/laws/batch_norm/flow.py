@@ -12,9 +12,7 @@ from flowref.laws.batch_norm.arithmetic import apart, largest, nan_as_inf
 from flowref.laws.batch_norm.conditions import (
     channelled,
     layer,
-    normalizes_by_averages,
     offers_log_det,
-    tracked_layer,
 )
 from flowref.laws.batch_norm.declaration import batch_norm_law, batch_residual
 from flowref.laws.batch_norm.formula import Parameters, line
@@ -40,7 +38,7 @@ from flowref.model import (
     Undecidable,
 )
 from flowref.model.abilities import BatchNormal
-from flowref.model.steps import Eval, Normalize, Pullback, Roles, Run, Train
+from flowref.model.steps import Eval, Normalize, Pullback, Run, Train
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.7"
 NO_BIJECTION = "a weight is zero, and the map no bijection"
@@ -84,32 +82,8 @@ def log_slopes(x: Array, y: Array) -> Array:
 
 
 @batch_norm_law(
-    "map/log-det[batch-norm]",
-    key="normalisation/log-det",
-    former=("batch-norm/log-det",),
-    about=VOLUME,
-    applies=tracked_layer,
-    source=DINH,
-)
-def log_det(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""In eval mode the log-det is $S \sum_c (\log|w_c| - \frac12 \log(v_c + \epsilon))$ for events
-    of S positions, the same for every sample.
-    """
-    x, known = random_batch(flow, np.random.default_rng(batch.seed), 5), Parameters.of(flow)
-    out = flow.play([Eval(), Run(flow.normalizer.call, x)])[-1]
-    with np.errstate(all="ignore"):
-        deviations = -0.5 * np.log(known.running.var + known.epsilon)
-        logs = np.stack([np.log(np.abs(known.scale)), deviations])
-    told = log_det_of(flow, out, x, logs)
-    if not np.isfinite(told.expected):
-        raise Undecidable(NO_BIJECTION)
-    return told.residual(told.off, "the log-det is not that of the map")
-
-
-@batch_norm_law(
     "map/log-det[slopes]",
     key="normalisation/log-det-of-slopes",
-    former=("batch-norm/log-det-of-slopes",),
     about=VOLUME,
     applies=channelled & offers_log_det,
     source=f"{DINH}: the log-det of a map per channel is the sum of the logs of its slopes",
@@ -140,31 +114,8 @@ def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "map/log-det[running-average]",
-    key="normalisation/running-average-log-det",
-    former=("batch-norm/running-average-log-det",),
-    about=VOLUME,
-    applies=normalizes_by_averages & tracked_layer,
-    source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E",
-)
-def running_average_log_det(flow: BatchNormal, batch: Batch) -> Residual:
-    """Where train mode normalizes by running averages, the log-det has the variance that the output
-    has.
-    """
-    x = random_batch(flow, np.random.default_rng(batch.seed))
-    _, out, roles = flow.play([Train(), Run(flow.normalizer.call, x), Roles()])
-    # The slope of the map is that of the output over the input, whatever the variance is.
-    logs = log_slopes(x, np.asarray(out.value))
-    if not (logs > -np.inf).all() or not (np.abs(Parameters.of(flow, roles).scale) > 1e-6).all():
-        raise Undecidable(NO_BIJECTION)
-    told = log_det_of(flow, out, x, logs)
-    return told.residual(told.off, "the log-det in train mode has another variance than the output")
-
-
-@batch_norm_law(
     "map/inverse[batch-norm]",
     key="normalisation/train-inverse-policy",
-    former=("batch-norm/train-inverse-policy",),
     force=ADVICE,
     applies=layer,
     effort=2,
@@ -196,7 +147,6 @@ has_few_entries = Requirement(
 @batch_norm_law(
     "map/log-det[batch]",
     key="normalisation/batch-jacobian",
-    former=("batch-norm/batch-jacobian",),
     force=ADVICE,
     tolerance=BOUND,
     applies=has_few_entries & layer,

@@ -126,7 +126,6 @@ def off_parameters(pulled: Pulled, dy: Array, hat: Array) -> dict[str, Array]:
 @batch_norm_law(
     "batch-norm/gradient[closed-form]",
     key="normalisation/backward-closed-form",
-    former=("batch-norm/backward-closed-form",),
     applies=understood,
     effort=6,
     source=f"{IOFFE}, section 3, the gradients of the transform",
@@ -156,7 +155,6 @@ def backward_closed_form(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "batch-norm/gradient",
     key="normalisation/measured-gradient",
-    former=("batch-norm/measured-gradient",),
     applies=normalizes & is_not_constant,
     effort=6,
     source=f"{IOFFE}, algorithm 1: the gradient flows through the mean and the variance of the batch",
@@ -179,26 +177,6 @@ def measured_gradient(flow: BatchNormal, batch: Batch) -> Residual:
     )
 
 
-@batch_norm_law(
-    "batch-norm/gradient[sum]",
-    key="normalisation/gradient-sums-to-zero",
-    former=("batch-norm/gradient-sums-to-zero",),
-    applies=normalizes,
-    source="the output does not depend on a constant added to a channel",
-)
-def gradient_sums_to_zero(flow: BatchNormal, batch: Batch) -> Residual:
-    """In train mode the gradients of the inputs of each channel sum to zero over samples and
-    positions.
-    """
-    rng = np.random.default_rng(batch.seed)
-    x = random_batch(flow, rng)
-    dy, pulled = pulled_back(flow, x, rng, Train())
-    dx = input_gradient(pulled, x)
-    size = summed(np.abs(dx)) + reach(x, dy, pulled)
-    note = "a constant added to a channel has a gradient"
-    return batch_residual(ratio(summed(dx), size), note, sum=summed(dx))
-
-
 def reach(x: Array, dy: Array, pulled: Pulled) -> Array:
     """How large the terms are that cancel in the gradient of a constant: as large as the slope of
     the map, the spread of the output over that of the input.
@@ -210,7 +188,6 @@ def reach(x: Array, dy: Array, pulled: Pulled) -> Array:
 @batch_norm_law(
     "batch-norm/gradient[bias-before]",
     key="normalisation/bias-before-is-idle",
-    former=("batch-norm/bias-before-is-idle",),
     applies=normalizes,
     effort=3,
     scales=(0.0, 0.3),
@@ -237,32 +214,8 @@ def bias_before_is_idle(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/gradient[along-output]",
-    key="normalisation/gradient-along-output",
-    former=("batch-norm/gradient-along-output",),
-    applies=understood,
-    source="the derivative of the variance takes out of the gradient what points along the output, up to eps",
-)
-def gradient_along_output(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""In train mode $\sum dx\,\hat x = \epsilon\,(v + \epsilon)^{-3/2} \sum d\hat x\,\hat x$ in
-    every channel.
-    """
-    rng = np.random.default_rng(batch.seed)
-    back = backward(flow, random_batch(flow, rng), rng)
-    hat, _, size = back.formula
-    got, expected = summed(back.dx * hat), back.eps * back.inside**-1.5 * back.along()
-    return batch_residual(
-        ratio(got - expected, size * summed(np.abs(hat))),
-        "the gradient has a part along the output, as if the variance were a constant",
-        got=got,
-        expected=expected,
-    )
-
-
-@batch_norm_law(
     "batch-norm/gradient[eval]",
     key="normalisation/eval-still-trains",
-    former=("batch-norm/eval-still-trains",),
     applies=understood_and_tracks,
     source="layers are put into eval mode inside a model in training to freeze their statistics, not their parameters",
 )
@@ -294,7 +247,6 @@ def eval_still_trains(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "batch-norm/gradient[running-average]",
     key="normalisation/running-average-gradient",
-    former=("batch-norm/running-average-gradient",),
     applies=normalizes_by_averages & tracked_layer,
     source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E",
 )
@@ -360,7 +312,6 @@ def random_linear(flow: BatchNormal, rng: np.random.Generator) -> Linear:
 @batch_norm_law(
     "batch-norm/gradient[weight-orthogonality]",
     key="normalisation/weight-before-orthogonality",
-    former=("batch-norm/weight-before-orthogonality",),
     applies=understood,
     source="Ioffe and Szegedy 2015, section 3.3: the scale of a weight before the layer has no effect, up to eps",
 )
@@ -381,7 +332,6 @@ def weight_before_orthogonality(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "batch-norm/gradient[weight-scale]",
     key="normalisation/weight-before-scale",
-    former=("batch-norm/weight-before-scale",),
     applies=normalizes & takes_eps,
     source="Ioffe and Szegedy 2015, section 3.3: larger weights lead to smaller gradients, and the gradient of u is unchanged",
 )
@@ -403,31 +353,3 @@ def weight_before_scale(flow: BatchNormal, batch: Batch) -> Residual:
     ]
     note = f"scaling the weights by {factor:g} does not scale their gradient by {1 / factor:g}"
     return batch_residual(np.stack(rows), note)
-
-
-@batch_norm_law(
-    "batch-norm/gradient[weight-growth]",
-    key="normalisation/weight-before-growth",
-    former=("batch-norm/weight-before-growth",),
-    applies=understood,
-    effort=3,
-    source="a gradient orthogonal to a weight can only lengthen it: the effective learning rate of normalized weights decays",
-)
-def weight_before_growth(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""For $x = uW$, a step of gradient descent makes $\|W_k\|^2$ larger by $\eta^2 \|dW_k\|^2$,
-    less $2\eta\,\epsilon/(v_k + \epsilon)\,w_k\,dw_k$.
-    """
-    rng = np.random.default_rng(batch.seed)
-    linear = random_linear(flow, rng)
-    back = backward(flow, linear.x, rng)
-    gradient = linear.gradient(back.dx)
-    length, steep = (np.sqrt((matrix**2).sum(0)) for matrix in (linear.matrix, gradient))
-    # The step of each column is as long as a part of the column, so that neither term hides the
-    # other.
-    rate = RATE * length / np.where(steep > 0, steep, 1.0)
-    grown = ((linear.matrix - rate * gradient) ** 2).sum(0)
-    along = back.eps / back.inside * back.along()
-    expected = length**2 + rate**2 * steep**2 - 2 * rate * along
-    size = length**2 + rate * linear.terms(back)
-    note = "the length of a weight does not grow as it must"
-    return batch_residual(ratio(grown - expected, size), note, got=grown, expected=expected)

@@ -6,7 +6,6 @@ of it at batches chosen for that, so that they hold of normalizers whose numbers
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -17,22 +16,16 @@ from flowref.laws.batch_norm.arithmetic import (
     nan_as_inf,
     per_channel,
     ratio,
-    single,
     standardized,
     wide,
     worst,
 )
 from flowref.laws.batch_norm.conditions import (
-    affine,
     channelled,
     fixed,
-    has_channels,
-    has_no_affine,
-    has_no_other_parameters,
     has_no_other_statistics,
     has_no_statistics,
     has_parameters,
-    has_positions,
     is_fixed,
     is_not_constant,
     keeps_some_statistics,
@@ -40,12 +33,8 @@ from flowref.laws.batch_norm.conditions import (
     normalizes,
     normalizes_by_averages,
     takes_eps,
-    takes_momentum,
-    takes_parameters,
     tells_eps,
-    tracked_layer,
     understood,
-    understood_and_tracks,
     usual,
 )
 from flowref.laws.batch_norm.declaration import batch_norm_law, batch_residual
@@ -59,11 +48,10 @@ from flowref.laws.batch_norm.normalizer import (
     spread_out,
 )
 from flowref.laws.common.arithmetic import reported
-from flowref.laws.common.outcomes import attempt, flags, state_gap
-from flowref.laws.common.requirements import as_built
-from flowref.model import ADVICE, EXACT, Array, Batch, Requirement, Residual, Undecidable
+from flowref.laws.common.outcomes import attempt, flags
+from flowref.model import EXACT, Array, Batch, Requirement, Residual
 from flowref.model.abilities import BatchNormal
-from flowref.model.steps import Assign, Eval, Normalize, Nudge, Reload, Roles, Run, State, Train
+from flowref.model.steps import Assign, Eval, Normalize, Nudge, Reload, Roles, Run, Train
 
 IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), algorithm 1"
 TORCH = "torch.nn.BatchNorm1d, BatchNorm2d and BatchNorm3d"
@@ -77,7 +65,6 @@ SPREADS, MOVE, FACTORS = (-4.0, 2.0), 0.3, (-1.0, 0.03, -0.5, 7.0, -40.0)
 @batch_norm_law(
     "batch-norm/train-map[reference]",
     key="normalisation/matches-reference",
-    former=("batch-norm/matches-reference",),
     applies=understood,
     effort=8,
     source=IOFFE,
@@ -120,106 +107,8 @@ def other_formulas(x: Array, eps: float, freedom: int) -> dict[str, Array]:
 
 
 @batch_norm_law(
-    "batch-norm/train-map[moments]",
-    key="normalisation/moments",
-    former=("batch-norm/moments",),
-    applies=understood,
-    effort=6,
-    source=IOFFE,
-)
-def output_moments(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""In train mode, before weight and bias, every channel of the output has mean 0 and variance
-    $v / (v + \epsilon)$.
-    """
-    x = random_batch(flow, np.random.default_rng(batch.seed))
-    known, (mean, var) = Parameters.of(flow), moments(output(flow, x, Train()))
-    weight, bias = known.scale, known.shift
-    expected = weight**2 * (moments(x)[1] / (moments(x, known.freedom)[1] + known.epsilon))
-    rows = [
-        ratio(mean - bias, np.abs(weight) + np.abs(bias)),
-        ratio(var - expected, weight**2 + bias**2),
-    ]
-    return batch_residual(
-        np.stack(rows),
-        "mean or variance of the output is not what normalization makes it",
-        mean=mean,
-        variance=var,
-        expected_mean=bias,
-        expected_variance=expected,
-    )
-
-
-@batch_norm_law(
-    "batch-norm/train-map[identity]",
-    key="normalisation/identity-recovery",
-    former=("batch-norm/identity-recovery",),
-    applies=normalizes & takes_parameters & affine,
-    scales=(0.0,),
-    source="Ioffe and Szegedy 2015, section 3: scale and shift can represent the identity, for one batch",
-)
-def identity_recovery(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""With the weight $\sqrt{v + \epsilon}$ and the bias $\mu$ of a batch, that batch is returned
-    as it is.
-    """
-    x, known = random_batch(flow, np.random.default_rng(batch.seed)), Parameters.of(flow)
-    mean, var = moments(x, known.measured_freedom)
-    weight = np.sqrt(var + known.epsilon)
-    y = output(flow, x, Assign("weight", weight), Assign("bias", mean), Train())
-    return batch_residual(apart(y, x, largest(x) + weight), "the batch does not come back")
-
-
-@batch_norm_law(
-    "batch-norm/train-map[two-values]",
-    key="normalisation/two-values",
-    former=("batch-norm/two-values",),
-    applies=understood,
-    source="algorithm 1 for two values: mean (a + b)/2, biased variance ((a - b)/2)^2",
-)
-def two_values(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""Two values $a, b$ per channel become $\pm d / \sqrt{d^2 + 4\epsilon}$ with $d = a - b$,
-    before weight and bias.
-    """
-    rng, count, known = np.random.default_rng(batch.seed), channels(flow), Parameters.of(flow)
-    pair = single(rng.standard_normal((2, count)) * 10.0 ** rng.uniform(-3, 1, count))
-    # The same at every position.
-    x, difference = wide_rows(flow, pair), pair[0] - pair[1]
-    y, values = output(flow, x, Train()), per_channel(x).shape[1]
-    inside = difference**2 * values / (values - known.measured_freedom) + 4 * known.epsilon
-    hat = wide_rows(flow, np.stack([difference, -difference]) / np.sqrt(inside))
-    return batch_residual(
-        apart(y, known.affine(hat), np.abs(known.scale) + np.abs(known.shift)),
-        "two values are not mapped to the two values of the formula",
-    )
-
-
-def wide_rows(flow: BatchNormal, rows: Array) -> Array:
-    """Rows of one value per channel, the same at every position."""
-    events = rows.reshape(*rows.shape, *[1] * (len(flow.event_shape) - 1))
-    return np.broadcast_to(events, (len(rows), *flow.event_shape)) + 0.0
-
-
-@batch_norm_law(
-    "batch-norm/train-map[without-affine]",
-    key="normalisation/without-affine",
-    former=("batch-norm/without-affine",),
-    applies=has_no_affine & has_no_other_parameters & normalizes,
-    effort=3,
-    scales=(0.0,),
-    source=f"{TORCH}: affine=False",
-)
-def without_affine(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""Without weight and bias, train mode returns $\hat x = (x - \mu) / \sqrt{v + \epsilon}$
-    itself.
-    """
-    x, known = random_batch(flow, np.random.default_rng(batch.seed)), Parameters.of(flow)
-    off = known.off(output(flow, x, Train()), x, *moments(x, known.measured_freedom))
-    return batch_residual(off, "the output is not the normalized input")
-
-
-@batch_norm_law(
     "batch-norm/eval-map[fixed]",
     key="normalisation/fixed-map",
-    former=("batch-norm/fixed-map",),
     applies=channelled & is_fixed & keeps_statistics & tells_eps,
     effort=2,
     scales=(0.0,),
@@ -245,75 +134,8 @@ def fixed_map(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/as-built[eval]",
-    key="normalisation/eval-before-training",
-    former=("batch-norm/eval-before-training",),
-    force=ADVICE,
-    applies=understood_and_tracks & as_built,
-    effort=2,
-    scales=(0.0,),
-    history="fresh",
-    source=f"{TORCH}: with running mean 0 and running variance 1, a new layer in eval mode hardly changes its input",
-)
-def eval_before_training(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""Evaluated before any training, a new layer returns $w\,x / \sqrt{1 + \epsilon} + b$."""
-    x, known = random_batch(flow, np.random.default_rng(batch.seed)), Parameters.of(flow)
-    y = output(flow, x, Eval())
-    size = np.abs(known.scale) * largest(x) + np.abs(known.shift)
-    return batch_residual(
-        apart(y, known.affine(x / np.sqrt(1 + known.epsilon)), size),
-        "an untrained layer in eval mode does not pass its input through",
-    )
-
-
-averaged = normalizes_by_averages & tracked_layer
-
-
-@batch_norm_law(
-    "batch-norm/statistics[running-average-use]",
-    key="normalisation/running-average-used",
-    former=("batch-norm/running-average-used",),
-    applies=averaged,
-    source=APPENDIX,
-)
-def running_average_used(flow: BatchNormal, batch: Batch) -> Residual:
-    """Where train mode normalizes by running averages, these are the averages that the batch has
-    entered already.
-    """
-    x = random_batch(flow, np.random.default_rng(batch.seed))
-    _, y, roles = flow.play([Train(), Normalize(x), Roles()])
-    known = Parameters.of(flow, roles)
-    note = "train mode does not normalize by the running averages after the batch has entered them"
-    return batch_residual(known.off(y, x, *known.running), note)
-
-
-@batch_norm_law(
-    "batch-norm/statistics[running-average-limits]",
-    key="normalisation/running-average-limits",
-    former=("batch-norm/running-average-limits",),
-    applies=averaged & takes_momentum,
-    effort=3,
-    source=APPENDIX,
-)
-def running_average_limits(flow: BatchNormal, batch: Batch) -> Residual:
-    """Where train mode normalizes by running averages, one end of the momentum makes it plain batch
-    normalization and the other a fixed affine map by the old averages.
-    """
-    x, known = random_batch(flow, np.random.default_rng(batch.seed)), Parameters.of(flow)
-    ends = [output(flow, x, Assign("momentum", end), Train()) for end in (0.0, 1.0)]
-    gaps = [
-        np.stack([known.off(old, x, *known.running), known.off(plain, x, *moments(x, freedom))])
-        for old, plain in (ends, ends[::-1])
-        for freedom in (0, 1)
-    ]
-    note = "the ends of the momentum are not batch normalization and a fixed map"
-    return batch_residual(min(gaps, key=worst), note)
-
-
-@batch_norm_law(
     "batch-norm/modes-agree[running-average]",
     key="normalisation/running-map",
-    former=("batch-norm/running-map",),
     applies=channelled & normalizes_by_averages,
     scales=(0.0, 0.3),
     source=APPENDIX,
@@ -373,7 +195,6 @@ def train_map(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "batch-norm/train-map[deviation]",
     key="normalisation/deviation",
-    former=("batch-norm/deviation",),
     applies=normalizes & is_not_constant,
     source=IOFFE,
 )
@@ -429,7 +250,6 @@ def modes_agree(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "batch-norm/eval-map",
     key="normalisation/eval-affine-map",
-    former=("batch-norm/eval-affine-map",),
     applies=usual & keeps_some_statistics,
     effort=6,
     source="Ioffe and Szegedy 2015, algorithm 2: with fixed statistics normalization is one affine map per channel",
@@ -464,40 +284,6 @@ def ends(y: Array) -> Array:
     return np.asarray((y == np.max(y)) | (y == np.min(y)))
 
 
-@batch_norm_law(
-    "batch-norm/train-map[distribution-shape]",
-    key="normalisation/shape-of-distribution",
-    former=("batch-norm/shape-of-distribution",),
-    applies=normalizes,
-    scales=(0.0, 0.3),
-    source="an affine map moves mean and variance and nothing else: normalized values are not made Gaussian",
-)
-def shape_of_distribution(flow: BatchNormal, batch: Batch) -> Residual:
-    """In train mode the standardized third and fourth moments of every channel are those of the
-    input, but for the sign of the weight.
-    """
-    x = random_batch(flow, np.random.default_rng(batch.seed), 9)
-    y = output(flow, x, Train())
-    (third, fourth), (third_out, fourth_out) = higher_moments(x), higher_moments(y)
-    third_gap = np.abs(np.abs(third_out) - np.abs(third)) / (1 + np.abs(third))
-    rows = np.stack([third_gap, np.abs(fourth_out - fourth) / (1 + fourth)])
-    return batch_residual(
-        np.where(moments(y)[1] == 0, 0.0, rows),
-        "the shape of the distribution changed",
-        kurtosis=fourth_out,
-        expected_kurtosis=fourth,
-    )
-
-
-def higher_moments(x: Array) -> tuple[Array, Array]:
-    """Skewness and kurtosis of each channel."""
-    rows = per_channel(x)
-    rows = rows - rows.mean(1, keepdims=True)
-    spread = np.sqrt((rows**2).mean(1, keepdims=True))
-    rows = rows / np.where(spread > 0, spread, 1)
-    return (rows**3).mean(1).astype(np.float64), (rows**4).mean(1).astype(np.float64)
-
-
 # What another input changes.
 
 
@@ -514,7 +300,6 @@ def extent(y: Array) -> Array:
 @batch_norm_law(
     "batch-norm/train-map[scale]",
     key="normalisation/scale-law",
-    former=("batch-norm/scale-law",),
     applies=normalizes & takes_eps,
     effort=6,
     source="Ioffe and Szegedy 2015, section 3.3, BN((aW)u) = BN(Wu), made exact for every eps and every sign",
@@ -533,129 +318,12 @@ def scale_law(flow: BatchNormal, batch: Batch) -> Residual:
     return batch_residual(gap, note)
 
 
-@batch_norm_law(
-    "batch-norm/train-map[shift]",
-    key="normalisation/shift-law",
-    former=("batch-norm/shift-law",),
-    applies=normalizes,
-    source="the mean of the batch moves with the batch",
-)
-def shift_law(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""$\mathrm{BN}(x + c) = \mathrm{BN}(x)$ in train mode, for any constant $c$ per channel."""
-    rng = np.random.default_rng(batch.seed)
-    x = random_batch(flow, rng)
-    moved = x + wide(np.sqrt(moments(x)[1]) * rng.choice((-20.0, 0.5, 5.0), channels(flow)), x)
-    one, other = (output(flow, points, Train()) for points in (x, moved))
-    return batch_residual(
-        apart(other, one, largest(one) + extent(one)),
-        "a constant added to a channel changes the output",
-    )
-
-
-@batch_norm_law(
-    "batch-norm/train-map[permutation]",
-    key="normalisation/permutation-equivariance",
-    former=("batch-norm/permutation-equivariance",),
-    applies=usual,
-    source="mean and variance of a batch are symmetric in its samples",
-)
-def permutation_equivariance(flow: BatchNormal, batch: Batch) -> Residual:
-    """Samples in another order give the same outputs in that order, and the same state afterwards,
-    in train mode.
-    """
-    rng = np.random.default_rng(batch.seed)
-    x = random_batch(flow, rng)
-    order = rng.permutation(len(x))
-    return moved_along(flow, x, lambda rows: rows[order], "the order of the samples matters")
-
-
-@batch_norm_law(
-    "batch-norm/train-map[positions]",
-    key="normalisation/positions-are-samples",
-    former=("batch-norm/positions-are-samples",),
-    applies=usual & has_positions,
-    source="Ioffe and Szegedy 2015, section 3.2: all positions of a feature map are normalized together",
-)
-def positions_are_samples(flow: BatchNormal, batch: Batch) -> Residual:
-    """In train mode a channel is normalized over samples and positions alike: values moved among
-    them, in each channel on its own, are normalized to the same.
-    """
-    rng = np.random.default_rng(batch.seed)
-    x = random_batch(flow, rng)
-    orders = np.stack([rng.permutation(x[:, 0].size) for _ in range(channels(flow))])
-
-    def moved(values: Array) -> Array:
-        rows = np.moveaxis(values, 1, 0)
-        flat = np.take_along_axis(rows.reshape(len(rows), -1), orders, 1)
-        return np.moveaxis(flat.reshape(rows.shape), 0, 1)
-
-    return moved_along(flow, x, moved, "a value's position in its channel matters")
-
-
-def moved_along(flow: BatchNormal, x: Array, move: Callable[[Array], Array], note: str) -> Residual:
-    """How far the output of values in other places is from the output in these, and what is kept
-    of the one batch from what is kept of the other.
-    """
-    (_, y, state), (_, other, after) = (
-        flow.play([Train(), Normalize(points), State()]) for points in (x, move(x))
-    )
-    gap = apart(other, move(y), largest(y) + extent(y))
-    return batch_residual(np.append(gap, state_gap(state, after)), note)
-
-
-@batch_norm_law(
-    "batch-norm/train-map[channels]",
-    key="normalisation/channel-independence",
-    former=("batch-norm/channel-independence",),
-    applies=usual & has_channels,
-    source="Ioffe and Szegedy 2015, section 3: each feature is normalized independently",
-)
-def channel_independence(flow: BatchNormal, batch: Batch) -> Residual:
-    """In train mode another content of one channel changes the output of that channel only."""
-    rng = np.random.default_rng(batch.seed)
-    x, other = random_batch(flow, rng, 7), random_batch(flow, rng, 7)
-    channel = int(rng.integers(channels(flow)))
-    changed = x.copy()
-    changed[:, channel] = other[:, channel]
-    one, two = (output(flow, points, Train()) for points in (x, changed))
-    value = apart(two, one, largest(one) + extent(one))
-    value[channel] = 0.0
-    return batch_residual(value, f"channel {channel} enters other channels")
-
-
-@batch_norm_law(
-    "batch-norm/eval-map[distinct]",
-    key="normalisation/regular-in-eval",
-    former=("batch-norm/regular-in-eval",),
-    tolerance=EXACT,
-    applies=tracked_layer,
-    effort=2,
-    scales=(0.0,),
-    source="normalization over the features of one sample (layer or instance norm) loses its mean and scale: it has no inverse",
-)
-def regular_in_eval(flow: BatchNormal, batch: Batch) -> Residual:
-    """In eval mode samples that differ in their mean or in their scale have different outputs."""
-    x = normal_batch(flow, np.random.default_rng(batch.seed), 3)
-    if not (np.abs(Parameters.of(flow).scale) > 1e-3).all():
-        raise Undecidable("a weight is too small to decide")
-    points = (x, x + 1.0, 2.0 * x)
-    _, y, *others = flow.play([Eval(), *map(Normalize, points)])
-    size = largest(y).max() + 1e-300
-    lost = [
-        name
-        for name, other in zip(("mean", "scale"), others, strict=True)
-        if np.abs(other - y).max() <= 1e-9 * size
-    ]
-    return flags(bool(lost), 1, f"the output does not tell the {' or the '.join(lost)} of a sample")
-
-
 # What the modes have to do with each other.
 
 
 @batch_norm_law(
     "batch-norm/eval-map[without-tracking]",
     key="normalisation/without-tracking",
-    former=("batch-norm/without-tracking",),
     applies=has_no_statistics & has_no_other_statistics & normalizes,
     effort=3,
     scales=(0.0, 0.3),
@@ -683,7 +351,6 @@ means_to_learn = Requirement(
 @batch_norm_law(
     "batch-norm/modes-agree[difference]",
     key="normalisation/train-mode-normalizes",
-    former=("batch-norm/train-mode-normalizes",),
     tolerance=EXACT,
     applies=channelled & keeps_statistics & means_to_learn,
     effort=1,

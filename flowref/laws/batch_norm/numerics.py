@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import apart, moments, per_channel, single, wide
+from flowref.laws.batch_norm.arithmetic import apart, moments, per_channel, wide
 from flowref.laws.batch_norm.conditions import has_channels, stands_offsets, understood, usual
 from flowref.laws.batch_norm.declaration import batch_norm_law
 from flowref.laws.batch_norm.formula import Parameters
@@ -34,7 +34,6 @@ OFFSETS = (0.0, 1.0, 1e2, 1e3, 1e4)
 @batch_norm_law(
     "batch-norm/numerics[offset]",
     key="normalisation/offset-stability",
-    former=("batch-norm/offset-stability",),
     applies=understood & stands_offsets,
     tolerance=BOUND,
     effort=6,
@@ -51,24 +50,6 @@ def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
     offset = rng.choice((-1.0, 1.0)) * spread * rng.choice(OFFSETS, count)
     offset[rng.integers(count)] = spread[0] * OFFSETS[-1 - batch.seed % 2]
     return beyond_rounding(flow, spread_out(z, spread, offset))
-
-
-@batch_norm_law(
-    "batch-norm/numerics[constant-channel]",
-    key="normalisation/constant-channel",
-    former=("batch-norm/constant-channel",),
-    applies=understood & stands_offsets,
-    tolerance=BOUND,
-    scales=(0.0, 0.3),
-    source="a constant has variance 0, which the difference E[x^2] - E[x]^2 makes negative in floating point",
-)
-def constant_channel(flow: BatchNormal, batch: Batch) -> Residual:
-    """In float32, a channel that is constant over the batch becomes its bias, up to the rounding of
-    its mean.
-    """
-    level = 10.0 ** np.random.default_rng(batch.seed).uniform(-1, 3.3, channels(flow))
-    zeros = np.zeros((8, *flow.event_shape))
-    return beyond_rounding(flow, single(wide(level, zeros) + zeros))
 
 
 def beyond_rounding(flow: BatchNormal, x: Array) -> Residual:
@@ -105,7 +86,6 @@ def beyond_rounding(flow: BatchNormal, x: Array) -> Residual:
 @batch_norm_law(
     "state/degenerate-batch[constant-channel]",
     key="normalisation/constant-batch",
-    former=("batch-norm/constant-batch",),
     tolerance=EXACT,
     applies=usual,
     effort=2,
@@ -140,7 +120,6 @@ def constant_batch(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "map/finite[nan-channel]",
     key="normalisation/nan-containment",
-    former=("batch-norm/nan-containment",),
     tolerance=EXACT,
     applies=usual & has_channels,
     effort=2,

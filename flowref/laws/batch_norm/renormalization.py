@@ -35,7 +35,6 @@ renormalizes = Requirement(
 @batch_norm_law(
     "batch-norm/train-map[renormalization]",
     key="normalisation/renormalization",
-    former=("batch-norm/renormalization",),
     applies=renormalizes & has_modes & has_axes,
     tolerance=BOUND,
     effort=2,

@@ -46,7 +46,6 @@ def taken(flow: BatchNormal) -> int:
 @batch_norm_law(
     "batch-norm/train-map[row-places]",
     key="normalisation/rows-in-place",
-    former=("batch-norm/rows-in-place",),
     tolerance=EXACT,
     applies=of_batches & has_axes & is_per_channel,
     effort=1,
@@ -76,7 +75,6 @@ def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "batch-norm/statistics[every-row]",
     key="normalisation/every-row-enters",
-    former=("batch-norm/every-row-enters",),
     tolerance=EXACT,
     applies=of_batches & has_axes & is_per_channel & has_modes & keeps_some_statistics,
     effort=1,

@@ -20,22 +20,18 @@ from flowref.laws.batch_norm.arithmetic import (
     worst,
 )
 from flowref.laws.batch_norm.averages import (
-    AVERAGE,
     EXPLAINS,
     KEEP,
     NEW,
-    constant_share,
     course,
     explained,
     fractions,
     of_all,
     random_history,
     share_of,
-    trained,
 )
 from flowref.laws.batch_norm.conditions import (
     averages,
-    averages_plainly,
     counts,
     has_axes,
     is_not_constant,
@@ -64,7 +60,6 @@ from flowref.laws.batch_norm.formula import (
 )
 from flowref.laws.batch_norm.normalizer import channels, normal_batch, random_batch
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.laws.common.requirements import as_built
 from flowref.model import BOUND, EXACT, OPPOSITE, Array, Batch, Residual, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
@@ -77,7 +72,6 @@ TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_trac
 @batch_norm_law(
     "batch-norm/statistics[buffers]",
     key="normalisation/running-update",
-    former=("batch-norm/running-update",),
     picture=course,
     applies=averages,
     scales=(0.0, 0.3),
@@ -108,7 +102,6 @@ def running_update(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "batch-norm/statistics[momentum-limits]",
     key="normalisation/momentum-limits",
-    former=("batch-norm/momentum-limits",),
     picture=course,
     applies=averages & takes_momentum,
     effort=3,
@@ -138,72 +131,8 @@ def momentum_limits(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "batch-norm/statistics[plain-average]",
-    key="normalisation/plain-average",
-    former=("batch-norm/plain-average",),
-    picture=course,
-    applies=averages & averages_plainly,
-    effort=3,
-    scales=(0.0,),
-    source=f"{TORCH}: momentum=None",
-)
-def plain_average(flow: BatchNormal, batch: Batch) -> Residual:
-    """Without a momentum, the running statistics are the plain average of those of all batches,
-    whatever their sizes.
-    """
-    history = random_history(flow, np.random.default_rng(batch.seed))
-    fraction = constant_share(history)
-    if fraction is not None:
-        raise Unsupported(f"it has a momentum, {fraction:.6g}, that no attribute states")
-    _, gap = explained(history, lambda convention: convention.momentum == AVERAGE)
-    return batch_residual(gap, "the running statistics are not the average over the batches")
-
-
-@batch_norm_law(
-    "batch-norm/statistics[warm-up]",
-    key="normalisation/average-warms-up",
-    former=("batch-norm/average-warms-up",),
-    picture=course,
-    applies=averages & as_built,
-    effort=2,
-    scales=(0.0,),
-    history="fresh",
-    source="after t batches of mean a, an average that starts at 0 is (1 - (1 - m)^t) a; a corrected one is a",
-)
-def average_warms_up(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""Shown one batch t times, a new layer's running statistics are
-    $r_0 + (1 - (1 - f)^t)(s - r_0)$, or s where the start is corrected for.
-    """
-    x = random_batch(flow, np.random.default_rng(batch.seed))
-    history = trained(flow, [x] * 4)
-    first, momentum = history.parameters[0], history.parameters[0].momentum
-    entered = constant_share(history) if momentum is None else None
-    if momentum is None and first.num_batches is None and entered is None:
-        raise Unsupported("its momentum is not known")
-    shares = [1.0] if momentum is None else [1.0, momentum, 1 - momentum]
-    shares += [] if entered is None else [entered]
-    gaps = []
-    for share in shares:
-        for mean, var in (moments(x, 1), moments(x)):
-            rows = [
-                state.running.off(
-                    first.running.toward(mean, var, 1 - (1 - share) ** times),
-                    largest(x),
-                    var + np.abs(first.running.var),
-                )
-                for times, state in enumerate(history.parameters[1:], 1)
-            ]
-            gaps.append(nan_as_inf(np.vstack(rows)))
-    return batch_residual(
-        min(gaps, key=worst),
-        "a new layer's running statistics do not approach those of the batch as an average does",
-    )
-
-
-@batch_norm_law(
     "batch-norm/statistics[counter]",
     key="normalisation/batch-counter",
-    former=("batch-norm/batch-counter",),
     tolerance=EXACT,
     applies=tracks & counts,
     effort=2,
@@ -225,31 +154,8 @@ def batch_counter(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 @batch_norm_law(
-    "same/manner[batch-norm-updates]",
-    key="normalisation/updates-without-gradients",
-    former=("batch-norm/updates-without-gradients",),
-    applies=tracks,
-    effort=3,
-    scales=(0.0, 0.3),
-    source="torch.optim.swa_utils.update_bn recomputes running statistics by train-mode passes under no_grad",
-)
-def updates_without_gradients(flow: BatchNormal, batch: Batch) -> Residual:
-    """A train-mode pass under no_grad normalizes by the batch and moves the running statistics as
-    any train-mode pass does.
-    """
-    x = random_batch(flow, np.random.default_rng(batch.seed))
-    _, y, roles = flow.play([Train(), Normalize(x), Roles()])
-    _, other, other_roles = flow.play([Train(), Normalize(x, "no_grad"), Roles()])
-    one, two = (Parameters.of(flow, outcome).running for outcome in (roles, other_roles))
-    off = two.off(one, np.abs(one.mean) + largest(x), np.abs(one.var))
-    note = "under no_grad a train-mode pass normalizes or updates differently"
-    return batch_residual(nan_as_inf(np.vstack([apart(other, y, largest(y)), off])), note)
-
-
-@batch_norm_law(
     "batch-norm/statistics[inverse]",
     key="normalisation/inverse-keeps-statistics",
-    former=("batch-norm/inverse-keeps-statistics",),
     tolerance=EXACT,
     applies=tracked_layer,
     effort=2,
@@ -274,7 +180,6 @@ TIMES = 60
 @batch_norm_law(
     "batch-norm/modes-agree[average-limit]",
     key="normalisation/eval-approaches-train",
-    former=("batch-norm/eval-approaches-train",),
     applies=understood_and_tracks & averages,
     tolerance=BOUND,
     effort=2,
@@ -360,7 +265,6 @@ def lived(flow: BatchNormal, scale: Scale, batches: list[Array]) -> list[Moved]:
 @batch_norm_law(
     "batch-norm/statistics",
     key="normalisation/statistics-follow",
-    former=("batch-norm/statistics-follow",),
     applies=normalizes & keeps_some_statistics & is_not_constant,
     scales=(0.0, 0.3),
     source="Ioffe and Szegedy 2015, algorithm 2: inference uses averages of the statistics of training batches",
@@ -377,7 +281,6 @@ def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_law(
     "batch-norm/statistics[running-average]",
     key="normalisation/averages-follow",
-    former=("batch-norm/averages-follow",),
     applies=normalizes_batches & keeps_averages & has_axes & is_per_channel & plainly_scaled,
     scales=(0.0,),
     source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E; Kingma and Ba 2015, Adam, section 3",

@@ -340,7 +340,6 @@ def echo(flow: BijectionParametric, batch: Batch) -> Callable[[], Array]:
 @law(
     "gradient/parameters[log-det]",
     key="bijection/log-det-gradient",
-    former=("bijection/log-det-parameter-gradient",),
     about=VOLUME,
     effort=4,
     size=16,

@@ -153,35 +153,6 @@ def constant_jacobian(flow: Bijection, batch: Batch) -> Residual:
 
 
 @law(
-    "map/promised-jacobian[elementwise]",
-    key="bijection/log-det-additive",
-    nats=True,
-    about=VOLUME,
-    force=CONTRACT,
-    promise="elementwise",
-    effort=4,
-)
-def log_det_additive(flow: Bijection, batch: Batch) -> Residual:
-    r"""The log-det of an elementwise map is a sum over coordinates: swapping coordinates between
-    two points keeps the total.
-    """
-    other = np.roll(batch.x, 1, axis=0)
-    swap = np.zeros(batch.x[0].size, dtype=bool)
-    swap[: max(1, swap.size // 2)] = True
-    swap = swap.reshape(batch.x.shape[1:])
-    if batch.x[0].size < 2:
-        raise Unsupported("it has a single coordinate", waits=False)
-    points = (batch.x, other, np.where(swap, batch.x, other), np.where(swap, other, batch.x))
-    given = one_context(batch)
-    first, second, mixed, rest = (reported(flow, flow.forward(p, given), len(p)) for p in points)
-    return Residual(
-        first + second - mixed - rest,
-        scale=4 + np.abs(first) + np.abs(second),
-        decidable=finite_rows(first, second, mixed, rest),
-    )
-
-
-@law(
     "map/finite[wide]",
     key="bijection/log-det-wide",
     about=VOLUME,

@@ -19,10 +19,6 @@ class ArrangedComposite(Arranged, Composite, Protocol):
     """A composite whose parts its library chains anew."""
 
 
-class ArrangedInvertible(Arranged, Invertible, Protocol):
-    """A map that its library chains and inverts."""
-
-
 class CompositeInvertible(Composite, Invertible, Protocol):
     """A composite that offers its inverse."""
 
@@ -189,17 +185,3 @@ def single_is_itself(flow: ArrangedBijection, batch: Batch) -> Residual:
         flow.forward(batch.x, batch.context),
         batch.x,
     )
-
-
-@law(
-    "composition/algebra[double-inverse]",
-    key="composition/double-inverse",
-    applies=single_map,
-    effort=2,
-    scales=(0.0, 0.3),
-    source="definition",
-)
-def double_inverse(flow: ArrangedInvertible, batch: Batch) -> Residual:
-    """The inverse of the inverse is the map itself, value and log-det."""
-    out = arranged(flow, ("inverse", ("inverse", "self")), batch)
-    return differing(out, flow.forward(batch.x, batch.context), batch.x)

@@ -191,7 +191,6 @@ differentiable = smooth & calculated & not_estimator
 @law(
     "gradient/input[value]",
     key="hygiene/value-gradient",
-    former=("conduct/value-gradient",),
     picture=jacobian_gap,
     scales=(0.0,),
     effort=4,
@@ -210,7 +209,6 @@ def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
 @law(
     "gradient/input[log-det]",
     key="hygiene/log-det-gradient",
-    former=("conduct/log-det-gradient",),
     about=VOLUME,
     picture=log_det_gradient_gap,
     scales=(0.0,),
@@ -232,7 +230,6 @@ def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
 @law(
     "gradient/input[log-prob]",
     key="hygiene/score",
-    former=("conduct/score",),
     picture=score_gap,
     points="data",
     scales=(0.0,),

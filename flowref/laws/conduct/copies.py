@@ -5,7 +5,7 @@ from __future__ import annotations
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import WITH_KERNELS, data, lived, probes, same
 from flowref.laws.common.requirements import has_modules, repeatable
-from flowref.laws.conduct.state import NUDGE, UNTRAINABLE, Steps, lives_agree, movable, nudge
+from flowref.laws.conduct.state import NUDGE, UNTRAINABLE, Steps, movable
 from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, law
 from flowref.model.abilities import Living
 from flowref.model.steps import (
@@ -85,26 +85,6 @@ def copies_independent(flow: Living, batch: Batch) -> Residual:
     count = len(asked)
     pairs = zip(probed, life[:count], life[count + 1 :], strict=True)
     return same(pairs, len(batch.x), "the original moved with its copy")
-
-
-@law(
-    "same/copied[moved]",
-    force=ADVICE,
-    effort=2,
-    applies=movable,
-    source="copies are trained, averaged and loaded into: a function that holds the original answers for that",
-    pointwise=True,
-)
-def copies_follow(flow: Living, batch: Batch) -> Residual:
-    """A copy whose parameters are moved returns what the original does whose parameters are moved alike: its
-    own weights decide.
-    """
-    ways = [way for way in COPIES.values() if _copied(flow, [way])[0] is not None]
-    if not ways:
-        raise Unsupported("it refuses to be copied")
-    moves = nudge(flow, batch)
-    note = "a copy does not follow its own parameters"
-    return lives_agree(flow, batch, [moves], [[way, moves] for way in ways], note)
 
 
 @law(

@@ -55,7 +55,6 @@ def layouts_of(points: Array) -> tuple[Layout, ...]:
 @law(
     "same/manner[strides]",
     key="hygiene/strides-agree",
-    former=("conduct/strides-agree",),
     effort=3,
     echo=echo_of(POINTED, complete=False),
     applies=repeatable,
@@ -109,7 +108,6 @@ def apart(first: Mapped, second: Mapped) -> bool:
 @law(
     "same/manner-accepted",
     key="hygiene/strides-accepted",
-    former=("conduct/strides-accepted",),
     tolerance=EXACT,
     effort=2,
     source="Tensor.view asks for a contiguous tensor; reshape does not",
@@ -130,7 +128,6 @@ def strides_accepted(flow: Flow, batch: Batch) -> Residual:
 @law(
     "shape/any-batch[no-rows]",
     key="hygiene/empty-batch",
-    former=("conduct/empty-batch",),
     force=CONTRACT,
     promise="empty-batch",
     tolerance=EXACT,
@@ -152,7 +149,6 @@ def empty_batch(flow: Flow, batch: Batch) -> Residual:
 @law(
     "shape/any-batch[one-row]",
     key="hygiene/batch-one",
-    former=("conduct/batch-one",),
     tolerance=EXACT,
     effort=3,
     applies=repeatable,
@@ -235,7 +231,6 @@ def ladj_shape(out: Mapped) -> tuple[int, ...]:
 @law(
     "map/finite[nan-row]",
     key="hygiene/nan-containment",
-    former=("conduct/nan-containment",),
     tolerance=EXACT,
     effort=3,
     applies=not_estimator,
@@ -274,7 +269,6 @@ def one_by_one(probe: Probe) -> Iterator[Mapped | None]:
 @law(
     "map/finite-far-out[outside]",
     key="hygiene/outside-domain",
-    former=("conduct/outside-domain",),
     points="beyond",
     force=ADVICE,
     tolerance=EXACT,
@@ -292,7 +286,6 @@ def outside_domain(flow: Bijection, batch: Batch) -> Residual:
 @law(
     "map/finite-far-out[extremes]",
     key="hygiene/extremes",
-    former=("conduct/extremes",),
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
@@ -368,7 +361,6 @@ def has_features(flow: Flow) -> bool:
 @law(
     "shape/wrong-refused[features]",
     key="hygiene/wrong-shape-refused",
-    former=("conduct/wrong-shape-refused",),
     force=ADVICE,
     tolerance=EXACT,
     effort=1,

@@ -35,7 +35,6 @@ SEEDS, STEPS = 4, 3
 @law(
     "gradient/finite",
     key="hygiene/gradients-finite",
-    former=("conduct/gradients-finite",),
     tolerance=EXACT,
     effort=4,
     scales=(0.0, 0.1, 0.3),
@@ -84,7 +83,6 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
 @law(
     "gradient/reaches-parameters",
     key="hygiene/no-dead-parameters",
-    former=("conduct/no-dead-parameters",),
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
@@ -220,7 +218,6 @@ def reached(outcome: Trained, share: float = 0.0) -> set[str]:
 @law(
     "gradient/reaches-parameters[every-step]",
     key="hygiene/all-parameters-used",
-    former=("conduct/all-parameters-used",),
     force=CONTRACT,
     promise="ddp",
     tolerance=EXACT,

@@ -22,7 +22,6 @@ class BijectionCurved(Bijection, Curved, Protocol):
 @law(
     "gradient/input[second-order]",
     key="hygiene/double-backward",
-    former=("conduct/double-backward",),
     force=CONTRACT,
     promise="double-backward",
     scales=(0.0,),

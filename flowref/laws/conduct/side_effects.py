@@ -92,7 +92,6 @@ def conduct(
 @law(
     "effects/process[input]",
     key="hygiene/input-not-mutated",
-    former=("conduct/input-not-mutated",),
     tolerance=EXACT,
     effort=3,
     source="a caller's tensor is the caller's; masks applied in place spoil the point that a density is asked about",
@@ -111,7 +110,6 @@ def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
 @law(
     "same/history[repeat]",
     key="hygiene/deterministic",
-    former=("conduct/deterministic",),
     effort=3,
     applies=calculated,
     source="a likelihood in eval mode is a function of its input",
@@ -142,7 +140,6 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
 @law(
     "effects/process[output]",
     key="hygiene/no-printing",
-    former=("conduct/no-printing",),
     force=ADVICE,
     version=2,
     tolerance=EXACT,
@@ -163,7 +160,6 @@ def no_printing(flow: Flow, batch: Batch) -> Residual:
 @law(
     "effects/process[settings]",
     key="hygiene/no-global-settings",
-    former=("conduct/no-global-settings",),
     tolerance=EXACT,
     effort=1,
     source="the default dtype, the gradient mode and the random seed belong to the process",
@@ -190,7 +186,6 @@ def no_global_settings(flow: Flow, batch: Batch) -> Residual:
 @law(
     "random/seeded[global-streams]",
     key="hygiene/no-random-numbers",
-    former=("conduct/no-random-numbers",),
     force=ADVICE,
     tolerance=EXACT,
     effort=2,
@@ -280,7 +275,6 @@ def _gap(flow: Bijection, batch: Batch) -> float:
 @law(
     "dtype/follows",
     key="hygiene/dtype-follow",
-    former=("conduct/dtype-follow",),
     tolerance=EXACT,
     effort=3,
     applies=in_double,
@@ -361,7 +355,6 @@ def log_det_dtype(flow: Flow, batch: Batch) -> Residual:
 @law(
     "dtype/follows[cast]",
     key="hygiene/cast-follows",
-    former=("conduct/cast-follows",),
     tolerance=EXACT,
     effort=1,
     size=7,
@@ -381,7 +374,6 @@ def cast_follows(flow: Living, batch: Batch) -> Residual:
 @law(
     "dtype/follows[device]",
     key="hygiene/device-follow",
-    former=("conduct/device-follow",),
     force=ADVICE,
     tolerance=EXACT,
     effort=1,

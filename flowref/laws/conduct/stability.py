@@ -101,7 +101,6 @@ def distance(first: Mapped, second: Mapped, rows: int) -> tuple[Array, Array]:
 @law(
     "dtype/accurate",
     key="hygiene/float32-agrees",
-    former=("conduct/float32-agrees",),
     force=ADVICE,
     tolerance=BOUND,
     effort=4,

@@ -264,7 +264,6 @@ def _is_buffer(name: str, buffers: set[str]) -> bool:
 @law(
     "same/history[optimizer-step]",
     key="hygiene/cache-coherent",
-    former=("conduct/cache-coherent",),
     effort=3,
     applies=movable,
     version=4,

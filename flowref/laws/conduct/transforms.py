@@ -37,7 +37,6 @@ def through(flow: Flow, batch: Batch, how: How, note: str, refusal: str = "") ->
 @law(
     "same/manner[functional-call]",
     key="hygiene/functional-call",
-    former=("conduct/functional-call",),
     effort=2,
     applies=has_modules & repeatable,
     source="torch.func.functional_call; a derived weight computed ahead of the call does not follow",
@@ -54,7 +53,6 @@ def functional_call(flow: Flow, batch: Batch) -> Residual:
 @law(
     "same/manner[vmap]",
     key="hygiene/vmap-compatible",
-    former=("conduct/vmap-compatible",),
     force=CONTRACT,
     promise="vmap",
     effort=2,
@@ -68,7 +66,6 @@ def vmap_compatible(flow: Flow, batch: Batch) -> Residual:
 @law(
     "same/manner[compile]",
     key="hygiene/compile-equal",
-    former=("conduct/compile-equal",),
     force=CONTRACT,
     promise="compile",
     effort=1,

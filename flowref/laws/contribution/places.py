@@ -202,11 +202,6 @@ def proposals(flow: Pushing, inside: Support, seed: int) -> list[Points | Levels
     return [*around, plain]
 
 
-def proposed(flow: Pushing, inside: Support, seed: int) -> Points | Levels:
-    """The first of them."""
-    return proposals(flow, inside, seed)[0]
-
-
 def whole(x: Array) -> bool:
     """Whether data are whole numbers, of which there is more than one."""
     return bool((x == np.round(x)).all() and (x != x.flat[0]).any())

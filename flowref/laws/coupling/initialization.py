@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, reported, rows_max
-from flowref.laws.common.outcomes import attempt, flags, listed
+from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.requirements import as_built, has_parameters
 from flowref.laws.coupling.parts import DINH, LivingCoupling, in_two_parts
 from flowref.laws.coupling.structure import off_the_line, straight
 from flowref.model import (
-    ADVICE,
     CONTRACT,
     EXACT,
     Array,
@@ -128,25 +127,6 @@ def init_not_dead(flow: LivingCoupling, batch: Batch) -> Residual:
     affine = flow.coupling.kind == "affine" and flow.coupling.copied and trained.free
     stuck = affine and np.array_equal(trained.before, trained.after)
     return flags(stuck, len(batch.x), "the scales do not move: their gradient is zero")
-
-
-@law(
-    "gradient/reaches-parameters[conditioner]",
-    key="coupling/every-parameter-learns",
-    force=ADVICE,
-    tolerance=EXACT,
-    effort=1,
-    scales=(0.0,),
-    history="fresh",
-    applies=trainable,
-    source="a parameter that is never reached is not used, or starts where nothing passes gradients on to it",
-)
-def every_parameter_learns(flow: LivingCoupling, batch: Batch) -> Residual:
-    """Within three steps of gradient descent every parameter of the conditioner has had a gradient
-    other than zero.
-    """
-    dead = FirstSteps(flow, batch.seed).dead
-    return flags(bool(dead), len(batch.x), f"no gradient reaches {listed(dead)}")
 
 
 @law(

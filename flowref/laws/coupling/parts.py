@@ -80,12 +80,6 @@ def mask_divides(flow: Coupled) -> bool:
     return binary(flow) and len(set(flow.coupling.kept)) == 2
 
 
-@requires("its transformed entries are mapped jointly")
-def maps_entries(flow: Coupled) -> bool:
-    """The transformed entries have a map each."""
-    return flow.coupling.kind != "joint"
-
-
 @requires(
     "its conditioner is not known",
     waits=True,
@@ -98,5 +92,4 @@ def conditioner_known(flow: Coupled) -> bool:
 
 # A mask of zeros and ones that fits the events and leaves neither part empty.
 in_two_parts = mask_fits & mask_divides & not_estimator
-entry_by_entry = maps_entries & in_two_parts
 conditioned = conditioner_known & in_two_parts

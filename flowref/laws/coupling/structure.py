@@ -6,20 +6,18 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.bijection.oracles import against_structure, arbitrate_forward
-from flowref.laws.common.arithmetic import TINY, finite_rows, reported
+from flowref.laws.common.arithmetic import finite_rows, reported
 from flowref.laws.common.structure import LARGE
 from flowref.laws.coupling.parts import (
     DINH,
     NICE,
-    entry_by_entry,
     flat,
     in_two_parts,
     line,
     parts,
 )
-from flowref.model import EXACT, REAL, VOLUME, Array, Batch, Residual, law, requires
-from flowref.model.abilities import Coupled, Differentiable, Pulling, Walked, offers
+from flowref.model import EXACT, REAL, Array, Batch, Residual, law, requires
+from flowref.model.abilities import Coupled, Differentiable, Pulling, offers
 
 
 class DifferentiableCoupling(Coupled, Differentiable, Protocol):
@@ -149,40 +147,6 @@ def leaks_at_size(flow: PulledCoupling, batch: Batch) -> Residual:
         note=note if np.nan_to_num(rows).any() else "",
         observed={"largest entry off": rows.max(1)},
         road=f"on {len(tests)} random cotangents, by binary digits",
-    )
-
-
-@law(
-    "map/log-det[coupling]",
-    key="coupling/log-det-sum",
-    nats=True,
-    about=VOLUME,
-    effort=5,
-    applies=entry_by_entry,
-    arbitrate=arbitrate_forward,
-    source=f"{DINH}, equation 6",
-)
-def log_det_sum(flow: DifferentiableCoupling, batch: Batch) -> Residual:
-    r"""The log-det is the sum over the transformed entries of $\log |\partial y_i / \partial x_i|$."""
-    out = flow.forward(batch.x, batch.context)
-    claimed = reported(flow, out, len(batch.x))
-    if batch.x[0].size > LARGE and offers(flow, Walked):
-        return against_structure(flow, "forward", batch.x, batch.context, out)
-    diagonal = np.diagonal(
-        np.asarray(flow.jacobian("forward", batch.x, batch.context)), axis1=1, axis2=2
-    )
-    if flow.coupling.copied:
-        diagonal = diagonal[:, parts(flow)[1]]
-    with np.errstate(all="ignore"):
-        logs = np.log(np.abs(diagonal))
-    decidable = finite_rows(out.value, logs) & (np.abs(diagonal) > TINY).all(1)
-    logs = np.where(decidable[:, None], logs, 0.0)
-    truth = logs.sum(1)
-    return Residual(
-        np.where(decidable, claimed - truth, 0.0),
-        scale=4 + np.abs(logs).sum(1),
-        decidable=decidable,
-        observed={"reported": claimed, "sum over transformed entries": truth},
     )
 
 

@@ -7,8 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import finite_rows, log_abs_det
-from flowref.laws.common.requirements import exact_density, exact_log_det
+from flowref.laws.common.arithmetic import finite_rows
 from flowref.model import (
     OPPOSITE,
     VOLUME,
@@ -31,11 +30,10 @@ class MappedDensity(Bijection, Density, Protocol):
 LOG_2_PI = math.log(2 * math.pi)
 BASE = "standard-normal-base"
 MOVED = "its base has moved with the other parameters"
+
+
 # Affine maps are told from their values at the origin and at the unit vectors of so many
 # coordinates.
-AFFINE_SIZE = 64
-
-
 @requires(f"it does not promise {BASE}")
 def promises_normal_base(flow: Flow) -> bool:
     """The base is promised to be standard normal, for good or "initially"."""
@@ -72,7 +70,6 @@ def standard_normal(z: Array) -> Array:
 @law(
     "density/base-constant",
     key="density/gaussian-const",
-    former=("density/gaussian-constant",),
     nats=True,
     about=VOLUME,
     points="data",
@@ -100,62 +97,6 @@ def gaussian_const(flow: Based, batch: Batch) -> Residual:
     )
 
 
-@requires("it does not promise constant-jacobian")
-def affine_map(flow: Flow) -> bool:
-    """The map is promised to be affine."""
-    return bool(flow.promises.get("constant-jacobian"))
-
-
-@requires("its data do not fill the space, or depend on a context")
-def fills_space(flow: Flow) -> bool:
-    """One density on the whole space."""
-    return not flow.density_support.bounded and flow.context_shape is None
-
-
-@requires(f"its events have more than {AFFINE_SIZE} entries", waits=True)
-def few_unit_vectors(flow: Flow) -> bool:
-    """So few that each is mapped."""
-    return math.prod(flow.density_shape) <= AFFINE_SIZE
-
-
-@law(
-    "density/base-constant[affine-flow]",
-    key="density/affine-oracle",
-    nats=True,
-    about=VOLUME,
-    points="data",
-    local=False,
-    effort=5,
-    applies=affine_map
-    & fills_space
-    & few_unit_vectors
-    & normal_base
-    & exact_log_det
-    & exact_density,
-    source="if Ax + b is standard normal then x is normal with mean -A^-1 b and covariance (A^T A)^-1",
-)
-def affine_oracle(flow: MappedDensity, batch: Batch) -> Residual:
-    r"""An affine flow is a multivariate normal:
-    $\log p(x) = -\frac{D}{2} \log 2\pi - \frac12 \|Ax + b\|^2 + \log|\det A|$.
-
-    $A$ and $b$ are found by mapping the origin and the unit vectors; no log-det and no base density
-    is asked for.
-    """
-    demand_unmoved_base(flow)
-    density = np.asarray(flow.log_prob(batch.x, None), dtype=np.float64).reshape(len(batch.x))
-    normals = [multivariate_normal(flow, batch.x, which) for which in normalizing_calls(flow)]
-    # User code does not say which call maps data to latents; the identity may hold with either.
-    expected, reach = min(
-        normals, key=lambda one: float(np.nanmax(np.abs(density - one[0]), initial=0.0))
-    )
-    return Residual(
-        density - expected,
-        scale=4 + math.prod(flow.density_shape) * reach**2,
-        decidable=finite_rows(expected),
-        observed={"log p(x)": density, "multivariate normal": expected},
-    )
-
-
 def normalizing_call(flow: Flow) -> Call[Mapped]:
     """The call that maps data to latents."""
     if flow.normalizing not in flow.calls:
@@ -178,20 +119,3 @@ def normalizing_calls(flow: Flow) -> list[str]:
             f"{other} does, say ?normalizing={other}"
         )
     return calls
-
-
-def multivariate_normal(flow: Flow, x: Array, which: str) -> tuple[Array, Array]:
-    """The log-density of a normal that an affine call takes to a standard normal, and the size of
-    its images.
-    """
-    call = flow.calls[which]
-    size = math.prod(flow.density_shape)
-    corners = np.concatenate([np.zeros((1, size)), np.eye(size)]).reshape(-1, *flow.density_shape)
-    images = np.asarray(call(corners, None).value, dtype=np.float64).reshape(size + 1, size)
-    shift, matrix = images[0], (images[1:] - images[0]).T
-    flat = x.reshape(len(x), size)
-    # An affine map is affine in extended precision too.
-    z = flat.astype(np.longdouble) @ matrix.T.astype(np.longdouble) + shift
-    expected = (standard_normal(z) + log_abs_det(matrix[None])[0]).astype(np.float64)
-    reach = (np.abs(flat) @ np.abs(matrix).T + np.abs(shift)).max(1)
-    return expected, reach

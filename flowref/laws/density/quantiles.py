@@ -7,9 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.statistics import Finding, Look, critical, two_stage
-from flowref.laws.density.base import LOG_2_PI
 from flowref.laws.density.statements import function_at
 from flowref.model import (
     BOUND,
@@ -22,7 +20,6 @@ from flowref.model import (
 )
 from flowref.model.abilities import (
     Density,
-    Differentiable,
     Distribution,
     Estimating,
     Flow,
@@ -168,60 +165,6 @@ def exp_quantile(flow: Quantiles, batch: Batch) -> Residual:
             "u": np.full(len(batch.x), u[worst]),
             "quantile": np.full(len(batch.x), quantile[worst]),
             "expected": np.full(len(batch.x), expected[worst]),
-        },
-    )
-
-
-@requires("it does not promise rosenblatt")
-def is_rosenblatt(flow: Flow) -> bool:
-    """Rosenblatt's map of a multivariate normal has a closed form."""
-    return bool(flow.promises.get("rosenblatt"))
-
-
-@law(
-    "map/log-det[rosenblatt]",
-    key="sampling/rosenblatt",
-    local=False,
-    effort=4,
-    size=16,
-    applies=is_rosenblatt,
-    source="Rosenblatt 1952, Remarks on a multivariate transformation, Annals of Mathematical Statistics 23",
-)
-def rosenblatt(flow: Differentiable, batch: Batch) -> Residual:
-    r"""Rosenblatt's map of a normal is $u_i = P(X_i \le x_i \mid x_1, \dots, x_{i-1})$: a
-    triangular Jacobian, and as log-det the sum of the conditional log-densities.
-    """
-    from scipy.special import ndtr
-
-    normal = flow.promises["rosenblatt"]
-    mean, covariance = np.asarray(normal["mean"], float), np.asarray(normal["covariance"], float)
-    out = flow.forward(batch.x, batch.context)
-    ladj = reported(flow, out, len(batch.x))
-    size = len(mean)
-    expected, density = np.empty((len(batch.x), size)), np.zeros(len(batch.x))
-    for i in range(size):
-        # The conditional distribution of a coordinate, given those before it.
-        weights = np.linalg.solve(covariance[:i, :i], covariance[:i, i])
-        deviation = math.sqrt(covariance[i, i] - weights @ covariance[:i, i])
-        z = (batch.x[:, i] - mean[i] - (batch.x[:, :i] - mean[:i]) @ weights) / deviation
-        expected[:, i] = ndtr(z)
-        density += -0.5 * z**2 - 0.5 * LOG_2_PI - math.log(deviation)
-    jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context), dtype=np.float64)
-    with np.errstate(all="ignore"):
-        above = np.abs(np.triu(jacobian, 1)).max((1, 2)) / np.abs(jacobian).max((1, 2))
-    columns = [
-        out.value - expected,
-        ((ladj - density) / (4 + np.abs(density)))[:, None],
-        np.nan_to_num(above)[:, None],
-    ]
-    return Residual(
-        np.concatenate(columns, 1),
-        allowed=float(normal.get("precision", 0.0)),
-        observed={
-            "u": out.value,
-            "conditional probabilities": expected,
-            "log-det": ladj,
-            "log-density": density,
         },
     )
 

@@ -293,7 +293,6 @@ def promised_everywhere(flow: Flow) -> bool:
 @law(
     "density/mass",
     key="density/normalises",
-    former=("density/integrates-to-one",),
     about=VOLUME,
     points="data",
     tolerance=BOUND,

@@ -50,7 +50,6 @@ def dequantized(flow: Dequantizer, levels: Array, noise: Array, dtype: str) -> A
 @law(
     "dequantize/fills-the-level[floor]",
     key="preprocessing/dequantise-floor",
-    former=("preprocessing/dequantize-floor",),
     tolerance=EXACT,
     local=False,
     size=1,
@@ -95,7 +94,6 @@ def dequantize_floor(flow: Dequantizer, batch: Batch) -> Residual:
 @law(
     "dequantize/fills-the-level[bound]",
     key="preprocessing/dequantise-bound",
-    former=("preprocessing/dequantize-bound",),
     tolerance=BOUND,
     local=False,
     size=1,

@@ -22,13 +22,9 @@ from flowref.laws.image.levels import (
     sizes,
     traversal,
 )
-from flowref.model import EXACT, OPPOSITE, VOLUME, Batch, Residual, Unsupported, law, requires
-from flowref.model.abilities import Density, Invertible, MultiScaled
+from flowref.model import EXACT, OPPOSITE, VOLUME, Batch, Residual, Unsupported, law
+from flowref.model.abilities import Invertible, MultiScaled
 from flowref.model.steps import Cut, Trace
-
-
-class MultiScaleDensity(Density, MultiScaled, Protocol):
-    """A density whose latents leave level by level."""
 
 
 class InvertibleMultiScale(Invertible, MultiScaled, Protocol):
@@ -38,7 +34,6 @@ class InvertibleMultiScale(Invertible, MultiScaled, Protocol):
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.6"
 # What is followed is which entries go where, which does not depend on the point.
 WHOLE: dict[str, Any] = {"size": 3, "local": False, "scales": (0.0, 0.3), "effort": 2}
-LOG_2_PI = float(np.log(2 * np.pi))
 
 
 @law(
@@ -191,36 +186,3 @@ def recombines(flow: InvertibleMultiScale, batch: Batch) -> Residual:
         observed=seen,
         note=note,
     )
-
-
-@requires(
-    "its latents are not known to be standard normal",
-    waits=True,
-    remedy="say ?promises=standard-normal-base",
-)
-def normal_latents(flow: MultiScaled) -> bool:
-    """The latents of every level are standard normal under the density."""
-    return flow.multi_scale.base == "normal"
-
-
-@law(
-    "density/change-of-variables[level-bases]",
-    key="multi-scale/split-is-slice",
-    applies=normal_latents & not_estimator,
-    source="SurVAE Flows (arXiv:2007.02731): factoring out is the slice surjection, whose likelihood is that of what left",
-    **WHOLE,
-)
-def split_is_slice(flow: MultiScaleDensity, batch: Batch) -> Residual:
-    r"""Each level that leaves counts as standard normal:
-    $\log p(x) = \mathrm{ladj}(x) + \sum_k \log N(z_k; 0, I)$.
-    """
-    x, _, z, ladj, _ = traversal(flow, batch)
-    density = np.asarray(flow.log_prob(x, contexts(flow, batch)), dtype=np.float64).reshape(len(x))
-    each = np.stack(
-        [-0.5 * (len(own) * LOG_2_PI + (z[:, own] ** 2).sum(1)) for own in owned(flow)],
-        axis=1,
-    )
-    total = ladj + each.sum(1)
-    seen = {"log p(x)": density, "log-det and levels": total, "levels": each}
-    size = 4 + np.abs(each).sum(1) + np.abs(ladj)
-    return Residual(density - total, scale=size, decidable=finite_rows(total), observed=seen)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import finite_rows, log_abs_det, reported, resolvable, rows_max
+from flowref.laws.common.arithmetic import finite_rows, reported, rows_max
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.requirements import exact_log_det
 from flowref.laws.density.base import normalizing_call
@@ -16,7 +16,6 @@ from flowref.model import (
     EXACT,
     OPPOSITE,
     VALUES,
-    VOLUME,
     Batch,
     Preprocessing,
     Residual,
@@ -25,19 +24,13 @@ from flowref.model import (
     requires,
 )
 from flowref.model.abilities import (
-    Based,
     Bijection,
     Density,
-    Differentiable,
     Flow,
     Invertible,
     Pulling,
     Rescaled,
 )
-
-
-class DifferentiableFlow(Based, Density, Differentiable, Protocol):
-    """A density with its base, and a map whose Jacobian the framework gives."""
 
 
 class RescaledDensity(Density, Rescaled, Protocol):
@@ -50,7 +43,6 @@ class PulledBijection(Bijection, Pulling, Protocol):
 
 REAL_NVP = "Dinh et al., Real NVP (arXiv:1605.08803), section 4.1"
 # Events up to this size have their Jacobian taken.
-JACOBIAN_SIZE = 24
 FACTORS = (255.0, 1 / 256, 3.0)
 # Rounding of a logit and its inverse, in units of the roundoff of p, which lies in (0, 1).
 ROUNDTRIP_FACTOR = 32.0
@@ -58,12 +50,6 @@ ROUNDTRIP_FACTOR = 32.0
 # own.
 MARGIN = 1e-5
 UNKNOWN = "its preprocessing of bounded data is not known"
-
-
-@requires(UNKNOWN)
-def preprocesses(flow: Flow) -> bool:
-    """A whole flow that begins with a logit, or one that is nothing else."""
-    return flow.facts.preprocessing is not None
 
 
 @requires("it is not known to be a logit of bounded data and nothing else")
@@ -80,51 +66,11 @@ def closed_range(flow: Flow) -> bool:
     return declared is not None and declared.alpha > 0
 
 
-@requires(f"its events have more than {JACOBIAN_SIZE} entries", waits=True)
-def small_events(flow: Flow) -> bool:
-    """The determinant of a whole flow is taken for small events."""
-    return math.prod(flow.density_shape) <= JACOBIAN_SIZE
-
-
 def preprocessing_of(flow: Flow) -> Preprocessing:
     """What is declared of the preprocessing."""
     if flow.facts.preprocessing is None:
         raise Unsupported(UNKNOWN)
     return flow.facts.preprocessing
-
-
-@law(
-    "density/change-of-variables[preprocessing]",
-    key="preprocessing/ladj",
-    former=("preprocessing/log-det",),
-    nats=True,
-    about=VOLUME,
-    points="data",
-    size=16,
-    effort=4,
-    applies=preprocesses & small_events & exact_log_det,
-    source=REAL_NVP,
-)
-def ladj(flow: DifferentiableFlow, batch: Batch) -> Residual:
-    r"""Every step of the preprocessing counts: $\log p(x) = \log p_Z(f(x)) + \log|\det f'(x)|$ for
-    data as they come.
-
-    The determinant is that of the Jacobian of the whole map, by autograd; no reported log-det is
-    asked for.
-    """
-    call = normalizing_call(flow)
-    rows = len(batch.x)
-    density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
-    latents = call(batch.x, batch.context).value
-    base = np.asarray(flow.base_log_prob(latents, batch.context), dtype=np.float64).reshape(rows)
-    jacobian = flow.jacobian(flow.normalizing, batch.x, batch.context)
-    determinant = log_abs_det(jacobian)
-    return Residual(
-        density - base - determinant,
-        scale=4 + np.abs(base) + np.abs(determinant),
-        decidable=finite_rows(base) & resolvable(jacobian, determinant),
-        observed={"log p(x)": density, "base + log|det J|": base + determinant},
-    )
 
 
 @law(
@@ -156,36 +102,6 @@ def affine_scale_bits(flow: RescaledDensity, batch: Batch) -> Residual:
             "log p of the scaled data": scaled,
             "factor": np.full(rows, factor),
         },
-    )
-
-
-@law(
-    "map/log-det[logit]",
-    key="preprocessing/logit-derivative",
-    nats=True,
-    points="data",
-    local=False,
-    effort=5,
-    applies=is_logit,
-    source=REAL_NVP,
-)
-def logit_derivative(flow: Bijection, batch: Batch) -> Residual:
-    r"""The log-det of $h = \mathrm{logit}(\alpha + (1 - 2\alpha)x/b)$ is
-    $\sum_i \log\frac{1 - 2\alpha}{b} + \log(1 + e^{h_i}) + \log(1 + e^{-h_i})$.
-    """
-    logit, call = preprocessing_of(flow), normalizing_call(flow)
-    out = call(batch.x, batch.context)
-    claimed = reported(flow, out, len(batch.x))
-    x = batch.x.reshape(len(batch.x), -1).astype(np.longdouble)
-    # Each end has its own distance, which 1 - p would lose.
-    low, high = logit.alpha + logit.slope * x, logit.alpha + logit.slope * (logit.bound - x)
-    terms = math.log(logit.slope) - np.log(low) - np.log(high)
-    expected = terms.sum(1).astype(np.float64)
-    return Residual(
-        claimed - expected,
-        scale=4 + np.abs(terms).sum(1).astype(np.float64),
-        decidable=finite_rows(expected),
-        observed={"log-det": claimed, "closed form": expected},
     )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import finite_rows, reported
+from flowref.laws.common.arithmetic import finite_rows
 from flowref.laws.common.cases import TRAINED
 from flowref.laws.common.structure import WHOLE
 from flowref.model import (
     BOUND,
     CONTRACT,
-    VOLUME,
     Array,
     Batch,
     Residual,
@@ -78,45 +77,6 @@ def contraction(flow: Bijection, batch: Batch) -> Residual:
         allowed=UNITS,
         decidable=good,
         observed={"Lipschitz constant": found, "promised": np.full(rows, bound)},
-    )
-
-
-@requires("its log-det is an estimate, which single numbers need not bound", waits=False)
-def no_estimate(flow: Flow) -> bool:
-    """Bounds hold for log-dets, and for estimates on average only."""
-    return not flow.promises.get("estimator")
-
-
-@law(
-    "map/promised-jacobian[lipschitz-log-det]",
-    key="residual/log-det-bounds",
-    about=VOLUME,
-    force=CONTRACT,
-    promise="contraction",
-    tolerance=BOUND,
-    effort=4,
-    size=24,
-    scales=(0.0,),
-    local=False,
-    applies=square & no_estimate,
-    source="Behrmann et al., Invertible Residual Networks (arXiv:1811.00995), lemma 6: eigenvalues of the Jacobian "
-    "lie within c of 1",
-)
-def log_det_bounds(flow: Bijection, batch: Batch) -> Residual:
-    r"""A map $x + g(x)$ of D entries that promises a Lipschitz constant c < 1 of g has
-    $D \log(1 - c) \le \log|\det J| \le D \log(1 + c)$.
-    """
-    bound, rows = promised(flow), len(batch.x)
-    size = batch.x[0].size
-    log_det = reported(flow, flow.forward(batch.x, batch.context), rows)
-    low, high = size * np.log1p(-bound), size * np.log1p(bound)
-    outside = np.maximum(np.maximum(low - log_det, log_det - high), 0.0)
-    good = np.isfinite(log_det)
-    return Residual(
-        np.where(good, outside, 0.0),
-        allowed=SLACK * size,
-        decidable=good,
-        observed={"reported": log_det, "low": np.full(rows, low), "high": np.full(rows, high)},
     )
 
 

@@ -37,27 +37,6 @@ HUGE = 1e20
 MOVED = 3.0
 
 
-@law(
-    "sample-norm/formula[shift]",
-    key="sample-norm/shift-law",
-    applies=normalizes_samples & centers,
-    size=1,
-    local=False,
-    effort=4,
-    source=f"{BA}, section 3: a constant added to all that is normalized together leaves the output as it is",
-)
-def shift_law(flow: BatchNormal, batch: Batch) -> Residual:
-    """A constant added to all values of a sample that are normalized together leaves the output as
-    it is, in train mode.
-    """
-    rng = np.random.default_rng(batch.seed)
-    # Multiples of 2^-10, so that the sum is exact in any precision.
-    x = np.round(1024 * normal_batch(flow, rng, ROWS)) / 1024
-    moved = x + np.round(1024 * constants(flow, rng, ROWS, float(rng.choice((0.5, 5.0))))) / 1024
-    y, other = (output(flow, points, Train()) for points in (x, moved))
-    return Residual((np.abs(other - y) / (1 + np.abs(y))).max().reshape(1, 1))
-
-
 @requires("it holds parameters that are neither weights nor biases")
 def holds_weights_alone(flow: BatchNormal) -> bool:
     """Every parameter has a number for each channel, group or entry: others may mix statistics, as

@@ -21,7 +21,7 @@ CASES = [
 TWINS = sorted({spec.partition("?")[0] for spec, _ in CASES})
 # The last speaks of those that normalize by running averages.
 LAWS = (
-    "batch-norm/train-map[moments]", "batch-norm/statistics", "batch-norm/modes-agree",
+    "batch-norm/train-map[reference]", "batch-norm/statistics", "batch-norm/modes-agree",
     "batch-norm/modes-agree[running-average]",
 )  # fmt: skip
 LIBRARIES = (

@@ -122,7 +122,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     ("law", "host"),
     [
         ("map/log-det", HOSTS[0]),
-        ("batch-norm/train-map[moments]", HOSTS[1]),
+        ("batch-norm/train-map[reference]", HOSTS[1]),
         ("kernel/follows-contribution", HOSTS[2]),
     ],
 )

@@ -28,7 +28,7 @@ PARTICULAR = {
     "coupling/pattern[conditioner]#one-entry-of-many-seen": f"{HOME}flows:wide",
     "map/finite[draws]#nothing-times-infinity": f"{HOME}surjective:metropolis",
     "random/rows-independent[contribution]#one-coin": f"{HOME}surjective:metropolis",
-    "map/log-det[logit]#log-det-off": f"{HOME}densities:logit",
+    "map/log-det#log-det-off": f"{HOME}densities:logit",
     "squeeze/order[declared]#weights-of-another-order": f"{HOME}flows:squeeze",
 }
 # Defects of what no host has, and where none is.

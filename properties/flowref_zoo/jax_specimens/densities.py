@@ -222,11 +222,11 @@ SPECIMENS = (
     Specimen(
         "affine",
         {
-            "covariance": ("density/base-constant[affine-flow]",),
+            "covariance": ("density/base-constant[quadratic-form]",),
             "wide": ("sampling/follows-density[pit]",),
         },
     ),
     Specimen("dirichlet", {"power": ("sampling/follows-density[simplex]",)}),
     Specimen("levelled", {"nats": ("density/units[bits-per-dim]",)}),
-    Specimen("logit", {"slope-missing": ("map/log-det", "map/log-det[logit]")}),
+    Specimen("logit", {"slope-missing": ("map/log-det",)}),
 )

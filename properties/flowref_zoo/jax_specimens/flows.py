@@ -232,7 +232,7 @@ SPECIMENS = (
         "halves",
         {
             "sees-the-other-half": ("map/inverse", "map/log-det"),
-            "log-det-mean": ("map/log-det", "map/log-det[coupling]"),
+            "log-det-mean": ("map/log-det", "coupling/closed-form"),
         },
     ),
     Specimen("board", {"stripes": ("coupling/pattern[kept-part]", "coupling/closed-form")}),

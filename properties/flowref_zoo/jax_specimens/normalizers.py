@@ -197,7 +197,7 @@ def applied(defect: str = "") -> Any:
     return apply, params, {"mean": jnp.zeros(SIZE), "var": jnp.ones(SIZE)}
 
 
-FOLLOW, MOMENTS = "batch-norm/statistics", "batch-norm/train-map[moments]"
+FOLLOW, MOMENTS = "batch-norm/statistics", "batch-norm/train-map[reference]"
 SPECIMENS = (
     Specimen(
         "holding",
@@ -220,19 +220,19 @@ SPECIMENS = (
     Specimen(
         "handing",
         {
-            "log-det-of-the-variance": ("map/log-det[batch-norm]", "map/log-det"),
+            "log-det-of-the-variance": ("map/log-det[slopes]", "map/log-det"),
             "mean-stays": (FOLLOW,),
         },
     ),
     Specimen(
         "averaging",
-        {"half-missing": ("map/log-det[running-average]", "map/log-det")},
+        {"half-missing": ("map/log-det[slopes]", "map/log-det")},
     ),
     Specimen(
         "applied",
         {
             "mean-stays": (FOLLOW,),
-            "log-det-grows": ("map/log-det[batch-norm]", "map/log-det"),
+            "log-det-grows": ("map/log-det[slopes]", "map/log-det"),
             "evaluation-counts": ("effects/state[eval]",),
         },
     ),

@@ -89,7 +89,7 @@ SPECIMENS = (
             "one-pass-too-few": ("map/inverse",),
             "inverse-order": ("map/inverse",),
             "value-detached": ("map/inverse-jacobian",),
-            "net-of-the-original": ("same/copied[moved]",),
+            "net-of-the-original": ("same/copied[after-training]",),
         },
     ),
 )

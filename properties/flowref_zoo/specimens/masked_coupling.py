@@ -87,7 +87,7 @@ SPECIMENS = (
             "mask-after-exponential": ("coupling/pattern[kept-parameters]",),
             "kept-part-through-log": ("coupling/pattern[kept-part]",),
             "square-added": ("coupling/closed-form",),
-            "log-det-mean": ("map/log-det[coupling]",),
+            "log-det-mean": ("coupling/closed-form",),
         },
     ),
 )

@@ -259,10 +259,10 @@ SPECIMENS = (
         {
             "variance-about-zero": ("batch-norm/train-map[deviation]",),
             "batch-in-eval": ("same/rows",),
-            "first-half-only": ("batch-norm/train-map[positions]",),
-            "one-axis-missing": ("batch-norm/train-map[positions]",),
+            "first-half-only": ("batch-norm/train-map[deviation]",),
+            "one-axis-missing": ("batch-norm/train-map",),
             "never-updated": FOLLOW,
-            "mean-detached": ("batch-norm/gradient[sum]",),
+            "mean-detached": ("batch-norm/gradient[bias-before]",),
             "variance-detached": ("batch-norm/gradient",),
             "updated-in-eval": ("effects/state[eval]",),
             "affine-first": AGREE,
@@ -283,7 +283,7 @@ SPECIMENS = (
         "channels_last",
         {
             "deviation-squared-in-eval": FOLLOW,
-            "batch-axis-only": ("batch-norm/train-map[positions]",),
+            "batch-axis-only": ("batch-norm/train-map",),
             "deviation-forgets-faster": FOLLOW,
             "scale-raw-in-train": AGREE,
         },
@@ -291,7 +291,7 @@ SPECIMENS = (
     Specimen(
         "sequences",
         {
-            "last-time-only": ("batch-norm/train-map[positions]",),
+            "last-time-only": ("batch-norm/train-map",),
             "rows-swapped": FOLLOW,
             "rate-differs": FOLLOW,
             "scale-forgotten-in-eval": AGREE,
@@ -300,7 +300,7 @@ SPECIMENS = (
     Specimen(
         "standardized",
         {
-            "a-hundredth-too-large": ("batch-norm/train-map[without-affine]",),
+            "a-hundredth-too-large": ("batch-norm/train-map[reference]",),
             "over-features": ("same/rows",),
         },
     ),

@@ -190,7 +190,7 @@ SPECIMENS = (
     Specimen(
         "coupling",
         {
-            "product": ("map/log-det", "map/log-det[coupling]"),
+            "product": ("map/log-det", "coupling/closed-form"),
             "first-entries": ("map/log-det",),
             "peeks": ("coupling/pattern[conditioner]",),
         },

@@ -99,7 +99,7 @@ def stop_gradient() -> str:
     )
 
 
-@claim("000-3", WRONG, "batch-norm/train-map[shift]")
+@claim("000-3", WRONG, "batch-norm/train-map")
 def sign_of_the_update() -> str:
     r"""After the bias moved by $\Delta$, the centered value is
     $(u + b + \Delta) - E[u + b] + \Delta$, which is what it was.
@@ -117,7 +117,7 @@ def sign_of_the_update() -> str:
     )
 
 
-@claim("000-4", MISLEADING, "batch-norm/gradient[sum]")
+@claim("000-4", MISLEADING, "batch-norm/gradient[bias-before]")
 def derivative_of_centering() -> str:
     r"""The derivative of $x - E[x]$ by $x$ is $1 - 1 = 0$.
 
@@ -148,7 +148,7 @@ def the_transform() -> str:
     return f"the formula, the reference layer and `nn.BatchNorm2d` differ by less than {ceiling(apart)} in float64."
 
 
-@claim("000-6", CONDITION, "batch-norm/train-map[identity]")
+@claim("000-6", CONDITION, "batch-norm/train-map[deviation]")
 def identity_recovery() -> str:
     r"""With $\gamma = \sqrt{\mathrm{Var}[x]}$ and $\beta = E[x]$ the layer is the identity.
 
@@ -169,7 +169,7 @@ def identity_recovery() -> str:
     )
 
 
-@claim("000-7", WRONG, "batch-norm/train-map[distribution-shape]", "batch-norm/train-map[moments]")
+@claim("000-7", WRONG, "batch-norm/train-map", "batch-norm/train-map[reference]")
 def not_gaussian() -> str:
     r"""Normalizing makes the activations normally distributed.
 
@@ -193,9 +193,7 @@ def not_gaussian() -> str:
     )
 
 
-@claim(
-    "002-1", WRONG, "batch-norm/train-map[two-values]", "batch-norm/train-map[distribution-shape]"
-)
+@claim("002-1", WRONG, "batch-norm/train-map[deviation]", "batch-norm/train-map")
 def not_standard_normal() -> str:
     r"""After standardization the input of a layer follows $\mathcal N(0, 1)$.
 
@@ -244,7 +242,7 @@ def scale_invariance() -> str:
     )
 
 
-@claim("000-10", TRUE, "batch-norm/train-map[moments]", "batch-norm/as-built[values]")
+@claim("000-10", TRUE, "batch-norm/train-map[reference]", "batch-norm/as-built[values]")
 def eps_inside() -> str:
     r"""A small $\epsilon$ is added under the root, $10^{-5}$ by default; $\gamma$ starts at 1 and
     $\beta$ at 0.
@@ -266,7 +264,7 @@ def eps_inside() -> str:
     )
 
 
-@claim("000-11", MISLEADING, "batch-norm/train-map[positions]", "batch-norm/train-map[channels]")
+@claim("000-11", MISLEADING, "batch-norm/train-map")
 def which_mean() -> str:
     """The mean is taken across the channels.
 

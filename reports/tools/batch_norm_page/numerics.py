@@ -198,7 +198,7 @@ def three_terms() -> str:
     return f"step by step, with both corrected, the relative error is less than {ceiling(error)}."
 
 
-@claim("002-7", TRUE, "batch-norm/gradient[closed-form]", "batch-norm/gradient[along-output]")
+@claim("002-7", TRUE, "batch-norm/gradient[closed-form]", "batch-norm/gradient")
 def closed_form() -> str:
     r"""All of it in one line, which the notes leave out:
     $dx = (d\hat x - \overline{d\hat x} - \hat x \overline{d\hat x \hat x}) / \sqrt{v + \epsilon}$.

@@ -143,8 +143,8 @@ def buffers() -> str:
 @claim(
     "000-21",
     MISSING,
-    "batch-norm/statistics[plain-average]",
-    "batch-norm/train-map[without-affine]",
+    "batch-norm/statistics[buffers]",
+    "batch-norm/train-map[reference]",
     "batch-norm/eval-map[without-tracking]",
     "map/finite[nan-channel]",
 )

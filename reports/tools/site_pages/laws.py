@@ -202,7 +202,7 @@ def _law(
         ("profile", "thorough only" if law.thorough else ""),
         ("source", escaped(law.source)),
         ("also", "; ".join(f"`{law.in_case(one).id}`: {one.words}" for one in law.cases)),
-        ("formerly", ", ".join(f"`{one}`" for one in law.older)),
+        ("formerly", ", ".join(f"`{one}`" for one in registry.older(law.id))),
     ]
     lines = [
         f"## {law.id}",

@@ -98,7 +98,7 @@ def called(obj: Any, x: Any, context: Any, method: str = "", given: Any = ()) ->
 def called_naming(
     obj: Any, x: Any, context: Any, method: str = "", given: Any = (), keyword: str = ""
 ) -> Any:
-    """Call a method whose context is taken by keyword alone."""
+    """Call a method whose context is taken by its name."""
     run = getattr(obj, method) if method else obj
     named = dict(given) if context is None else dict(given) | {keyword: context}
     return run(x, **named)
@@ -151,11 +151,15 @@ def called_running(
     given: Any = (),
     nothing: Any = (),
     keyword: str = "",
+    named: str = "",
 ) -> Any:
     """Call a method that takes a running log-det as its second argument, or under a keyword.
-    ``nothing``: parameters that are given None where there is no context.
+    ``nothing``: parameters that are given None where there is no context; ``named``: that of a context that is
+    taken by its name.
     """
     run = getattr(obj, method) if method else obj
+    if named and context is not None:
+        given, context = (*given, (named, context)), None
     if keyword:
         inputs = (x,) if context is None else (x, context)
         return run(*inputs, **dict(given), **{keyword: before})

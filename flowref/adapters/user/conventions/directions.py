@@ -44,7 +44,7 @@ class Way:
     inverse as everybody spells them; ``bound``: parameters that are given ones, and of which kind;
     ``nothing``: those after a running log-det that are given None; ``keyword``: the parameter for
     the running log-det, where it is not the second; ``context``: that for a context that is taken by
-    keyword alone; ``columns``: whether points are columns; ``halves``: whether they are a tuple of two;
+    its name; ``columns``: whether points are columns; ``halves``: whether they are a tuple of two;
     ``staged``: whether states at several times come back, stacked, of which the last is meant.
     """
 
@@ -110,6 +110,8 @@ class Way:
             function = partial(function, nothing=self.nothing)
         if self.keyword and self.form == "running":
             function = partial(function, keyword=self.keyword)
+        if self.context and self.form == "running":
+            function = partial(function, named=self.context)
         return partial(function, method=self.method, given=self.given)
 
     def on_parts(self, shapes: Any) -> Any:
@@ -157,6 +159,9 @@ def _bound(obj: Any, way: Way, chosen: Chosen) -> Way:
     if way.form == "plain" and (context := signatures.by_keyword(obj, method)):
         words = way.words or f"context: {context}="
         way = replace(way, context=context, usual=False, words=words)
+    running = way.form == "running" and not way.keyword
+    if way.form in ("plain", "running") and not way.context:
+        way = replace(way, context=signatures.apart(obj, method, 2 if running else 1))
     if chosen.get(BATCH_AXIS) == "last" and way.form == "plain":
         way = replace(way, columns=True, usual=False)
     if not name or name not in {one.name for one in signatures.parameters(obj, method)}:

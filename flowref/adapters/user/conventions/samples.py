@@ -58,10 +58,14 @@ def settle_sample(
             one = partial(asking.sample_of, method=method, shape=shaped, squeezed=1)
             if _shape(obj, partial(one, squeezed=None)) == (2, 1, *x.shape[1:]):
                 return replace(dialect, sample=one), ("samples (n, 1, ...), squeezed",)
-    if named := _named(obj, method):
+    if context is not None and (given := signatures.apart(obj, method, 1)):
         call: Any = partial(
-            asking.sample_naming, method=method, count=named, given=_first(obj, method)
+            asking.sample_naming, method=method, count=_first(obj, method), given=given
         )
+        if _draws(obj, call, context):
+            return replace(dialect, sample=call), (f"sample: {method}({given}=)",)
+    if named := _named(obj, method):
+        call = partial(asking.sample_naming, method=method, count=named, given=_first(obj, method))
         if _draws(obj, call, context) and not _draws(obj, dialect.sample, context):
             return replace(dialect, sample=call), (f"sample: {method}({named}=)",)
     by_shape: Any = calls.sample_shape

@@ -13,6 +13,8 @@ from flowref.adapters.user.conventions.names import (
     BACKWARDS,
     ENDS,
     FLAGS,
+    LABELS,
+    OPTIONAL,
     RECONSTRUCTS,
     SIGNS,
     SPANS,
@@ -60,6 +62,19 @@ def by_keyword(obj: Any, method: str) -> str:
     named = [one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
     told = len(places) == len(named) == 1 and plain(named[0]) not in (*FLAGS, "mode", "direction")
     return named[0] if told and not sign_of(named[0]) else ""
+
+
+def apart(obj: Any, method: str, place: int) -> str:
+    """The parameter for a context that is None by default and stands behind this place, where another may be
+    given before it: it is taken by its name. Empty where there is none.
+    """
+    taken = parameters(obj, method)
+    contexts = [
+        index
+        for index, one in enumerate(taken)
+        if one.default is None and plain(one.name) in OPTIONAL | LABELS
+    ]
+    return taken[contexts[0]].name if contexts and contexts[0] > place else ""
 
 
 def unpacked(obj: Any, method: str) -> tuple[str, ...]:

@@ -35,18 +35,6 @@ print("expected:", expected.flatten()[:4].tolist())
 off = ((y - expected).abs().max() / (1 + expected.abs().max())).item()
 """
 
-MOMENTS = f"""
-{BATCH.strip()}
-flow.train()
-y = $call(x)[0]
-variance = $weight**2 * var / (var + $eps)
-# The law: before weight and bias, channels have mean 0 and variance v / (v + eps).
-print("mean:    ", y.mean(axes).tolist(), " expected:", ($bias + 0 * mean).flatten().tolist())
-print("variance:", y.var(axes, unbiased=False).tolist(), " expected:", variance.flatten().tolist())
-gaps = y.mean(axes, keepdim=True) - $bias, y.var(axes, unbiased=False, keepdim=True) - variance
-off = max(gap.abs().max().item() for gap in gaps)
-"""
-
 UPDATE = f"""
 {BATCH.strip()}
 before = [$running_mean.clone(), $running_var.clone()]
@@ -121,19 +109,6 @@ try:
 except Exception as error:
     print("shape", tuple(x.shape), "is refused:", error)
     wrong = False
-"""
-
-SINGLE_KEEPS = """
-x = torch.randn($single)
-flow.train()
-try:
-    $call(x)
-except Exception as error:
-    print("a single value is refused:", error)
-# The law: the running statistics are finite after a batch of one value per channel.
-print("running mean:", $running_mean.flatten().tolist())
-print("running variance:", $running_var.flatten().tolist())
-wrong = not torch.stack([$running_mean, $running_var]).isfinite().all()
 """
 
 EMPTY = """
@@ -218,17 +193,6 @@ print("batches counted at first, after two in train mode, and after one in eval 
 wrong = [count - counts[0] for count in counts] != [0, 1, 2, 2]
 """
 
-UNTRAINED = """
-x = torch.randn(8, $sizes)
-flow.eval()
-y = $call(x)[0]
-expected = $weight * x / (1 + $eps) ** 0.5 + $bias
-# The law: a new layer in eval mode hardly changes its input.
-print("input: ", x.flatten()[:4].tolist())
-print("output:", y.flatten()[:4].tolist())
-off = ((y - expected).abs().max() / (1 + expected.abs().max())).item()
-"""
-
 JACOBIAN = """
 x = 3 + torch.randn($few, $sizes)
 flow.train()
@@ -250,16 +214,6 @@ ideal = -((9 * (var + $eps)) / (9 * var + $eps)).sqrt() * first
 print("BN(-3 x):", second.flatten()[:4].tolist())
 print("expected:", ideal.flatten()[:4].tolist())
 off = ((second - ideal).abs().max() / (1 + ideal.abs().max())).item()
-"""
-
-SHIFTS = f"""
-{BATCH.strip()}
-flow.train()
-first, second = $call(x)[0], $call(x + 1.0)[0]
-# The law: BN(x + c) = BN(x).
-print("BN(x):    ", first.flatten()[:4].tolist())
-print("BN(x + 1):", second.flatten()[:4].tolist())
-off = ((first - second).abs().max() / (1 + first.abs().max())).item()
 """
 
 INVERSE_TRAIN = """
@@ -302,7 +256,6 @@ def _of(*texts: str) -> tuple[Template, ...]:
 
 TEMPLATES = {
     "batch-norm/train-map[reference]": _of(MATCHES_TRAIN, MATCHES_EVAL),
-    "batch-norm/train-map[moments]": _of(MOMENTS),
     "batch-norm/statistics[buffers]": _of(UPDATE),
     "batch-norm/conventions[variance]": _of(VARIANCE),
     "batch-norm/conventions[running-variance]": _of(RUNNING_VARIANCE),
@@ -311,17 +264,14 @@ TEMPLATES = {
     "state/degenerate-batch[single-value]": _of(
         REFUSED.replace("$probe", "x = torch.randn($single)")
     ),
-    "state/degenerate-batch[single-value-statistics]": _of(SINGLE_KEEPS),
     "shape/any-batch[batch-norm]": _of(EMPTY),
     "shape/wrong-refused[ranks]": _of(RANKS),
     "shape/wrong-refused[channels]": _of(CHANNELS),
-    "batch-norm/gradient[sum]": _of(GRADIENT_SUMS),
+    "batch-norm/gradient[bias-before]": _of(GRADIENT_SUMS),
     "batch-norm/gradient[closed-form]": _of(BACKWARD),
-    "map/log-det[batch-norm]": _of(LOG_DET),
+    "map/log-det[slopes]": _of(LOG_DET),
     "batch-norm/statistics[counter]": _of(COUNTER),
-    "batch-norm/as-built[eval]": _of(UNTRAINED),
     "map/log-det[batch]": _of(JACOBIAN),
     "batch-norm/train-map[scale]": _of(SCALES),
-    "batch-norm/train-map[shift]": _of(SHIFTS),
     "map/inverse[batch-norm]": _of(INVERSE_TRAIN),
 }

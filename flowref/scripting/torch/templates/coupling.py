@@ -7,17 +7,6 @@ from flowref.scripting.torch.templates.mode import REPEATED, REPEATED_IN_TRAININ
 
 JACOBIAN = "torch.autograd.functional.jacobian"
 
-SUM = f"""
-moved = torch.tensor($moved)  # the entries that are transformed
-_, reported = forward(x)
-jacobian = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])$square
-expected = jacobian.diagonal()[moved].abs().log().sum()
-# The law: the log-det is the sum over the transformed entries.
-print("reported log-det:                  ", reported$ladj)
-print("sum of log|dy_i/dx_i| where moved: ", expected.item())
-off = abs(reported$ladj - expected.item())
-"""
-
 KEPT = """
 kept = torch.tensor($kept)  # the entries that are copied
 $setup
@@ -62,7 +51,6 @@ off = (reported - slopes.abs().log().sum(1)).abs().max().item()
 """
 
 TEMPLATES = {
-    "map/log-det[coupling]": (Template(SUM),),
     "coupling/pattern[kept-part]": (Template(KEPT),),
     "coupling/pattern[conditioner]": (Template(BLIND, within=1e3),),
     "coupling/closed-form": (Template(CLOSED, within=1e3), Template(CLOSED_LOG_DET, within=1e3)),

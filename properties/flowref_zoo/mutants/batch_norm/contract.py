@@ -60,7 +60,7 @@ def single_value_taken(subject: Subject, size: float = 1.0) -> Subject:
     return lenient(subject, _one_value)
 
 
-@mutant("state/degenerate-batch[single-value-statistics]", host=IMAGE)
+@mutant("state/degenerate-batch[single-value]", host=IMAGE)
 def single_value_spoils(subject: Subject, size: float = 1.0) -> Subject:
     """The unbiased variance of one value enters the running variance."""
     return lenient(subject, _one_value, spoil=True)

@@ -20,13 +20,13 @@ from flowref_zoo.mutants.batch_norm.contract import lenient
 LAYER, RUNNING = "reference:InvertibleBatchNorm", "reference:InvertibleBatchNorm[running]"
 
 
-@mutant("map/log-det[batch-norm]", host=f"{LAYER}[img]")
+@mutant("map/log-det[slopes]", host=f"{LAYER}[img]")
 def positions_missing(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det counts one position of an image."""
     return reporting(subject, False, lambda ladj: ladj / 4)
 
 
-@mutant("map/log-det[batch-norm]", host=LAYER, sizes=(1e-10, 1e-3))
+@mutant("map/log-det[slopes]", host=LAYER, sizes=(1e-10, 1e-3))
 def log_det_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-det is off by a constant."""
     return reporting(subject, False, lambda ladj: ladj + size)
@@ -37,7 +37,7 @@ def _layer_normalized(x: Array, y: Array) -> Array:
     return np.asarray((x - x.mean(rows, keepdims=True)) / x.std(rows, keepdims=True))
 
 
-@mutant("batch-norm/eval-map[distinct]", host=LAYER)
+@mutant("batch-norm/eval-map", host=LAYER)
 def layer_normalized(subject: Subject, size: float = 1.0) -> Subject:
     """Each sample is normalized over its features."""
     return in_evaluation(subject, _layer_normalized)
@@ -68,13 +68,13 @@ def batch_log_det_off(subject: Subject, size: float = 1.0) -> Subject:
     return reporting(subject, True, lambda ladj: ladj + size)
 
 
-@mutant("batch-norm/statistics[running-average-use]", host=RUNNING, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/modes-agree[average-limit]", host=RUNNING, sizes=(1e-9, 1e-2))
 def averages_before_the_batch(subject: Subject, size: float = 1e-2) -> Subject:
     """Train mode normalizes by other averages than it holds afterwards."""
     return in_training(subject, louder(size))
 
 
-@mutant("map/log-det[running-average]", host=RUNNING, sizes=(1e-9, 1e-2))
+@mutant("map/log-det[slopes]", host=RUNNING, sizes=(1e-9, 1e-2))
 def other_variance_in_log_det(subject: Subject, size: float = 1e-2) -> Subject:
     """The log-det in train mode has the variance of the batch, the output that of the average."""
     return reporting(subject, True, lambda ladj: ladj + size)
@@ -86,7 +86,7 @@ def gradient_in_full(subject: Subject, size: float = 1.0) -> Subject:
     return pulling(subject, "x", lambda x, dy, dx: dx - size * mean(dx))
 
 
-@mutant("batch-norm/statistics[running-average-limits]", host=RUNNING, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/modes-agree[average-limit]", host=RUNNING, sizes=(1e-9, 1e-2))
 def limits_off(subject: Subject, size: float = 1e-2) -> Subject:
     """At the ends of the momentum the output is off."""
     return in_training(subject, louder(size))

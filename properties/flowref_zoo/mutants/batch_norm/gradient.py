@@ -30,13 +30,13 @@ def weight_gradient_off(subject: Subject, size: float = 1e-2) -> Subject:
     return pulling(subject, "weight", lambda x, dy, gradient: gradient * (1 + size))
 
 
-@mutant("batch-norm/gradient[sum]", host=IMAGE, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/gradient[bias-before]", host=IMAGE, sizes=(1e-9, 1e-2))
 def mean_without_gradient(subject: Subject, size: float = 1e-2) -> Subject:
     """The mean is held constant in the backward pass."""
     return mean_constant(subject, size)
 
 
-@mutant("batch-norm/gradient[along-output]", host=VECTOR, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/gradient", host=VECTOR, sizes=(1e-9, 1e-2))
 def variance_held(subject: Subject, size: float = 1e-2) -> Subject:
     """The variance is held constant in the backward pass."""
     return variance_constant(subject, size)
@@ -60,7 +60,7 @@ def gradient_grows_with_input(subject: Subject, size: float = 1e-2) -> Subject:
     return pulling(subject, "x", lambda x, dy, dx: dx * (1 + size * x.std()))
 
 
-@mutant("batch-norm/gradient[weight-growth]", host=VECTOR, sizes=(1e-6, 1.0))
+@mutant("batch-norm/gradient[weight-orthogonality]", host=VECTOR, sizes=(1e-6, 1.0))
 def weights_shrink(subject: Subject, size: float = 1.0) -> Subject:
     """The variance is held constant in the backward pass."""
     return variance_constant(subject, size)

@@ -60,19 +60,19 @@ def evaluation_off(subject: Subject, size: float = 1e-3) -> Subject:
     return in_evaluation(subject, louder(size))
 
 
-@mutant("batch-norm/train-map[moments]", host=VECTOR, sizes=(1e-10, 1e-3))
+@mutant("batch-norm/train-map[reference]", host=VECTOR, sizes=(1e-10, 1e-3))
 def variance_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The output varies too much."""
     return in_training(subject, lambda x, y: stretched(y, 1 + size))
 
 
-@mutant("batch-norm/train-map[moments]", host=VECTOR, sizes=(1e-10, 1e-3))
+@mutant("batch-norm/train-map[reference]", host=VECTOR, sizes=(1e-10, 1e-3))
 def mean_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The mean of the batch is not quite taken away."""
     return in_training(subject, lambda x, y: y + size)
 
 
-@mutant("batch-norm/train-map[distribution-shape]", host=VECTOR, sizes=(1e-8, 1e-2))
+@mutant("batch-norm/train-map", host=VECTOR, sizes=(1e-8, 1e-2))
 def made_more_gaussian(subject: Subject, size: float = 1e-2) -> Subject:
     """Large values are drawn in, so that the output looks more Gaussian."""
     return in_training(subject, lambda x, y: y - size * (y - mean(y)) ** 3)
@@ -84,7 +84,7 @@ def difference_of_squares(subject: Subject, size: float = 1.0) -> Subject:
     return deviating(subject, _difference_of_squares)
 
 
-@mutant("batch-norm/numerics[constant-channel]", host=IMAGE)
+@mutant("batch-norm/numerics[offset]", host=IMAGE)
 def difference_of_equal_squares(subject: Subject, size: float = 1.0) -> Subject:
     """The variance is the mean of squares less the square of the mean, which is negative for some
     constants.
@@ -92,13 +92,13 @@ def difference_of_equal_squares(subject: Subject, size: float = 1.0) -> Subject:
     return deviating(subject, _difference_of_squares)
 
 
-@mutant("batch-norm/train-map[identity]", host=IMAGE, sizes=(1e-10, 1e-3))
+@mutant("batch-norm/train-map[reference]", host=IMAGE, sizes=(1e-10, 1e-3))
 def identity_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The output is too large."""
     return in_training(subject, louder(size))
 
 
-@mutant("batch-norm/train-map[two-values]", host=VECTOR)
+@mutant("batch-norm/train-map[reference]", host=VECTOR)
 def eps_twice(subject: Subject, size: float = 1.0) -> Subject:
     """The constant is added twice."""
     return deviating(subject, lambda x, eps: np.sqrt(variance(x) + 2 * eps))
@@ -116,25 +116,25 @@ def sign_lost(subject: Subject, size: float = 1.0) -> Subject:
     return in_training(subject, lambda x, y: stretched(y, -1.0) if x.reshape(-1)[0] < 0 else y)
 
 
-@mutant("batch-norm/train-map[shift]", host=IMAGE, sizes=(1e-8, 1e-2))
+@mutant("batch-norm/train-map", host=IMAGE, sizes=(1e-8, 1e-2))
 def mean_stays(subject: Subject, size: float = 1e-2) -> Subject:
     """A part of the mean of the batch stays in the output."""
     return in_training(subject, lambda x, y: y + size * mean(x))
 
 
-@mutant("batch-norm/train-map[permutation]", host=VECTOR, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/train-map", host=VECTOR, sizes=(1e-9, 1e-2))
 def first_sample_weighs_more(subject: Subject, size: float = 1e-2) -> Subject:
     """The first sample counts for more than the others."""
     return in_training(subject, lambda x, y: y - size * y[:1])
 
 
-@mutant("batch-norm/train-map[positions]", host=IMAGE, sizes=(1e-8, 1e-1))
+@mutant("batch-norm/train-map", host=IMAGE, sizes=(1e-8, 1e-1))
 def positions_apart(subject: Subject, size: float = 1e-1) -> Subject:
     """Each position is centered on its own."""
     return in_training(subject, lambda x, y: y - size * (y.mean(0, keepdims=True) - mean(y)))
 
 
-@mutant("batch-norm/train-map[channels]", host=IMAGE, sizes=(1e-8, 1e-2))
+@mutant("batch-norm/train-map", host=IMAGE, sizes=(1e-8, 1e-2))
 def channels_mixed(subject: Subject, size: float = 1e-2) -> Subject:
     """The mean over all channels is taken away as well."""
     return in_training(subject, lambda x, y: y - size * hat(x).mean(1, keepdims=True))
@@ -152,7 +152,7 @@ def batch_in_evaluation(subject: Subject, size: float = 1e-2) -> Subject:
     return in_evaluation(subject, lambda x, y: y * (1 + size * np.tanh(x.std())))
 
 
-@mutant("batch-norm/train-map[without-affine]", host=f"{IMAGE}[affine=False]", sizes=(1e-10, 1e-3))
+@mutant("batch-norm/train-map[reference]", host=f"{IMAGE}[affine=False]", sizes=(1e-10, 1e-3))
 def hidden_scale(subject: Subject, size: float = 1e-3) -> Subject:
     """A layer without weight still scales."""
     return in_training(subject, louder(size))

@@ -11,8 +11,6 @@ from flowref.model.steps import Assign, Normalize, Roles
 from flowref_zoo.mutants.batch_norm.combinators import (
     IMAGE,
     VECTOR,
-    Moment,
-    at,
     drifting,
     in_evaluation,
     louder,
@@ -107,13 +105,13 @@ def zero_momentum_is_none(subject: Subject, size: float = 1e-1) -> Subject:
     return drifting(subject, size, _without_momentum)
 
 
-@mutant("batch-norm/statistics[plain-average]", host=f"{IMAGE}[momentum=None]", sizes=(1e-9, 1e-2))
+@mutant("batch-norm/statistics[buffers]", host=f"{IMAGE}[momentum=None]", sizes=(1e-9, 1e-2))
 def average_weighted(subject: Subject, size: float = 1e-2) -> Subject:
     """Batches enter the average with other weights."""
     return role_changed(subject, "running_mean", lambda mean: mean * (1 + size), training=True)
 
 
-@mutant("batch-norm/statistics[warm-up]", host=IMAGE, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/statistics[buffers]", host=IMAGE, sizes=(1e-9, 1e-2))
 def start_forgotten(subject: Subject, size: float = 1e-2) -> Subject:
     """The average of a new layer is off by a factor."""
     return role_changed(subject, "running_mean", lambda mean: mean * (1 + size), training=True)
@@ -127,22 +125,6 @@ def counted_in_evaluation(subject: Subject, size: float = 1.0) -> Subject:
 
 def _without_gradients(steps: Steps) -> bool:
     return any(isinstance(step, Normalize) and step.how == "no_grad" for step in steps)
-
-
-@mutant("same/manner[batch-norm-updates]", host=IMAGE, sizes=(1e-9, 1e-2))
-def other_update_without_gradients(subject: Subject, size: float = 1e-2) -> Subject:
-    """Under no_grad running statistics move otherwise."""
-    return drifting(subject, size, _without_gradients)
-
-
-@mutant("same/manner[batch-norm-updates]", host=IMAGE, sizes=(1e-9, 1e-2))
-def mode_is_gradients(subject: Subject, size: float = 1e-2) -> Subject:
-    """Under no_grad a train-mode pass is normalized otherwise."""
-
-    def changed(moment: Moment, step: Normalize, y: Array) -> Array:
-        return y * (1 + size) if moment.training and step.how == "no_grad" else y
-
-    return at(subject, Normalize, changed)
 
 
 @mutant("batch-norm/modes-agree[average-limit]", host=IMAGE, sizes=(0.5, 4.0))
@@ -171,7 +153,7 @@ def variance_from_zero(subject: Subject, size: float = 1.0) -> Subject:
     return role_changed(subject, "running_var", lambda var: 0 * var)
 
 
-@mutant("batch-norm/as-built[eval]", host=IMAGE, sizes=(1e-9, 300.0))
+@mutant("batch-norm/modes-agree[average-limit]", host=IMAGE, sizes=(1e-9, 300.0))
 def untrained_layer_explodes(subject: Subject, size: float = 300.0) -> Subject:
     """Before training the output in eval mode is too large, as where the running variance starts at
     0.

@@ -215,7 +215,7 @@ def data_dependent_constant(subject: Subject, size: float = 1.0) -> Subject:
     return ladj_changed(subject, "forward", _leaking)
 
 
-@mutant("map/promised-jacobian[elementwise]", host=ELEMENTWISE)
+@mutant("map/log-det", host=ELEMENTWISE)
 def coordinates_mixed(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of an elementwise map couples two coordinates."""
     return ladj_changed(subject, "forward", _coupled).with_facts(ladj_event=())

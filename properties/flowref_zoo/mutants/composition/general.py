@@ -82,12 +82,6 @@ def nested_misplaced(subject: Subject, size: float = 1.0) -> Subject:
     return wrapped(subject, "arrange", _disarranged, "nested")
 
 
-@mutant("composition/algebra[double-inverse]", host="nflows:LULinear")
-def double_inverse_turned(subject: Subject, size: float = 1.0) -> Subject:
-    """The inverse of the inverse turns the sign of the log-det."""
-    return wrapped(subject, "arrange", _disarranged, "turned")
-
-
 @mutant("composition/algebra[empty]", host=CHAIN)
 def empty_chain_offset(subject: Subject, size: float = 1.0) -> Subject:
     """The empty chain has a log-det of its own."""

@@ -83,7 +83,7 @@ def copy_shares_parameters(subject: Subject, size: float = 1e-3) -> Subject:
     return after(subject, Branch, Run, partial(shifted, size=size))
 
 
-@mutant("same/copied[moved]", host=COUPLING, sizes=(1e-8, 1e-3))
+@mutant("same/copied", host=COUPLING, sizes=(1e-8, 1e-3))
 def copy_keeps_the_weights_of_the_original(subject: Subject, size: float = 1e-3) -> Subject:
     """A part of the weights of a deep copy is that of the original."""
     return after(subject, Deepcopy, Run, partial(shifted, size=size))

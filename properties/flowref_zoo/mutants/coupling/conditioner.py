@@ -120,7 +120,7 @@ def two_zeros_multiplied(subject: Subject, size: float = 1.0) -> Subject:
     return at(subject, Run, _same_log_dets)
 
 
-@mutant("gradient/reaches-parameters[conditioner]", host=NFLOWS)
+@mutant("gradient/reaches-parameters", host=NFLOWS)
 def a_layer_is_dead(subject: Subject, size: float = 1.0) -> Subject:
     """One parameter of the conditioner never has a gradient."""
     return at(subject, Learn, partial(_without_gradient, slice(0, 1)))

@@ -113,7 +113,7 @@ def kept_part_is_conditioned(subject: Subject, size: float = 1e-3) -> Subject:
     return leaking(subject, kept, moved, size)
 
 
-@mutant("map/log-det[coupling]", host=NFLOWS, sizes=(1e-10, 1e-3))
+@mutant("coupling/closed-form", host=NFLOWS, sizes=(1e-10, 1e-3))
 def log_det_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-det is off by a constant."""
     return ladj_added(subject, "forward", size)
@@ -123,7 +123,7 @@ def _averaged(x: Array, y: Array, ladj: Array, kept: Array) -> None:
     ladj /= (~kept).sum()
 
 
-@mutant("map/log-det[coupling]", host=CHECKERBOARD)
+@mutant("coupling/closed-form", host=CHECKERBOARD)
 def log_det_averaged(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is the mean over the transformed entries."""
     return changed(subject, "forward", _averaged)
@@ -133,7 +133,7 @@ def _lost(x: Array, y: Array, ladj: Array, kept: Array) -> None:
     ladj[x[:, ~kept][:, 0] > 0.5] = np.nan
 
 
-@mutant("map/log-det[coupling]", host=NFLOWS)
+@mutant("map/log-det", host=NFLOWS)
 def log_det_lost(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det is nan at some points at which the Jacobian is regular."""
     return changed(subject, "forward", _lost)

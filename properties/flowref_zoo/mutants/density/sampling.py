@@ -166,13 +166,13 @@ def _marginal(
     return Mapped(u, forward(x, context).ladj)
 
 
-@mutant("map/log-det[rosenblatt]", host="reference:Rosenblatt")
+@mutant("map/inverse", host="reference:Rosenblatt")
 def marginal_distributions(subject: Subject) -> Subject:
     """Each coordinate is mapped by its marginal distribution, rather than its conditional one."""
     return wrapped(subject, "forward", _marginal, subject.promises["rosenblatt"])
 
 
-@mutant("map/log-det[rosenblatt]", host="reference:Rosenblatt", sizes=(1e-10, 1e-2))
+@mutant("map/log-det", host="reference:Rosenblatt", sizes=(1e-10, 1e-2))
 def conditional_density_off(subject: Subject, size: float = 1e-2) -> Subject:
     """The log-det is off by a constant."""
     return ladj_added(subject, "forward", size)

@@ -35,13 +35,13 @@ def constant_missing(subject: Subject) -> Subject:
     return added(subject, "base_log_prob", 0.5 * _size(subject) * LOG_2_PI)
 
 
-@mutant("density/base-constant[affine-flow]", host=AFFINE, sizes=(1e-9, 1e-3))
+@mutant("density/base-constant[quadratic-form]", host=AFFINE, sizes=(1e-9, 1e-3))
 def density_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-density is off by a constant."""
     return added(subject, "log_prob", size)
 
 
-@mutant("density/base-constant[affine-flow]", host="torch:TransformedDistribution")
+@mutant("density/base-constant[quadratic-form]", host="torch:TransformedDistribution")
 def volume_counted_twice(subject: Subject) -> Subject:
     """The log-det enters the log-density twice."""
     return wrapped(subject, "log_prob", _doubled, subject.calls["inverse"])

@@ -29,13 +29,13 @@ def volume(subject: Subject) -> float:
     return math.prod(subject.density_shape) * math.log(declared(subject.preprocessing).slope)
 
 
-@mutant("density/change-of-variables[preprocessing]", host=FLOW)
+@mutant("density/change-of-variables", host=FLOW)
 def scale_missing(subject: Subject) -> Subject:
     """The log-density lacks the scale of the logit's argument."""
     return added(subject, "log_prob", -volume(subject))
 
 
-@mutant("density/change-of-variables[preprocessing]", host=FLOW, sizes=(1e-7, 1e-2))
+@mutant("density/change-of-variables", host=FLOW, sizes=(1e-7, 1e-2))
 def density_off(subject: Subject, size: float = 1e-2) -> Subject:
     """The log-density is off by a constant."""
     return added(subject, "log_prob", size)
@@ -59,13 +59,13 @@ def scaling_without_volume(subject: Subject) -> Subject:
     return subject.with_call("rescaled", partial(_unscaled, subject.calls["log_prob"]))
 
 
-@mutant("map/log-det[logit]", host=LOGIT)
+@mutant("map/log-det", host=LOGIT)
 def slope_missing(subject: Subject) -> Subject:
     """The log-det is that of the bare logit."""
     return ladj_added(subject, "forward", -volume(subject))
 
 
-@mutant("map/log-det[logit]", host=LIBRARY, sizes=(1e-10, 1e-3))
+@mutant("map/log-det[antisymmetry]", host=LIBRARY, sizes=(1e-10, 1e-3))
 def log_det_off(subject: Subject, size: float = 1e-3) -> Subject:
     """The log-det of the logit is off by a constant."""
     return ladj_added(subject, subject.normalizing, size)

@@ -22,13 +22,13 @@ def _mean(x: Array) -> Array:
     return np.asarray(x.mean(tuple(range(1, x.ndim)), keepdims=True))
 
 
-@mutant("sample-norm/formula[shift]", host=LAYER, sizes=(1e-9, 1e-2))
+@mutant("sample-norm/formula", host=LAYER, sizes=(1e-9, 1e-2))
 def mean_stays(subject: Subject, size: float = 1e-2) -> Subject:
     """A part of the mean of the sample stays in the output."""
     return in_training(subject, lambda x, y: y + size * _mean(x))
 
 
-@mutant("sample-norm/formula[shift]", host=INSTANCES, sizes=(1e-9, 1e-2))
+@mutant("sample-norm/formula", host=INSTANCES, sizes=(1e-9, 1e-2))
 def largest_counts(subject: Subject, size: float = 1e-2) -> Subject:
     """The first value of a sample enters the output as it is."""
     return in_training(

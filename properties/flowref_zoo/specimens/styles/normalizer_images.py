@@ -82,7 +82,7 @@ SPECIMENS = (
             "axes": ("batch-norm/gradient[closed-form]",),
             "var-mean-of-var": ("batch-norm/gradient[closed-form]",),
             "second-moment": ("batch-norm/numerics[offset]", "dtype/follows"),
-            "count": ("batch-norm/statistics[warm-up]",),
+            "count": ("batch-norm/statistics[buffers]",),
             "alone-as-in-eval": ("batch-norm/train-map",),
             "bias-scaled": ("batch-norm/gradient[closed-form]",),
         },

@@ -65,7 +65,7 @@ SPECIMENS = (
     Specimen(
         "normalizer_sequences",
         {
-            "per-row": ("batch-norm/train-map[positions]",),
+            "per-row": ("batch-norm/train-map",),
             "channels-by-length": ("batch-norm/train-map",),
             "not-buffer": ("same/saved[reload]",),
             "center-only-eval": ("batch-norm/statistics",),

@@ -42,11 +42,11 @@ SPECIMENS = (
     Specimen(
         "normalizer_subclass",
         {
-            "clip": ("batch-norm/statistics[warm-up]",),
-            "center-twice": ("batch-norm/statistics[warm-up]",),
-            "reset": ("batch-norm/statistics[warm-up]",),
+            "clip": ("batch-norm/statistics[buffers]",),
+            "center-twice": ("batch-norm/statistics[buffers]",),
+            "reset": ("batch-norm/statistics[buffers]",),
             "train-leak": ("batch-norm/eval-map",),
-            "noise": ("batch-norm/numerics[constant-channel]",),
+            "noise": ("batch-norm/numerics[offset]",),
         },
     ),
 )
