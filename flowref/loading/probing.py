@@ -22,8 +22,9 @@ from flowref.loading.estimates import measured
 from flowref.loading.instance import Instance, Refusal
 from flowref.loading.kernels import settled as kernel_settled
 from flowref.loading.kernels import spoken as kernel_spoken
+from flowref.loading.opened import heard
 from flowref.loading.recognition import Recognition
-from flowref.loading.settling import points_of, settled
+from flowref.loading.settling import points_of
 from flowref.loading.size import is_large
 from flowref.loading.trips import iterating, refinable, round_trip
 from flowref.loading.unended import unended
@@ -99,7 +100,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         conventions = spoken.conventions
     elif recognition.adapter.name == USER:
         facts, spoken, why = backend.sparing(
-            lambda: settled(instance, recognition.dialect, declared.facts)
+            lambda: heard(instance, recognition.dialect, declared.facts)
         )
         dialect, conventions, hints = spoken.dialect, spoken.conventions, spoken.hints
         if dialect.push is not None:

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flowref import registry
 from flowref.adapters.user.calls import forward_single, log_prob_given, sample_shape
 from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.directions import BATCH_AXIS
@@ -65,18 +64,10 @@ def settled(
     from flowref.adapters.user import probing as user
 
     target, backend, why = instance.source.target, instance.backend, []
-    given_facts, options = facts, dict(target.options)
-    opened = {name: value for name, value in options.items() if registry.opening(name)}
-    if facts.context_shape is None and "context" not in options and len(opened) == 1:
-        # Who says how many numbers a context has means a flow that is given one.
-        ((name, size),) = opened.items()
-        with contextlib.suppress(Exception):  # it takes none, or of another shape
-            told = replace(facts, context_shape=(int(size),))
-            facts, spoken, said = settled(instance, dialect, told)
-            words = f"contexts of shape ({size},), as {name} says"
-            return facts, spoken.saying(words), said
+    given_facts = facts
     with backend.sandbox(0, instance.dtype):
         obj = resting(instance)
+        options = dict(target.options)
         kind, kept = options.get("kind"), backend.tensor(np.zeros(1), instance.dtype)
         chosen = chosen_of(obj, attributes(instance.source.factory), options)
         if "normalizing" in chosen:  # it is told which call takes data to latents
@@ -91,7 +82,9 @@ def settled(
         if not facts.event_shape and facts.domain.coordinates:
             facts = replace(facts, event_shape=(len(facts.domain.coordinates),))
         said: tuple[str, ...] = ()
-        if facts.context_shape is None and options.get("context", GIVEN_LABELS) == GIVEN_LABELS:
+        if "padded" in chosen:
+            dialect, facts, chosen, said = with_padding(instance, obj, dialect, facts, chosen)
+        elif facts.context_shape is None and options.get("context", GIVEN_LABELS) == GIVEN_LABELS:
             told = "context" in options
             name = "" if told else contexts.wanted(obj, dialect, chosen)
             if name and not facts.event_shape:
@@ -372,6 +365,25 @@ def with_context(
     kind = bound.partition("=")[2]
     given = {"none": "None", "label": "1 for all points"}.get(kind, f"ones for {kind}")
     return facts, {**chosen, GIVEN_ONES: bound}, (f"{name}: {given}",)
+
+
+def with_padding(
+    instance: Instance, obj: Any, dialect: Dialect, facts: Facts, chosen: dict[str, str]
+) -> tuple[Dialect, Facts, dict[str, str], tuple[str, ...]]:
+    """Sequences with padding behind them that an argument masks out: of what is kept it is a map like any other."""
+    from flowref.adapters.user import contexts
+    from flowref.adapters.user.conventions import asking, signatures
+    from flowref.adapters.user.conventions.directions import MASKED_OUT
+
+    name = chosen["padded"]
+    asked = obj, dialect, instance.backend, instance.dtype, facts, chosen, name
+    mask, event = contexts.padding(*asked)
+    dense = None
+    if name in {one.name for one in signatures.parameters(obj, "log_prob")}:
+        dense = partial(asking.padded, ask=mask.call("log_prob"), axis=mask.axis)
+    dialect = replace(dialect, log_prob=dialect.log_prob and dense, sample=None)
+    words = f"padded by one position, which {name} masks out"
+    return dialect, replace(facts, event_shape=event), {**chosen, MASKED_OUT: str(mask)}, (words,)
 
 
 def with_classes(

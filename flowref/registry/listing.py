@@ -28,7 +28,7 @@ from flowref.registry.constructors import (
     required_parameters,
 )
 from flowref.registry.definitions import Definitions, definitions, is_file, source_of_module
-from flowref.registry.reserved import OURS, PART
+from flowref.registry.reserved import OURS, PADDED, PART
 
 Given = tuple[tuple[str, str], ...]
 EVERYTHING = "*"
@@ -59,6 +59,8 @@ MANNERS = re.compile(
     r".*(in_?place|debug|verbose|valid|check|strict|return|training|compile|jit|log).*"
 )
 VARIANTS = 4
+# Masks of padded sequences.
+MASK = re.compile(r"(x|z|pad(ding)?|seq(uence)?|valid)?_?mask")
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
     """A class once more for each parameter with a default that its text asks about, and that is not given: a
     number whether it is None, as the momentum of a batch norm, what is true or false, and the size of a context:
     behind such a question is another class in all but name. A distribution is looked at beside its standard form
-    as well, in which a scale that is forgotten does not show.
+    as well, in which a scale that is forgotten does not show, and what takes a mask of sequences with padding.
     """
     made = found.values[name]
     if not isinstance(made, ast.ClassDef) or target.option(PART) is not None:
@@ -191,8 +193,26 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
             standard[parameter] = one
     if standard:
         yield target.with_options(**standard)
+    if mask := _padding_mask(found, made):
+        yield target.with_options(**{PADDED: mask})
     for parameter in list(others)[:VARIANTS]:
         yield target.with_options(**{parameter: others[parameter]})
+
+
+def _padding_mask(found: Definitions, made: ast.ClassDef) -> str:
+    """The argument of a map that is None by default and called a mask, as that of padded sequences is; empty where
+    there is none.
+    """
+    for above in own_line(found, made):
+        for method in own_methods(above):
+            if method.name == "forward":
+                taken = (
+                    method.args.args[-len(method.args.defaults) :] if method.args.defaults else []
+                )
+                pairs = zip(taken, method.args.defaults, strict=True)
+                masks = [one.arg for one, default in pairs if ast.unparse(default) == "None"]
+                return next((name for name in masks if MASK.fullmatch(name)), "")
+    return ""
 
 
 def _named_by(node: ast.AST) -> str:

@@ -25,4 +25,6 @@ RESERVED = (
 # Names a file of weights, and the part of an object that is meant; a user's factory may have words of its own
 # under these names.
 WEIGHTS, PART = "weights", "part"
+# The argument that masks out the padding of sequences.
+PADDED = "padded"
 OURS = (*RESERVED, *CONVENTIONS, WEIGHTS, PART)

@@ -16,7 +16,13 @@ import numpy as np
 
 from flowref.adapters.user import calls, probing
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen, forward_way
+from flowref.adapters.user.conventions.directions import (
+    GIVEN_ONES,
+    MASK_AXES,
+    Chosen,
+    Mask,
+    forward_way,
+)
 from flowref.adapters.user.conventions.labels import CLASSES, ENOUGH, GIVEN_LABELS, MOST
 from flowref.adapters.user.conventions.names import (
     CONTEXTS,
@@ -33,6 +39,8 @@ from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw, o
 SIZES = (*range(1, 13), 16, 20, 24, 32, 64, 128)
 # Sizes of contexts, besides none, that no call takes alike and makes use of.
 ANY = (None, 3, 5)
+# Positions of padded sequences at least, the padding among them.
+LEAST = 4
 # Shapes of masks that are tried.
 MASKS = ("each position", "each position, last", "each place", "each entry")
 # So many event shapes that fit are told apart from one that does not, where any do.
@@ -59,7 +67,7 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     beside = "" if way is None else way.keyword
     told = set() if way is None else {name for name, _ in (*way.given, *way.bound)}
     names = [name for name in signatures.required(obj, method) if name not in {beside, *told}]
-    if way is not None and way.context:
+    if way is not None and way.context in signatures.required_by_name(obj, method):
         return way.context
     parts = signatures.unpacked(obj, method) if way is not None and len(names) == 1 else ()
     if len(parts) == 3 and plain(parts[2]) in OPTIONAL:
@@ -77,7 +85,7 @@ def optional(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     method = (way.method or "forward") if way is not None else "log_prob"
     taken = signatures.parameters(obj, method) if hasattr(obj, method) else []
     if way is not None and way.context:
-        return way.context if way.context not in signatures.required(obj, method) else ""
+        return "" if way.context in signatures.required_by_name(obj, method) else way.context
     place = 2 if way is not None and way.form == "running" and not way.keyword else 1
     given = taken[place : place + 1]
     if not given or given[0].default is not None:
@@ -170,7 +178,7 @@ def infer(
     found: list[Facts] = []
     first: Exception | None = None
     for event, context in _pairs(obj, facts):
-        if found and context != found[-1].context_shape == _told(obj) and not facts.event_shape:
+        if found and context != found[-1].context_shape == told(obj) and not facts.event_shape:
             break  # what an attribute tells is taken
         tried = replace(facts, event_shape=event, context_shape=context)
         try:
@@ -185,7 +193,7 @@ def infer(
             continue
         if fits:
             found.append(tried)
-            if context == _told(obj) and facts.event_shape:
+            if context == told(obj) and facts.event_shape:
                 break
     if len(found) > 1 and not facts.event_shape:
         found = [
@@ -308,6 +316,57 @@ def bind(
     return f"{name}={next(iter(found))}" if found else ""
 
 
+def padding(
+    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
+) -> tuple[Mask, Shape]:
+    """How an argument that is None by default masks out the last position of sequences, and the event shape that
+    is left: where a mask of ones is none at all, and what is masked out comes back as it was, or as zero.
+
+    Raises `TargetError` where it does not.
+    """
+    events: list[Shape] = [facts.event_shape]
+    if not facts.event_shape:
+        likely = probing.shapes(obj, backend.state_shapes(obj))
+        events = list(dict.fromkeys(shape for shape in likely if len(shape) == 2))
+    for event, axes, true in product(events, MASK_AXES, (False, True)):
+        mask = Mask(name, axes, true)
+        if len(event) < mask.axis or event[mask.axis - 1] < LEAST:
+            continue
+        short = list(event)
+        short[mask.axis - 1] -= 1
+        x = draw(facts.domain, (probing.ROWS, *event), np.random.default_rng(0))
+        if _masks_out(obj, dialect, backend.tensor(x, dtype), chosen, mask):
+            return mask, tuple(short)
+    raise TargetError(
+        f"{name} was said to mask out padding, and no mask of sequences was taken that does: a mask of ones is "
+        "to change nothing, and what is masked out is to come back as it was or as zero"
+    )
+
+
+def _masks_out(obj: Any, dialect: Dialect, x: Any, chosen: Chosen, mask: Mask) -> bool:
+    """Whether a mask of ones changes nothing, and what is masked out comes back as it was or as zero."""
+    way = forward_way(obj, chosen) if dialect.forward is not None else None
+    if way is None or way.form != "plain":
+        return False
+    sizes = [1 if axis is None else x.shape[axis] for axis in mask.axes]
+    ones = x.new_ones(sizes).bool() if mask.true else x.new_ones(sizes)
+    asked = replace(way, given=(*way.given, (mask.name, ones)))
+    try:
+        whole, alike, padded = (
+            out[0] if isinstance(out, (tuple, list)) else out
+            for out in (
+                way.ask(obj, x, None),
+                asked.ask(obj, x, None),
+                mask.call(way.method, way.given)(obj, x, None),
+            )
+        )
+        last, came = (value.narrow(mask.axis, -1, 1) for value in (padded, x))
+        left = bool((last == 0).all()) or bool((last == came).all())
+        return left and bool(((whole - alike).abs() < 1e-9).all())
+    except Exception:  # it takes no such mask, or no such events
+        return False
+
+
 def _same(one: Any, other: Any) -> bool:
     """Whether two calls gave the same value and log-det."""
     if one is None or other is None:
@@ -351,7 +410,7 @@ def in_order(
 
 def _stretches(one: Facts, other: Facts, obj: Any) -> bool:
     """Whether calls that take other shapes take these by stretching one number over what is there."""
-    event, context = one.event_shape == (1,), one.context_shape == (1,) != _told(obj)
+    event, context = one.event_shape == (1,), one.context_shape == (1,) != told(obj)
     events, contexts = (
         one.event_shape == other.event_shape,
         one.context_shape == other.context_shape,
@@ -366,7 +425,7 @@ def _option(found: Facts, facts: Facts) -> str:
     return f"?context={context}" if facts.event_shape else f"?event={event}&context={context}"
 
 
-def _told(obj: Any) -> Shape | None:
+def told(obj: Any) -> Shape | None:
     """The shape that an attribute tells."""
     for name, value in getattr(obj, "__dict__", {}).items():
         if plain(name) in CONTEXTS and type(value) is int and value > 0:
@@ -376,12 +435,12 @@ def _told(obj: Any) -> Shape | None:
 
 def _pairs(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape]]:
     """Event shapes with shapes of contexts, likeliest first."""
-    told = _told(obj)
+    known = told(obj)
     sizes: Sequence[Shape] = [(size,) for size in SIZES]
     if facts.event_shape:
-        yield from ((facts.event_shape, size) for size in dict.fromkeys([told or (1,), *sizes]))
+        yield from ((facts.event_shape, size) for size in dict.fromkeys([known or (1,), *sizes]))
         return
-    for contexts in ([told] if told else [], [(size,) for size in PAIRED]):
+    for contexts in ([known] if known else [], [(size,) for size in PAIRED]):
         yield from (((features,), context) for features in EVENTS for context in contexts)
 
 

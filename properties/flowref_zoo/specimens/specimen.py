@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 class Specimen:
     """One factory of a zoo module and its defects.
 
-    ``factory``: a function of one argument ``defect``; the empty string builds the healthy twin.
+    ``factory``: a function with an argument ``defect``, with options; the empty string builds the healthy twin.
     ``defects``: name -> ids of the laws of which at least one must be violated.
     """
 
@@ -21,6 +21,8 @@ class Specimen:
 
     def specs(self, module: str) -> dict[str, tuple[str, ...]]:
         """The target spec of every defect of a specimen of ``module``, with its laws."""
+        sign = "&" if "?" in self.factory else "?"
         return {
-            f"{module}:{self.factory}?defect={name}": laws for name, laws in self.defects.items()
+            f"{module}:{self.factory}{sign}defect={name}": laws
+            for name, laws in self.defects.items()
         }

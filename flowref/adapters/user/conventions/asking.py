@@ -74,6 +74,21 @@ def ended(obj: Any, x: Any, context: Any, ask: Any) -> Any:
     return tuple(map(last_of_all, out)) if isinstance(out, (tuple, list)) else last_of_all(out)
 
 
+def padded(obj: Any, x: Any, context: Any, *before: Any, ask: Any, axis: int) -> Any:
+    """A call of sequences with one position more behind them, which its mask leaves out: what comes back of the
+    others.
+    """
+    import torch
+
+    size = x.shape[axis]
+    out = ask(obj, torch.cat([x, torch.zeros_like(x.narrow(axis, 0, 1))], axis), context, *before)
+    parts = out if isinstance(out, (tuple, list)) else (out,)
+    kept = [
+        one.narrow(axis, 0, size) if one.shape[axis : axis + 1] > (size,) else one for one in parts
+    ]
+    return kept if isinstance(out, (tuple, list)) else kept[0]
+
+
 def halved(obj: Any, x: Any, context: Any, *before: Any, ask: Any) -> Any:
     """A call that takes points as a tuple of two halves, along the first axis of an event, and returns
     them so, alone or with what comes beside them.
@@ -111,6 +126,31 @@ def called_with(
     run = getattr(obj, method) if method else obj
     named = dict(given) | {name: constant(kind, x) for name, kind in bound}
     return run(x, **named) if context is None else run(x, context, **named)
+
+
+def called_masking(
+    obj: Any,
+    x: Any,
+    context: Any,
+    method: str = "",
+    given: Any = (),
+    keyword: str = "",
+    axes: Any = (),
+    true: bool = False,
+) -> Any:
+    """Call a method with a mask that leaves out the last position of sequences. ``axes``: those of a batch that the
+    mask has, the others being of length one, or left out where they are none; ``true``: it is of truth values.
+    """
+    import torch
+
+    run = getattr(obj, method) if method else obj
+    sizes = [1 if axis is None else x.shape[axis] for axis in axes]
+    places = max(place for place, axis in enumerate(axes) if axis)
+    inputs = (x,) if context is None else (x, context)
+    mask = (torch.ones(sizes, dtype=torch.long).cumsum(places) < x.shape[axes[places]]).to(
+        torch.bool if true else x.dtype
+    )
+    return run(*inputs, **dict(given), **{keyword: mask})
 
 
 # Intervals of time, there and back.

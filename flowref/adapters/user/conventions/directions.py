@@ -24,10 +24,55 @@ from flowref.model import SpecError
 Chosen = Mapping[str, str]
 # Under this name a loaded object's choices hold the parameter that is given ones, and their kind.
 GIVEN_ONES = "given ones"
+# Under this name they hold how the padding of sequences is masked out.
+MASKED_OUT = "masked out"
 # Forms of one argument that holds the value and the running log-det.
 GATHERED = ("triple", "couple")
 # The option that says that points are columns.
 BATCH_AXIS = "batch_axis"
+
+
+@dataclass(frozen=True)
+class Mask:
+    """An argument that masks out the padding of sequences: its name, the axes of a batch that it has (None for
+    one of length one), and whether it is of truth values.
+    """
+
+    name: str
+    axes: tuple[int | None, ...]
+    true: bool
+
+    @property
+    def axis(self) -> int:
+        """The axis of positions."""
+        return max(axis for axis in self.axes if axis is not None)
+
+    def call(self, method: str, given: tuple[tuple[str, Any], ...] = ()) -> Any:
+        """A call under the mask."""
+        return partial(
+            asking.called_masking,
+            method=method,
+            given=given,
+            keyword=self.name,
+            axes=self.axes,
+            true=self.true,
+        )
+
+    def __str__(self) -> str:
+        axes = " ".join("1" if axis is None else f"x{axis}" for axis in self.axes)
+        return f"{self.name}={axes}{' true' if self.true else ''}"
+
+    @classmethod
+    def parse(cls, text: str) -> Mask:
+        """From its text."""
+        name, _, form = text.partition("=")
+        words = form.split()
+        axes = tuple(None if word == "1" else int(word[1:]) for word in words if word != "true")
+        return cls(name, axes, "true" in words)
+
+
+# Shapes of masks of sequences (B, C, T) or (B, T, C): (B, T), (B, 1, T), (B, T, 1).
+MASK_AXES: tuple[tuple[int | None, ...], ...] = ((0, 2), (0, 1), (0, None, 2), (0, 1, None))
 
 
 @dataclass(frozen=True)
@@ -45,7 +90,8 @@ class Way:
     ``nothing``: those after a running log-det that are given None; ``keyword``: the parameter for
     the running log-det, where it is not the second; ``context``: that for a context that is taken by
     its name; ``columns``: whether points are columns; ``halves``: whether they are a tuple of two;
-    ``staged``: whether states at several times come back, stacked, of which the last is meant.
+    ``staged``: whether states at several times come back, stacked, of which the last is meant; ``mask``: how
+    the padding of sequences is masked out.
     """
 
     method: str
@@ -62,6 +108,7 @@ class Way:
     columns: bool = False
     halves: bool = False
     staged: bool = False
+    mask: Mask | None = None
 
     @property
     def ask(self) -> Any:
@@ -74,6 +121,9 @@ class Way:
             return partial(asking.turned, ask=replace(self, columns=False).ask)
         if self.halves:
             return partial(asking.halved, ask=replace(self, halves=False).ask)
+        if self.mask and self.form == "plain":
+            call = self.mask.call(self.method, self.given)
+            return partial(asking.padded, ask=call, axis=self.mask.axis)
         if self.bound and self.form == "plain":
             return partial(
                 asking.called_with, method=self.method, given=self.given, bound=self.bound
@@ -161,9 +211,14 @@ def _bound(obj: Any, way: Way, chosen: Chosen) -> Way:
         way = replace(way, context=context, usual=False, words=words)
     running = way.form == "running" and not way.keyword
     if way.form in ("plain", "running") and not way.context:
-        way = replace(way, context=signatures.apart(obj, method, 2 if running else 1))
+        context = signatures.apart(obj, method, 2 if running else 1)
+        way = replace(way, context=context, usual=way.usual and not context)
     if chosen.get(BATCH_AXIS) == "last" and way.form == "plain":
         way = replace(way, columns=True, usual=False)
+    if text := chosen.get(MASKED_OUT):
+        mask = Mask.parse(text)
+        if mask.name in {one.name for one in signatures.parameters(obj, method)}:
+            way = replace(way, mask=mask, usual=False)
     if not name or name not in {one.name for one in signatures.parameters(obj, method)}:
         return way
     return replace(way, bound=((name, kind),), usual=False)

@@ -53,13 +53,19 @@ def required(obj: Any, method: str) -> list[str]:
     ]
 
 
+def required_by_name(obj: Any, method: str) -> list[str]:
+    """The parameters without a default that are taken by keyword alone."""
+    taken = parameters(obj, method)
+    return [one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
+
+
 def by_keyword(obj: Any, method: str) -> str:
     """The parameter that a method cannot do without and takes by keyword alone, where it takes one
     argument by place; empty otherwise.
     """
     taken = parameters(obj, method)
     places = [one for one in taken if one.kind in (*POSITIONAL, inspect.Parameter.VAR_POSITIONAL)]
-    named = [one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
+    named = required_by_name(obj, method)
     told = len(places) == len(named) == 1 and plain(named[0]) not in (*FLAGS, "mode", "direction")
     return named[0] if told and not sign_of(named[0]) else ""
 

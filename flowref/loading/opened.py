@@ -1,0 +1,41 @@
+"""Contexts that a call takes by None, where a size is said: who says it means a flow that is given one."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+from flowref import registry
+from flowref.adapters.user import contexts
+from flowref.adapters.user.conventions.settling import Settled
+from flowref.loading.instance import Instance
+from flowref.loading.settling import settled
+from flowref.model import Dialect, Facts, Shape
+
+Heard = tuple[Facts, Settled, tuple[str, ...]]
+
+
+def heard(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
+    """How a user's object speaks, with a context where an option says how many numbers it has, or an attribute
+    of what is refused without one.
+    """
+    options = dict(instance.source.target.options)
+    if facts.context_shape is not None or "context" in options:
+        return settled(instance, dialect, facts)
+    opened = {name: value for name, value in options.items() if registry.opening(name)}
+    for name, size in opened.items() if len(opened) == 1 else ():
+        with contextlib.suppress(Exception):  # it takes none, or of another shape
+            return _given(instance, dialect, facts, (int(size),), name)
+    try:
+        return settled(instance, dialect, facts)
+    except Exception:
+        if told := contexts.told(instance.obj):
+            with contextlib.suppress(Exception):
+                return _given(instance, dialect, facts, told, "an attribute")
+        raise
+
+
+def _given(instance: Instance, dialect: Dialect, facts: Facts, shape: Shape, name: str) -> Heard:
+    """How it speaks with a context of one shape."""
+    facts, spoken, why = settled(instance, dialect, replace(facts, context_shape=shape))
+    return facts, spoken.saying(f"contexts of shape {shape}, as {name} says"), why
