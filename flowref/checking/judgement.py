@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,7 +19,8 @@ class Judgement:
 
     ``outcome``, ``allowed`` and ``explained`` (the part of it that measured rounding accounts for)
     are ``(batch,)``; ``replicas``: how many randomly rounded runs decided; ``acquitted``: by a
-    second oracle, for the point that violated most; ``isolated``: which points violate alone.
+    second oracle, for the point that violated most; ``isolated``: which points violate alone; ``excused``:
+    how many by which facts.
     """
 
     measurement: Measurement
@@ -29,6 +31,7 @@ class Judgement:
     reason: str = ""
     acquitted: bool = False
     isolated: Array | None = None
+    excused: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def violated(self) -> Array:

@@ -23,11 +23,11 @@ from flowref.model import (
 class Tally:
     """What has been seen so far of one pair. ``closest``: the evidence of the point that came
     closest to a violation; ``road``: how points were measured, where a law says it; ``stopped``: why
-    nothing further could be measured; ``silenced``: why a law said nothing of a whole batch, in its own
-    words; ``moved``: by how much the weights of this batch are, and
-    ``as_given``: the reasons of those that are not; ``held_moved``: whether points were judged at
-    weights that were moved; ``held_given`` and ``undecided_given``: how many were, and how many could
-    not be, at those that are not, where ``lacking_given`` says that an ability is missing.
+    nothing further could be measured; ``excused``: points by the facts that excuse them; ``silenced``:
+    why a law said nothing of a whole batch, in its own words; ``moved``: by how much the weights of this
+    batch are, and ``as_given``: the reasons of those that are not; ``held_moved``: whether points were
+    judged at weights that were moved; ``held_given`` and ``undecided_given``: how many were, and how many
+    could not be, at those that are not, where ``lacking_given`` says that an ability is missing.
     """
 
     batches: int = 0
@@ -36,6 +36,7 @@ class Tally:
     )
     scales: set[float] = field(default_factory=set)
     reasons: dict[str, int] = field(default_factory=dict)
+    excused: dict[str, int] = field(default_factory=dict)
     unsupported: list[Silence] = field(default_factory=list)
     error: tuple[str, Counterexample] | None = None
     closest: Evidence | None = None
@@ -85,6 +86,8 @@ class Tally:
         """Count the points of a judgement that does not accuse."""
         for outcome in (HELD, DROPPED, TRIVIAL):
             self.points[outcome] += int((judgement.outcome == outcome).sum())
+        for words, count in judgement.excused.items():
+            self.excused[words] = self.excused.get(words, 0) + count
         if (judgement.outcome == DROPPED).all():
             self.silenced = self.silenced or judgement.measurement.residual.note
         unsure = int((judgement.outcome == UNDECIDED).sum())
@@ -134,6 +137,13 @@ class Tally:
         return bool(self.unsupported) and not self.points[HELD] and not undecided
 
     @property
+    def left_out(self) -> str:
+        """How many points were excused, and by which facts."""
+        counts = {words: count for words, count in self.excused.items() if count}
+        said = ", ".join(f"{count} since {words}" for words, count in counts.items())
+        return f"{sum(counts.values())} points left out: {said}" if counts else ""
+
+    @property
     def main_reason(self) -> str:
         """Why most of the undecided points are undecided; of two, what is so at the weights as given."""
         return max(
@@ -151,7 +161,7 @@ def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
     if tally.settled:
         unsure = counts.undecided
         undecided = f"{unsure} points undecided: {tally.main_reason}" if unsure else ""
-        reason = "; ".join(filter(None, (tally.road, undecided)))
+        reason = "; ".join(filter(None, (tally.road, tally.left_out, undecided)))
         return Verdict(name, law.id, Status.HOLDS, reason, counts, tally.closest)
     if tally.stopped:
         return Verdict(name, law.id, Status.INCONCLUSIVE, tally.stopped, counts, tally.closest)
@@ -179,8 +189,8 @@ def _nothing_decided(tally: Tally, declared: bool) -> str:
         return tally.main_reason
     if counts.trivial:
         return "every point held trivially: nothing was checked"
-    if tally.silenced:
-        return tally.silenced
+    if tally.silenced or tally.left_out:
+        return tally.silenced or tally.left_out
     hint = "" if declared else "; a domain can be declared (?domain=)"
     return (
         "no point could be measured: what comes back is not finite, or too large to be "

@@ -225,7 +225,8 @@ def _masked(judgement: Judgement) -> Judgement:
     if residual.trivial is not None:
         outcome[(outcome == HELD) & np.asarray(residual.trivial, dtype=bool)] = TRIVIAL
     # An excuse is needed only where something is not held.
-    unheld = residual.excused is None or ((outcome != HELD) & (outcome != TRIVIAL)).any()
-    silent = residual.silent if unheld else replace(residual, excused=None).silent
+    unheld = ((outcome != HELD) & (outcome != TRIVIAL)).any()
+    silent = residual.silent if unheld else replace(residual, excused={}).silent
     outcome[silent] = DROPPED
-    return replace(judgement, outcome=outcome)
+    excused = {words: int(rows.sum()) for words, rows in residual.excuses.items()} if unheld else {}
+    return replace(judgement, outcome=outcome, excused=excused)

@@ -38,8 +38,8 @@ class Residual:
     quotient).
     ``decidable`` ``(batch,)``: False where the law says nothing (the map is not finite there); such
     rows are counted.
-    ``excused``: gives further rows ``(batch,)`` where the law says nothing; asked only where a
-    residual is conspicuous.
+    ``excused``: facts about a point for which the law says nothing of it, each with the rows where it is so,
+    ``(batch,)``; asked in this order, and only where a residual is conspicuous.
     ``trivial`` ``(batch,)``: True where the law holds whatever the subject does; a pass needs a row
     that is not.
     ``span``: the largest response to noise at which rounding is still a small change of it. The
@@ -54,7 +54,7 @@ class Residual:
     scale: Array | float = 1.0
     allowed: Array | float = 0.0
     decidable: Array | None = None
-    excused: Callable[[], Array] | None = None
+    excused: Mapping[str, Callable[[], Array]] = field(default_factory=dict)
     trivial: Array | None = None
     span: float = np.inf
     nats: Array | None = None
@@ -72,13 +72,22 @@ class Residual:
     @cached_property
     def silent(self) -> Array:
         """Where the law says nothing, ``(batch,)``."""
-        rows = len(self.value)
-        silent = (
-            np.zeros(rows, dtype=bool)
-            if self.decidable is None
-            else ~np.asarray(self.decidable, dtype=bool)
-        )
-        return silent if self.excused is None else silent | np.asarray(self.excused(), dtype=bool)
+        return np.asarray(np.any([self._undecidable, *self.excuses.values()], axis=0))
+
+    @cached_property
+    def excuses(self) -> dict[str, Array]:
+        """The rows that each fact excuses, of those that none before it does."""
+        left, found = ~self._undecidable, {}
+        for words, rows in self.excused.items():
+            found[words] = left & np.asarray(rows(), dtype=bool)
+            left = left & ~found[words]
+        return found
+
+    @property
+    def _undecidable(self) -> Array:
+        if self.decidable is None:
+            return np.zeros(len(self.value), dtype=bool)
+        return ~np.asarray(self.decidable, dtype=bool)
 
 
 # What the fields of a law may be.

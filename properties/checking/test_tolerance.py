@@ -189,8 +189,9 @@ def test_an_excuse_is_asked_for_only_where_it_is_needed(sizes: list[float], aske
         calls.append(1)
         return np.array([False, True])
 
-    outcome = standin(excused=excused).judged(sizes).outcome
-    assert list(outcome) == [HELD, DROPPED if asked else HELD]
+    judgement = standin(excused={"it is flat there": excused}).judged(sizes)
+    assert list(judgement.outcome) == [HELD, DROPPED if asked else HELD]
+    assert judgement.excused == ({"it is flat there": 1} if asked else {})
     assert len(calls) == asked
 
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from flowref.laws.bijection.log_det import brought_back
 from flowref.laws.common.arithmetic import finite_rows, inside, log_abs_det, reported, resolvable
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.requirements import exact_log_det, has_modules
 from flowref.laws.common.statistics import ERRORS, Finding, Look, two_stage
 from flowref.laws.common.structure import WHOLE
 from flowref.model import (
@@ -27,7 +29,7 @@ from flowref.model import (
     requires,
 )
 from flowref.model.abilities import Differentiable, Flow, Invertible, Living
-from flowref.model.steps import Eval, Run
+from flowref.model.steps import Eval, Run, Train
 
 # Estimates that are averaged, and that are where these tell nearly enough; how many standard errors their
 # mean may be off, and what share of the log-det a truncated series may lose. Four times as many halve the
@@ -45,6 +47,10 @@ STAGES, SHARE = (100, 400), 0.01
 # How often a point stands in a batch: noise of rows is averaged in each call, and what a call draws once
 # for all of them, as a number of terms, by calls; more often where a round trip takes few operations.
 REPEATS, OFTEN, CHEAP = 32, 128, 2000
+# What is left out of an integral, as a share of it; and how near values are that are the same.
+INTEGRATED, STILL = 0.1, 1e-6
+Mode = Eval | Train
+EVAL = Eval()
 # How far a Jacobian may be from the identity.
 CONTRACTS = 0.99
 SOURCE = "Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1; Chen et al., Residual Flows (arXiv:1906.02735)"
@@ -111,6 +117,39 @@ def inverse_log_det_estimate(flow: LivingDifferentiableInvertible, batch: Batch)
     """
     images, _, truth, usable = there_and_back(flow, batch)
     return factors(flow, "inverse", images, truth, usable)
+
+
+@law(
+    "map/log-det[estimate, train]",
+    about=VOLUME,
+    tolerance=BOUND,
+    effort=1,
+    size=24,
+    scales=(0.0, 0.3),
+    local=False,
+    applies=has_modules & exact_log_det,
+    source=SOURCE,
+)
+def train_log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
+    r"""A log-det that is estimated in train mode alone has the sign and the size of
+    $\log|\det \partial f / \partial x|$: over four dozen estimates, or four times as many where these nearly
+    tell, it is on average between half of it and half as much again; of an integral, which no series cuts
+    off, within a tenth.
+
+    Eight standard errors are allowed beyond that.
+    """
+    whole = Batch(batch.x, batch.context, batch.seed)
+    evaluated = np.asarray(flow.forward(batch.x, batch.context).value)
+    outs, refused = attempt(drawn, flow, whole, FEW, "forward", Train())
+    if refused or any(out.ladj is None for out in outs):
+        raise Unsupported("in train mode it is refused, or returns no log-det", waits=False)
+    if not all(np.allclose(evaluated, out.value, STILL, STILL, True) for out in outs):
+        raise Unsupported("training changes the map itself", waits=False)
+    if all(np.allclose(outs[0].ladj, out.ladj, STILL, STILL, True) for out in outs[1:]):
+        raise Unsupported("in train mode its log-det is not drawn", waits=False)
+    _, truth, usable = true_log_dets(flow, batch)
+    lost = INTEGRATED if flow.promises.get("log-det-tolerance") else LOST
+    return factors(flow, "forward", batch, truth, usable, Train(), lost)
 
 
 @law(
@@ -182,19 +221,29 @@ def there_and_back(
     return Batch(z, batch.context, batch.seed), matrices, -truth, usable
 
 
-def factors(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -> Residual:
-    """By which factor the estimates of a call are those of true log-dets, where these are known."""
-    outs = drawn(flow, batch, FEW, which)
+def factors(
+    flow: Living,
+    which: str,
+    batch: Batch,
+    truth: Array,
+    usable: Array,
+    mode: Mode = EVAL,
+    lost: float = LOST,
+) -> Residual:
+    """By which factor the estimates of a call are those of true log-dets, where these are known. ``lost``: which
+    share of them they may lose.
+    """
+    outs = drawn(flow, batch, FEW, which, mode)
     if any((np.asarray(out.ladj) != np.asarray(outs[0].ladj)).any() for out in outs[1:]):
-        outs = drawn(flow, batch, ESTIMATES, which)
+        outs = drawn(flow, batch, ESTIMATES, which, mode)
     first = np.asarray(outs[0].value)
     if not all(np.allclose(first, out.value, rtol=1e-3, atol=1e-3) for out in outs[1:]):
         raise Undecidable("its values are random, too")
     estimates = np.stack([reported(flow, out, len(batch.x)) for out in outs])
     usable = usable & finite_rows(first) & (np.abs(truth) < LARGE)
     factor, error = factor_of(estimates[:, usable], truth[usable])
-    if UNCLEAR <= error < 2 * UNCLEAR:
-        outs = drawn(flow, batch, MORE, which)  # the first of which are those that there were
+    if UNCLEAR <= error < 2 * UNCLEAR or lost < abs(factor - 1) < lost + WIDE * error:
+        outs = drawn(flow, batch, MORE, which, mode)  # the first of which are those that there were
         estimates = np.stack([reported(flow, out, len(batch.x)) for out in outs])
         factor, error = factor_of(estimates[:, usable], truth[usable])
     if usable.any() and not np.sqrt((truth[usable] ** 2).mean()) > SMALL:
@@ -206,7 +255,7 @@ def factors(flow: Living, which: str, batch: Batch, truth: Array, usable: Array)
         )
     rows = np.ones(len(truth))
     return Residual(
-        rows * abs(factor - 1) / (LOST + WIDE * error),
+        rows * abs(factor - 1) / (lost + WIDE * error),
         allowed=1.0,
         decidable=usable,
         nats=estimates.mean(0) - truth,
@@ -217,7 +266,7 @@ def factors(flow: Living, which: str, batch: Batch, truth: Array, usable: Array)
             "standard error": rows * error,
         },
         note=""
-        if abs(factor - 1) <= LOST
+        if abs(factor - 1) <= lost
         else f"the estimates are {factor:.3g} times the log-dets",
     )
 
@@ -230,10 +279,12 @@ def refuse_large(batch: Batch) -> None:
         )
 
 
-def drawn(flow: Living, batch: Batch, count: int, which: str = "forward") -> list[Mapped]:
+def drawn(
+    flow: Living, batch: Batch, count: int, which: str = "forward", mode: Mode = EVAL
+) -> list[Mapped]:
     """So many calls of one object, each with random numbers of its own; fewer calls are the first of more."""
     run = Run(which, batch.x, batch.context)
-    before = [Eval()] if flow.stateful else []
+    before = [mode] if flow.stateful else []
     return list(flow.play([*before, *[run] * count])[len(before) :])
 
 

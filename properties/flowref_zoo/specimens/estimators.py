@@ -49,6 +49,7 @@ class SeriesBlock(nn.Module):
         divided = 1 if self.defect == "not-divided" else k
         if self.defect == "first-term-twice" and k == 1:
             sign = 2
+        sign = -sign if self.defect == "signs-turned" else sign
         if not self.roulette or self.defect == "unweighted":
             return sign / divided
         reached = (1 - self.geometric_stop) ** (k if self.defect == "one-too-far" else k - 1)
@@ -77,6 +78,27 @@ class SeriesBlock(nn.Module):
         for _ in range(60):
             x = z - self.branch(x)
         return x
+
+
+class TrainedBlock(SeriesBlock):
+    """The same, whose log-det is exact where it is evaluated: a series is for training alone."""
+
+    estimator = False  # type: ignore[assignment]  # of its parent
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        if self.training:
+            return super().forward(x)
+        with torch.enable_grad():
+            x = x if x.requires_grad else x.clone().requires_grad_(True)
+            g = self.branch(x)
+            rows = [pulled(g, x, unit.expand_as(x)) for unit in torch.eye(3, dtype=x.dtype)]
+        return x + g, torch.linalg.slogdet(torch.eye(3, dtype=x.dtype) + torch.stack(rows, 1))[1]
+
+
+def trained(defect: str = "") -> nn.Module:
+    """A residual block that is estimated in train mode alone."""
+    return TrainedBlock(defect=defect)
 
 
 def series(defect: str = "") -> nn.Module:
@@ -145,6 +167,7 @@ def traced(defect: str = "") -> nn.Module:
 
 SERIES = ("map/log-det-unbiased[series]",)
 SPECIMENS = (
+    Specimen("trained", {"signs-turned": ("map/log-det[estimate, train]",)}),
     Specimen("series", dict.fromkeys(("one-sign", "not-divided", "first-term-twice"), SERIES)),
     Specimen(
         "roulette",
