@@ -195,9 +195,10 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
         revived |= set() if error else reached(life[-1], RESIDUE)
     dead = (names - alive) & revived
     for mode in modes if dead and called != "log_prob" else []:
-        # Where images lie at the base's mean, as all that a bound of zero cuts off, its gradient is none.
-        life, error = attempt(flow.play, [*mode, replace(step, center=OFF)])
-        dead -= set() if error else reached(life[-1])
+        # Where images lie at the base's mean, as all that a scale or a bound of zero cuts off, its gradient is none.
+        life, error = attempt(flow.play, [*mode, *([replace(step, center=OFF)] * PATIENCE)])
+        for outcome in () if error else life[len(mode) :]:
+            dead -= reached(outcome)
     note = (
         f"{{}} got no gradient in {PATIENCE} steps from where it is built, and gets one beside it"
     )

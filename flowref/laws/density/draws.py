@@ -11,7 +11,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import center_and_spread
 from flowref.model import Array, Batch, Undecidable, Unsupported
-from flowref.model.abilities import Density, Sampler
+from flowref.model.abilities import Density, Flow, Sampler, offers
 from flowref.model.means import fitting
 
 
@@ -30,6 +30,9 @@ ALONE = 4
 OPERATIONS, ENTRIES, MORE = 200, 80_000, 4
 # Larger events are scaled entry by entry, since their covariance would be all noise.
 CORRELATED = 64
+# So many numbers are atoms at most, beside how many others; how near an end is asked, relative to the spread,
+# and by how much a log-density leaves an atom.
+MOST_ATOMS, MIXED, BESIDE_END, JUMP = 8, 10, 1e-6, 1e-3
 FLAT, CLIP, REPEATED, LOST = 1e-8, 5.0, 0.9, 1e-3
 # So many calls tell points that are refused from the others; and what is said of a refusal.
 CALLS, SAID = 64, 100
@@ -226,6 +229,36 @@ def elsewhere(
 def placing(flow: SampledDensity, seed: int, most: int = PILOT) -> Draws:
     """Samples that place and scale a frame."""
     return drawn(flow, min(pilot(flow), most), seed)
+
+
+def atoms(flow: Flow, seed: int) -> Array:
+    """Numbers that samples of one number are again and again, as where a distribution has a mass at zero and at a
+    limit; none of a discrete distribution, which has nothing between them, nor of contexts.
+    """
+    if (
+        math.prod(flow.density_shape) > 1
+        or flow.context_shape is not None
+        or not offers(flow, SampledDensity)
+    ):
+        return np.zeros(0)
+    drawn_ones, refused = attempt(drawn, flow, number(flow), seed)
+    if refused:
+        return np.zeros(0)
+    values, counts = np.unique(drawn_ones.flat[:, 0], return_counts=True)
+    found = values[counts > 1]
+    if not len(found) or len(found) > MOST_ATOMS or len(values) < MIXED * len(found):
+        return np.zeros(0)
+    # An end of the support may be one that is rarely drawn: there the log-density leaves that beside it.
+    ends = np.array(
+        [end for end in flow.density_support.ends if np.ndim(end) == 0 and np.isfinite(end)]
+    )
+    inwards = ends + BESIDE_END * np.sign(np.median(values) - ends) * np.ptp(values)
+    told = [
+        np.asarray(flow.log_prob(x.reshape(-1, *flow.density_shape), None)) for x in (ends, inwards)
+    ]
+    with np.errstate(invalid="ignore"):
+        left = np.abs(told[0] - told[1]).reshape(-1) > JUMP
+    return np.unique([*found, *ends[left]])
 
 
 def frame(flow: SampledDensity, found: Draws) -> Frame:

@@ -12,6 +12,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import Finding, Look, critical, two_stage
 from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.draws import atoms
 from flowref.model import (
     BOUND,
     STATISTICAL,
@@ -127,8 +128,8 @@ def told_by(flow: Stating) -> Told:
 
 @requires("it is a distribution of numbers, which another law is about")
 def of_vectors(flow: Flow) -> bool:
-    """Several numbers."""
-    return math.prod(flow.density_shape) > 1
+    """Several numbers, or one that has atoms beside its density."""
+    return math.prod(flow.density_shape) > 1 or len(atoms(flow, 0)) > 0
 
 
 @law(

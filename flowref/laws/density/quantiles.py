@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.statistics import Finding, Look, critical, two_stage
+from flowref.laws.density.draws import atoms
 from flowref.laws.density.statements import function_at
 from flowref.model import (
     BOUND,
@@ -78,8 +79,8 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
     r"""The quantile function inverts the distribution function: $F^{-1}(u) \le x$ iff $u \le F(x)$,
     and $F(F^{-1}(u)) \ge u$; of independent coordinates those of each.
 
-    Equality holds where there are no atoms, which a subject promises ("atoms") that has some; they
-    are "exact" where both functions read the same steps.
+    Equality holds where there are no atoms, which a subject promises ("atoms") that has some, or its samples
+    show; they are "exact" where both functions read the same steps.
     """
     x = batch.x.reshape(len(batch.x), -1)
     reached, refused = function_at(flow, x)
@@ -108,7 +109,8 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
         # Steps are told to the last bit, so that which side of one a probability is on is no matter
         # of rounding.
         galois = np.maximum(galois, (below != (u[None] <= reached[:, None])).max(1))
-    returned = np.maximum(u - again, 0.0) if flow.promises.get("atoms") else np.abs(u - again)
+    stepped = bool(flow.promises.get("atoms")) or len(atoms(flow, batch.seed)) > 0
+    returned = np.maximum(u - again, 0.0) if stepped else np.abs(u - again)
     return Residual(
         np.concatenate([galois, returned], 1),
         allowed=QUANTILE_ERROR[flow.dtype] + float(flow.promises.get("inverse-tolerance", 0.0)),
