@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from flowref import registry
 from flowref.adapters.user import contexts
+from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.settling import Settled
+from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
 from flowref.loading.settling import settled
-from flowref.model import Dialect, Facts, Shape
+from flowref.model import Dialect, Facts, Shape, TargetError
 
 Heard = tuple[Facts, Settled, tuple[str, ...]]
 
@@ -29,10 +31,27 @@ def heard(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
     try:
         return settled(instance, dialect, facts)
     except Exception:
-        if told := contexts.told(instance.obj):
-            with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):
+            if told := contexts.told(instance.obj):
                 return _given(instance, dialect, facts, told, "an attribute")
+            return _tried(instance, dialect, facts)
         raise
+
+
+def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
+    """How it speaks with the one shape of a context that calls take."""
+    options = dict(instance.source.target.options)
+    chosen = chosen_of(instance.obj, attributes(instance.source.factory), options)
+    with instance.backend.sandbox(0, instance.dtype):
+        obj = instance.copy()
+        name = contexts.optional(obj, dialect, chosen)
+        asked = obj, dialect, instance.backend, instance.dtype, facts, chosen
+        found = contexts.infer(*asked, name) if name else facts
+    if found.context_shape is None:
+        raise TargetError("it takes no context")
+    facts, spoken, why = settled(instance, dialect, found)
+    words = f"{name} is needed, and of shape {found.context_shape}"
+    return facts, spoken.saying(words), why
 
 
 def _given(instance: Instance, dialect: Dialect, facts: Facts, shape: Shape, name: str) -> Heard:

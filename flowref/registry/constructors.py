@@ -11,6 +11,8 @@ from flowref.registry.definitions import Definitions
 
 # How the reason begins that a class is left out for which nothing builds.
 NEEDS = "needs "
+# Norms of torch, which are built with a number of features.
+FEATURED = re.compile(r"(Batch|Instance)Norm(\dd)?$")
 # Numbers for the parameters of a constructor, by their names; other parameters are given none.
 HIDDEN = re.compile(
     r".*(hidden|width|units|bins|knots|blocks|layers|depth|steps|flows)", re.IGNORECASE
@@ -71,7 +73,7 @@ def constructor_parameters(found: Definitions, value: ast.AST | None) -> dict[st
     """The parameters of a constructor or a factory, by name."""
     taken = built_by(found, value)
     if taken is None:
-        fields = _fields(value) if isinstance(value, ast.ClassDef) else []
+        fields = _inherited(found, value) if isinstance(value, ast.ClassDef) else []
         return {one.arg: one for one in fields}
     places = [*taken.posonlyargs, *taken.args]
     own = places[1:] if isinstance(value, ast.ClassDef) else places
@@ -79,10 +81,12 @@ def constructor_parameters(found: Definitions, value: ast.AST | None) -> dict[st
 
 
 def required_parameters(found: Definitions, value: ast.AST) -> list[ast.arg]:
-    """Those without a default; of a dataclass its fields without one."""
+    """Those without a default; of a dataclass its fields without one, of what derives from a norm of torch its
+    number of features.
+    """
     taken = built_by(found, value)
     if taken is None:
-        return _fields(value) if isinstance(value, ast.ClassDef) else []
+        return _inherited(found, value) if isinstance(value, ast.ClassDef) else []
     places = [*taken.posonlyargs, *taken.args]
     own = places[int(isinstance(value, ast.ClassDef)) : len(places) - len(taken.defaults)]
     named = [
@@ -91,6 +95,14 @@ def required_parameters(found: Definitions, value: ast.AST) -> list[ast.arg]:
         if default is None
     ]
     return [*own, *named]
+
+
+def _inherited(found: Definitions, made: ast.ClassDef) -> list[ast.arg]:
+    """What the constructor of a class without one of its own cannot do without."""
+    bases = [ast.unparse(base) for above in own_line(found, made) for base in above.bases]
+    if any(FEATURED.search(base) for base in bases):
+        return [ast.arg("num_features", ast.Name("int"))]
+    return _fields(made)
 
 
 def _fields(made: ast.ClassDef) -> list[ast.arg]:

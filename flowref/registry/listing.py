@@ -35,7 +35,7 @@ EVERYTHING = "*"
 # Methods by which a class may be a map, its way back, a log-det or a density.
 TELLING = re.compile(
     r"_?(inv|revers|backward|decode|undo|unflow|pull|z_to_x|from_latent|synth)|.*(log_?(abs_?)?(det|jac)|ladj|ldj)"
-    r"|log_?(prob|pdf|p$|density|likelihood)|transform$|i?cdf$",
+    r"|log_?(prob|pdf|p$|density|lik)|score_samples$|transform$|i?cdf$",
     re.IGNORECASE,
 )
 # Parameters of a map that turn it around, or are a running log-det.
@@ -44,7 +44,7 @@ TURNING = re.compile(r"rev(erse)?|inv(erse|ert)?|log_?det.*|s?ldj|ladj", re.IGNO
 LOG_DET = re.compile(r"log_?(abs_?)?_?(det|jac)|ladj|ldj", re.IGNORECASE)
 # What a normalizer keeps, and how one is called that keeps nothing.
 RUNNING = re.compile(r"running_|moving_|momentum")
-NORMALIZER = re.compile(r"norm(?!al)", re.IGNORECASE)
+NORMALIZER = re.compile(r"(?i:norm(?!al))|BN(?![a-z])")
 # Of classes that may be anything, and are seldom flows: said once for all of a file.
 UNNAMED = "no method of a name that is known; ?forward=NAME says which maps"
 # What a class derives from that maps something, whatever its methods are called.

@@ -96,11 +96,12 @@ def test_no_operator_is_taken_for_another_kind() -> None:
     """Over all operators, with other numbers and every way of calling them: what is held exact gives back
     what it is given, and what is held to round does not.
     """
-    state = torch.get_rng_state()
+    before = torch.get_rng_state()
+    state = torch.manual_seed(3).get_state()  # under others a dropout may by chance drop nothing
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")
         seen = {name: told_apart(func, state) for name, func in everything()}
-    torch.set_rng_state(state)
+    torch.set_rng_state(before)
     assert sum(one is not None for one in seen.values()) > 600
     assert not [name for name, one in seen.items() if one is False]
 
@@ -128,9 +129,9 @@ def told_apart(func: Any, state: Any) -> bool | None:
 
 def test_random_states_are_left_alone() -> None:
     """To look at an operator that draws moves no stream."""
-    torch.manual_seed(0)
+    torch.manual_seed(3)
     expected = torch.rand(3)
-    torch.manual_seed(0)
+    torch.manual_seed(3)
     assert behavior_of(ATEN.rand_like.default) is Behavior.EXACT
     assert behavior_of(ATEN.native_dropout.default) is Behavior.POINTWISE
     assert torch.equal(torch.rand(3), expected)

@@ -4,6 +4,7 @@ which role.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from flowref.model import Dialect, Normalizer
@@ -12,17 +13,19 @@ from flowref.model import Dialect, Normalizer
 KIND, KINDS = "batch-norm", ("batch-norm", "bijection", "density")
 # Names under which implementations keep what a batch normalizer needs, likeliest first.
 NAMES = {
-    "weight": ("weight", "gamma", "scale"),
-    "bias": ("bias", "beta", "shift"),
-    "running_mean": ("running_mean", "moving_mean", "moving_average_mean", "moving_avg_mean", "ema_mean"),
+    "weight": ("weight", "gamma", "scale", "w", "g"),
+    "bias": ("bias", "beta", "shift", "b"),
+    "running_mean": ("running_mean", "moving_mean", "moving_average_mean", "moving_avg_mean", "ema_mean", "rm"),
     "running_var": (
         "running_var", "running_variance", "moving_var", "moving_variance", "moving_average_variance", "moving_avg_variance",
-        "ema_var", "ema_variance",
+        "ema_var", "ema_variance", "rv",
     ),
     "num_batches": ("num_batches_tracked",),
     "eps": ("eps", "epsilon"),
-    "momentum": ("momentum", "decay"),
+    "momentum": ("momentum", "decay", "mom"),
 }  # fmt: skip
+# How a class is called that normalizes batches.
+BATCH_NORM = re.compile(r"BatchNorm|(?<![A-Z])BN(?![a-z])")
 # Roles played by tensors; the constants may be Python numbers.
 TENSORS = ("weight", "bias", "running_mean", "running_var")
 # Parts that have numbers or do nothing.
@@ -53,9 +56,7 @@ def is_normalizer(obj: Any) -> bool:
 def _named(obj: Any) -> bool:
     """Whether the class of an object, or a base of it, is named after batch normalization."""
     names = [base.__name__.replace("_", "") for base in type(obj).__mro__]
-    return any("BatchNorm" in name for name in names) and not any(
-        "InstanceNorm" in name for name in names
-    )
+    return any(map(BATCH_NORM.search, names)) and not any("InstanceNorm" in name for name in names)
 
 
 def of_torch(obj: Any) -> bool:

@@ -281,7 +281,8 @@ def bind(
     taken.
     """
     masked, labels = is_mask(name), plain(name) in LABELS or plain(name).endswith("label")
-    kinds = MASKS if masked else ("none", "label") if labels else ("none",)
+    given = labels or plain(name) in OPTIONAL  # which may be looked up in a table
+    kinds = MASKS if masked else ("none", "label") if given else ("none",)
     if plain(name) == "xmask":  # of sequences: as everybody spells it, over (B, C, T)
         kinds = MASKS[:1]
     events: list[Shape] = [facts.event_shape]

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.statistics import Finding, Look, critical, two_stage
+from flowref.laws.density.consistency import unconditional
 from flowref.laws.density.draws import atoms
 from flowref.laws.density.statements import function_at
 from flowref.model import (
@@ -73,6 +74,7 @@ TAIL_POINTS = (
     tolerance=BOUND,
     local=False,
     effort=4,
+    applies=unconditional,
     source="the quantile function is the generalized inverse F^-1(u) = min{x : F(x) >= u}",
 )
 def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residual:

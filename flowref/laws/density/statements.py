@@ -305,7 +305,7 @@ def function_at(flow: Distribution, x: Array) -> tuple[Array, Array]:
     scales=(0.0,),
     size=16,
     effort=1,
-    applies=univariate & has_density,
+    applies=univariate & has_density & unconditional,
     source="F(x) = P(X <= x) is defined for every number: that of HalfNormal is negative below zero (torch issue 46350)",
 )
 def function_outside(flow: DistributedDensity, batch: Batch) -> Residual:

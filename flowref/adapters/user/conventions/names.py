@@ -81,6 +81,7 @@ TELLING = re.compile(
 CONTEXTS = frozenset(
     {
         "contextfeatures", "contextdim", "contextsize", "ncontext", "numcontext", "dimcontext", "ctxdim",
+        "nctx", "numctx", "dimctx", "ctxsize", "ctxfeatures", "contextchannels",
         "conddim", "condfeatures", "condsize", "ncond", "numcond", "numcondinputs", "dimcond", "cdim", "dimc",
         "conditiondim", "conditionaldim", "conditionsize", "ydim", "dimy", "labeldim", "nlabels", "condchannels",
     }
