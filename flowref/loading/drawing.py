@@ -13,6 +13,7 @@ from flowref.adapters.user.contributions import kernel as kernel_of
 from flowref.adapters.user.contributions import repair, settle, spread
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.adapters.user.conventions.directions import forward_way
 from flowref.adapters.user.conventions.names import plain
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.loading.factory import attributes
@@ -21,6 +22,8 @@ from flowref.model import Array, Dialect, Facts, Kernel, TargetError
 
 # What noise is called by those who draw it.
 NOISE = frozenset({"eps", "epsilon", "epsilons", "noise"})
+# So many things a map returns at most: its value, its log-det, and another term of its log-density.
+MOST = 3
 # What may be off, beside the largest number, where a draw is undone.
 UNDONE = 1e-5
 # Random states in which contributions are compared with Jacobians, for events of up to so many entries;
@@ -54,12 +57,15 @@ def drawing(
 def _refuse_noise(
     instance: Instance, spoken: Settled, facts: Facts, x: Array, context: Array | None
 ) -> None:
-    """Refuse a call without a way back that takes noise and draws it where none is given, as encoders do: it
-    is no map.
+    """Refuse a call without a way back that draws, and takes noise or returns more than a map does, as encoders
+    do: it is no map.
     """
     dialect, taken = spoken.dialect, signatures.parameters(instance.obj, "forward")
     name = next((one.name for one in taken if plain(one.name) in NOISE), "")
-    if not name or facts.normalizer is not None or dialect.forward is None or dialect.inverse:
+    if facts.normalizer is not None or dialect.forward is None or dialect.inverse:
+        return
+    more = name or _returns_more(instance, x, context)
+    if not more:
         return
     calls = Drawn(instance, Dialect(push=dialect.forward), context)
     try:
@@ -67,10 +73,34 @@ def _refuse_noise(
     except Exception:  # what cannot be called is spoken of elsewhere
         return
     if drawn:
+        what = (
+            f"{name} where it is not given"
+            if name
+            else "random numbers, and returns more than a map does"
+        )
         raise TargetError(
-            f"{instance.source.target}: forward draws {name} where it is not given: audit a wrapper that returns "
+            f"{instance.source.target}: forward draws {what}: audit a wrapper that returns "
             "a bound as log_prob(x), or one that takes what is drawn; of a stochastic layer say ?draws=forward"
         )
+
+
+def _returns_more(instance: Instance, x: Array, context: Array | None) -> bool:
+    """Whether forward returns more than a value, a log-det and what may be one."""
+    obj = instance.copy()
+    options = dict(instance.source.target.options)
+    way = forward_way(obj, chosen_of(obj, attributes(instance.source.factory), options))
+    if way is None or way.form != "plain":
+        return False
+    tensors = [
+        None if one is None else instance.backend.tensor(one, instance.dtype)
+        for one in (x, context)
+    ]
+    try:
+        with instance.backend.sandbox(0, instance.dtype):
+            out = way.ask(obj, *tensors)
+    except Exception:  # what cannot be called is spoken of elsewhere
+        return False
+    return isinstance(out, (tuple, list)) and len(out) > MOST
 
 
 def _drawing(

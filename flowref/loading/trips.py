@@ -30,6 +30,8 @@ FOUND, SOLVED = 1e-5, 1e-4
 SEVERAL, FINER, MORE, NEARLY = 5, 4, 1.2, 0.1
 # An inverse that reads its parameters so much more often than forward does may stop by a rule.
 SOME = 2
+# An inverse that takes so many times the operations of forward, and reads no parameters more often, iterates.
+ITERATED = 8
 # Points of which it is asked, as shares of ordinary ones.
 SCALES = (1.0, 1e-3)
 
@@ -174,8 +176,11 @@ def iterating(
     # What reads them more often for one point than for another goes on until a rule is met; once more
     # may be a branch.
     stops = bool(trip.single) and max(trip.single) - min(trip.single) > 1
+    # An iteration for each entry by itself reads no parameters.
+    alone = trip.read_back <= 2 * trip.read_there and trip.back > ITERATED * max(1, trip.there)
     searches = (
         stops
+        or alone
         or trip.back > times * max(1, trip.there)
         or (trip.read_back > times * max(1, trip.read_there))
     )

@@ -11,6 +11,8 @@ from flowref.registry.definitions import Definitions
 
 # How the reason begins that a class is left out for which nothing builds.
 NEEDS = "needs "
+# Modules of torch that hold what they are given.
+CONTAINER = re.compile(r"(Sequential|ModuleList)$")
 # Norms of torch, which are built with a number of features.
 FEATURED = re.compile(r"(Batch|Instance)Norm(\dd)?$")
 # Numbers for the parameters of a constructor, by their names; other parameters are given none.
@@ -100,6 +102,8 @@ def required_parameters(found: Definitions, value: ast.AST) -> list[ast.arg]:
 def _inherited(found: Definitions, made: ast.ClassDef) -> list[ast.arg]:
     """What the constructor of a class without one of its own cannot do without."""
     bases = [ast.unparse(base) for above in own_line(found, made) for base in above.bases]
+    if any(CONTAINER.search(base) for base in bases):
+        return [ast.arg("layers", ast.Name("Module"))]
     if any(FEATURED.search(base) for base in bases):
         return [ast.arg("num_features", ast.Name("int"))]
     return _fields(made)

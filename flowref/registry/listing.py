@@ -59,7 +59,8 @@ MANNERS = re.compile(
     r".*(in_?place|debug|verbose|valid|check|strict|return|training|compile|jit|log).*"
 )
 VARIANTS = 4
-# Masks of padded sequences.
+# Masks of padded sequences; those that are none of anything else.
+PADDING = re.compile(r"x_mask|pad(ding)?_mask|seq(uence)?_mask")
 MASK = re.compile(r"(x|z|pad(ding)?|seq(uence)?|valid)?_?mask")
 
 
@@ -200,18 +201,20 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
 
 
 def _padding_mask(found: Definitions, made: ast.ClassDef) -> str:
-    """The argument of a map that is None by default and called a mask, as that of padded sequences is; empty where
-    there is none.
+    """The argument of a map that is None by default and called a mask, as that of padded sequences is, or is
+    called so without a doubt; empty where there is none.
     """
     for above in own_line(found, made):
         for method in own_methods(above):
             if method.name == "forward":
-                taken = (
-                    method.args.args[-len(method.args.defaults) :] if method.args.defaults else []
-                )
-                pairs = zip(taken, method.args.defaults, strict=True)
+                taken, defaults = method.args.args, method.args.defaults
+                needed = [one.arg for one in taken[: len(taken) - len(defaults)]]
+                pairs = zip(taken[len(needed) :], defaults, strict=True)
                 masks = [one.arg for one, default in pairs if ast.unparse(default) == "None"]
-                return next((name for name in masks if MASK.fullmatch(name)), "")
+                return next(
+                    (name for name in masks if MASK.fullmatch(name)),
+                    next((name for name in needed if PADDING.fullmatch(name)), ""),
+                )
     return ""
 
 

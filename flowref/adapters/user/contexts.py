@@ -352,11 +352,12 @@ def _masks_out(obj: Any, dialect: Dialect, x: Any, chosen: Chosen, mask: Mask) -
     sizes = [1 if axis is None else x.shape[axis] for axis in mask.axes]
     ones = x.new_ones(sizes).bool() if mask.true else x.new_ones(sizes)
     asked = replace(way, given=(*way.given, (mask.name, ones)))
+    needed = mask.name in signatures.required(obj, way.method or "forward")
     try:
         whole, alike, padded = (
             out[0] if isinstance(out, (tuple, list)) else out
             for out in (
-                way.ask(obj, x, None),
+                (asked if needed else way).ask(obj, x, None),
                 asked.ask(obj, x, None),
                 mask.call(way.method, way.given)(obj, x, None),
             )

@@ -30,11 +30,6 @@ ADDED = ("add_", "sub_")
 OFTEN = 8
 
 
-def _trained(value: Any) -> bool:
-    """Whether a value is a parameter that training moves; masks are kept in others."""
-    return isinstance(value, nn.Parameter) and value.requires_grad
-
-
 class Watching(TorchDispatchMode):
     """Count the operations dispatched under it, how often each parameter is read, and the most rows of a
     product of matrices, or positions of a convolution; change nothing.
@@ -44,6 +39,7 @@ class Watching(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
         self.operations = self.rows = 0
         self.read: Counter[int] = Counter()
+        self.read_frozen: Counter[int] = Counter()
         self.draws = 0
         self.unknown: set[str] = set()
         # Of each parameter how often calls forward read it, and after how many draws first and last.
@@ -64,9 +60,10 @@ class Watching(TorchDispatchMode):
     @property
     def readings(self) -> int:
         """How often the trained parameters were read that were read at all: half of them at least so
-        often.
+        often. Of what is trained elsewhere, as an average of weights, those that are frozen.
         """
-        return sorted(self.read.values())[len(self.read) // 2] if self.read else 0
+        read = self.read or self.read_frozen
+        return sorted(read.values())[len(read) // 2] if read else 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -85,7 +82,9 @@ class Watching(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.draws += 1
         if getattr(func, "_opname", "") not in (*PIECES, *COPIES):
-            self._reads([id(value) for value in _flat(args) if _trained(value)])
+            read = [value for value in _flat(args) if isinstance(value, nn.Parameter)]
+            self._reads([id(value) for value in read if value.requires_grad])
+            self.read_frozen.update(id(value) for value in read if not value.requires_grad)
         out = func(*args, **(kwargs or {}))
         if not known(func).known and any(map(_floating, _flat((out,)))):
             self.unknown.add(f"{func.namespace}::{func._opname}")

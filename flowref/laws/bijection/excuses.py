@@ -40,6 +40,8 @@ class Trip(NamedTuple):
     end: Array
     image: Array
     context: Array | None
+    # How exactly a solver tells images, relatively.
+    slack: float = 0.0
 
 
 Excuses = Mapping[str, Callable[[], Array]]
@@ -52,7 +54,7 @@ def flattened(trip: Trip) -> Excuses:
 
 def lost(flow: Invertible, trip: Trip) -> Excuses:
     """Of the way there and back."""
-    _, x, back, y, context = trip
+    _, x, back, y, context, _ = trip
     return {
         **flattened(trip),
         "its image overflows on the way back": partial(overflown, back, y),
@@ -65,7 +67,7 @@ def lost(flow: Invertible, trip: Trip) -> Excuses:
 
 def lost_latents(flow: Invertible, trip: Trip) -> Excuses:
     """Of the way back and there."""
-    _, z, again, x, context = trip
+    _, z, again, x, context, _ = trip
     return {
         **flattened(trip),
         "its image overflows on the way": partial(overflown, again, x),
@@ -81,10 +83,15 @@ def overflown(back: Array, image: Array) -> Array:
 
 
 def saturated(
-    call: Callable[..., Mapped], start: Array, end: Array, image: Array, context: Array | None
+    call: Callable[..., Mapped],
+    start: Array,
+    end: Array,
+    image: Array,
+    context: Array | None,
+    slack: float = 0.0,
 ) -> Array:
-    """Where a point and what came back for it are far apart, and the map is flat to rounding all
-    the way between them.
+    """Where a point and what came back for it are far apart, and the map is flat to rounding, or to the
+    accuracy of a solver, all the way between them.
 
     There the point is lost in the image (a sigmoid of 50), and no inverse could bring it back. A
     fold is no excuse: between two points with the same image it takes other values.
@@ -97,11 +104,12 @@ def saturated(
         return flat
     contexts = None if context is None else context[far]
     # Where a map turns flat, its image is known no better than its argument: 16 units of either.
-    slack = FLAT * ULP * (rows_max(image[far]) + np.finfo(float).tiny) * (1 + rows_max(end[far]))
+    known = FLAT * ULP * (rows_max(image[far]) + np.finfo(float).tiny) * (1 + rows_max(end[far]))
+    known = np.maximum(known, slack * (1 + rows_max(image[far])))
     ways = [start[far] + share * (end[far] - start[far]) for share in (0.25, 0.5, 0.75)]
     for way in (*ways, end[far]):
         out, _ = attempt(call, way + 0.0, contexts)  # halfway to overflow it may refuse
-        flat[far] &= out is not None and rows_max(out.value - image[far]) <= slack
+        flat[far] &= out is not None and rows_max(out.value - image[far]) <= known
     return flat
 
 

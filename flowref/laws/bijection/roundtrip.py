@@ -35,8 +35,12 @@ def unit(flow: Flow) -> float:
 
 def inverse_tolerance(flow: Flow, value: Array) -> Array:
     """What an iterative inverse promises, per point: absolute and relative alike."""
-    promised = float(flow.promises.get("inverse-tolerance", 0.0))
-    return promised * (1 + rows_max(value))
+    return promised(flow) * (1 + rows_max(value))
+
+
+def promised(flow: Flow) -> float:
+    """How exactly an iterative inverse is promised to be."""
+    return float(flow.promises.get("inverse-tolerance", 0.0))
 
 
 @law(
@@ -63,7 +67,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
         scale=rows_max(batch.x),
         allowed=inverse_tolerance(flow, batch.x) + unit(flow),
         decidable=usable,
-        excused=lost(flow, Trip(forward, batch.x, back, y, batch.context)),
+        excused=lost(flow, Trip(forward, batch.x, back, y, batch.context, promised(flow))),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
     )
 
@@ -102,7 +106,7 @@ def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
         scale=rows_max(z),
         allowed=slack,
         decidable=usable & finite_rows(z) & (finite_rows(x) if flow.codomain is None else True),
-        excused=lost_latents(flow, Trip(inverse, z, again, x, batch.context)),
+        excused=lost_latents(flow, Trip(inverse, z, again, x, batch.context, promised(flow))),
         observed={"z": z, "inverse(z)": x, "f(inverse(z))": again},
     )
 

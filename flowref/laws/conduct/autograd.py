@@ -19,7 +19,17 @@ from flowref.laws.common.requirements import (
     true_gradients,
 )
 from flowref.laws.conduct.pictures import jacobian_gap, log_det_gradient_gap, score_gap
-from flowref.model import VOLUME, Array, Batch, Residual, Support, Undecidable, Unsupported, law
+from flowref.model import (
+    VOLUME,
+    Array,
+    Batch,
+    Residual,
+    Support,
+    Undecidable,
+    Unsupported,
+    draw,
+    law,
+)
 from flowref.model.abilities import Bijection, Density, Flow, Pulling, offers
 from flowref.model.cost import LENGTHY
 
@@ -32,6 +42,8 @@ LEVELS = 2.0**17
 COARSE = 1e-3
 # At so many points it is seen whether a clamp clips, in so many coordinates.
 TRIED, ENTRIES = 4, 32
+# How near values are that are the same, relatively.
+ALIKE = 1e-9
 
 
 class BijectionPulling(Bijection, Pulling, Protocol):
@@ -122,7 +134,7 @@ def without_gradient(flow: Flow) -> str:
     """Which output has a derivative, as differences measure it, where all entries are zero or one, and none that
     autograd gives; empty where there is none.
     """
-    if differentiable.unmet(flow) is not None or not offers(flow, Pulling):
+    if differentiable.unmet(flow) is not None or not offers(flow, Pulling) or of_members(flow):
         return ""
     for value, where in ((0.0, "the origin"), (1.0, "ones")):
         for which, of in (("forward", "value"), ("forward", "log-det"), ("log_prob", "value")):
@@ -144,6 +156,23 @@ def without_gradient(flow: Flow) -> str:
             ):
                 return f"the {of} of {which} at {where}"
     return ""
+
+
+def of_members(flow: Flow) -> bool:
+    """Whether an event is a set of members that may change places: where all of them are at one place, their
+    distances have no derivative.
+    """
+    which = "forward" if "forward" in flow.calls else "log_prob"
+    shape = flow.event_shape
+    if len(shape) != 2 or shape[0] < 2 or flow.context_shape is not None or which not in flow.calls:
+        return False
+    x = draw(flow.domain, (2, *shape), np.random.default_rng(4))
+    one, two = (attempt(flow.calls[which], points, None)[0] for points in (x, x[:, ::-1].copy()))
+    if one is None or two is None:
+        return False
+    first, second = (np.asarray(getattr(out, "value", out), np.float64) for out in (one, two))
+    moved = first[:, ::-1] if first.shape == x.shape else first
+    return bool(np.allclose(moved, second, rtol=ALIKE, atol=ALIKE)) and not np.allclose(first, x)
 
 
 def sized(points: Array, support: Support) -> Array:

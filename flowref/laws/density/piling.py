@@ -12,7 +12,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.density.balance import comparable
 from flowref.laws.density.base import normalizing_calls
 from flowref.laws.density.consistency import unconditional
-from flowref.laws.density.draws import number
+from flowref.laws.density.draws import REPEATED, number
 from flowref.laws.density.independence import MappedSamples
 from flowref.laws.density.normal import takes_to_normal
 from flowref.model import BOUND, Array, Batch, Residual, Undecidable, Unsupported, law
@@ -69,6 +69,8 @@ def no_piling_up(flow: MappedSamples, batch: Batch) -> Residual:
             raise Undecidable(f"{which} refuses samples ({error})")
         latents = np.asarray(out.value, dtype=np.float64).reshape(int(kept.sum()), -1)
         latents = latents.reshape(-1, 1) if pooled else latents
+        if min(len(np.unique(column)) for column in latents.T) < REPEATED * len(latents):
+            raise Undecidable("its latents repeat values, as those of discrete distributions do")
         looked_at = len(latents)
         most = min(most, int(ends(latents).sum(0).max(initial=0)))
     where = "all of them" if pooled else "their coordinate"

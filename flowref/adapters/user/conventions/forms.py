@@ -5,6 +5,7 @@ they leave two readings ?ladj_form= decides.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,8 @@ FORMS = {
 FOR_ALL_ROWS = "log-det per entry, one for all rows"
 # How well a log-det of a batch has to be the sum of those of its rows.
 SAME = 1e-5
+# By how much weights are moved, where log-dets are zero as built.
+MOVED = 0.1
 
 
 def chosen_form(chosen: Chosen) -> str:
@@ -131,16 +134,32 @@ def _alone(obj: Any, call: Any, given: Any, context: Any, rows: list[int]) -> fl
 
 
 def _times_rows(obj: Any, call: Any, given: Any, context: Any) -> bool:
-    """Whether the one number of a batch is that of any row times how many there are."""
+    """Whether the one number of a batch is that of any row times how many there are; where it is zero as built, with
+    other weights.
+    """
     try:
         ask = [[0], [1], [0, 1], [1, 1], [0, 1, 2]]
         first, *others = (_alone(obj, call, given, context, rows) for rows in ask)
+        if first == 0 and callable(getattr(obj, "parameters", None)):
+            moved = _moved(obj)
+            first, *others = (_alone(moved, call, given, context, rows) for rows in ask)
     except Exception:  # which error is the laws' affair
         return False
     wanted = [len(rows) * first for rows in ask[1:]]
     return first != 0 and all(
         abs(one - other) <= SAME * abs(other) for one, other in zip(others, wanted, strict=True)
     )
+
+
+def _moved(obj: Any) -> Any:
+    """A copy with other weights."""
+    import torch
+
+    moved, generator = copy.deepcopy(obj), torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for weight in moved.parameters():
+            weight += MOVED * torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+    return moved
 
 
 def _refuse_no_sum(obj: Any, call: Any, given: Any, context: Any) -> None:
