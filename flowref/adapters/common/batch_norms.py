@@ -24,8 +24,8 @@ NAMES = {
     "eps": ("eps", "epsilon"),
     "momentum": ("momentum", "decay", "mom"),
 }  # fmt: skip
-# How a class is called that normalizes batches.
-BATCH_NORM = re.compile(r"BatchNorm|(?<![A-Z])BN(?![a-z])")
+# How a class is called for short that normalizes batches.
+SHORT_NAME = re.compile(r"(?<![A-Z])BN(?![a-z])")
 # Roles played by tensors; the constants may be Python numbers.
 TENSORS = ("weight", "bias", "running_mean", "running_var")
 # Parts that have numbers or do nothing.
@@ -54,9 +54,16 @@ def is_normalizer(obj: Any) -> bool:
 
 
 def _named(obj: Any) -> bool:
-    """Whether the class of an object, or a base of it, is named after batch normalization."""
+    """Whether the class of an object, or a base of it, is named after batch normalization: where that is for
+    short, names of its statistics say that it is meant.
+    """
     names = [base.__name__.replace("_", "") for base in type(obj).__mro__]
-    return any(map(BATCH_NORM.search, names)) and not any("InstanceNorm" in name for name in names)
+    if any("InstanceNorm" in name for name in names):
+        return False
+    short = any(map(SHORT_NAME.search, names)) and {"running_mean", "running_var"} <= set(
+        own_roles(obj)
+    )
+    return any("BatchNorm" in name for name in names) or short
 
 
 def of_torch(obj: Any) -> bool:
@@ -80,16 +87,21 @@ def roles(obj: Any) -> dict[str, str]:
     """The attribute that plays each role, dotted where the one layer that an object wraps has it;
     others are left out.
     """
-    played = {}
-    for role, names in NAMES.items():
-        name = next((name for name in names if _plays(role, obj, name)), None)
-        if name is not None:
-            played[role] = name
+    played = own_roles(obj)
     wrapped = [(name, part) for name, part in obj.named_children() if _named(part)]
     if len(wrapped) == 1:
         ((label, part),) = wrapped
         played = {role: f"{label}.{name}" for role, name in roles(part).items()} | played
     return played
+
+
+def own_roles(obj: Any) -> dict[str, str]:
+    """The attributes of the object itself that play roles, by known names."""
+    found = {
+        role: next((name for name in names if _plays(role, obj, name)), "")
+        for role, names in NAMES.items()
+    }
+    return {role: name for role, name in found.items() if name}
 
 
 def _plays(role: str, obj: Any, name: str) -> bool:

@@ -69,7 +69,7 @@ def no_piling_up(flow: MappedSamples, batch: Batch) -> Residual:
             raise Undecidable(f"{which} refuses samples ({error})")
         latents = np.asarray(out.value, dtype=np.float64).reshape(int(kept.sum()), -1)
         latents = latents.reshape(-1, 1) if pooled else latents
-        if min(len(np.unique(column)) for column in latents.T) < REPEATED * len(latents):
+        if any(map(repeats, latents.T)):
             raise Undecidable("its latents repeat values, as those of discrete distributions do")
         looked_at = len(latents)
         most = min(most, int(ends(latents).sum(0).max(initial=0)))
@@ -89,6 +89,13 @@ def ways_of(flow: MappedSamples, x: Array) -> list[str]:
     """
     alone = "inverse" not in flow.calls and flow.normalizing == "forward"
     return ["forward"] if alone and takes_to_normal(flow, x) else normalizing_calls(flow)
+
+
+def repeats(column: Array) -> bool:
+    """Whether numbers between the two ends are the same again and again."""
+    near = SAME * (1 + np.abs(column).max())
+    inner = column[(column > column.min() + near) & (column < column.max() - near)]
+    return len(np.unique(inner)) < REPEATED * len(inner)
 
 
 def ends(values: Array) -> Array:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from flowref.model import Mapped, Subject, mutant
-from flowref.model.steps import Run
-from flowref_zoo.mutants.combinators import at
+from flowref.model.steps import Run, Train
+from flowref_zoo.mutants.combinators import after, at
 
 RESIDUAL, SERIES = "FrEIA:IResNetLayer", "normflows:Residual[exact_trace]"
+TRAINED = "flowref_zoo.specimens.estimators:trained"
 
 
 def _times(subject: Subject, factor: float) -> Subject:
@@ -18,6 +19,16 @@ def _times(subject: Subject, factor: float) -> Subject:
         return Mapped(out.value, factor * np.asarray(out.ladj))
 
     return at(subject, Run, scaled)
+
+
+@mutant("map/log-det[estimate, train]", host=TRAINED)
+def sign_in_training(subject: Subject) -> Subject:
+    """The trace is subtracted where it is estimated, in train mode alone."""
+
+    def turned(out: Any) -> Mapped:
+        return Mapped(out.value, -np.asarray(out.ladj))
+
+    return after(subject, Train, Run, turned)
 
 
 @mutant("map/log-det[estimate]", host=RESIDUAL)
