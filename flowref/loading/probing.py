@@ -149,6 +149,8 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     facts = measured(facts, subject)
     if recognition.adapter.name == USER or target.adapter in (USER, OBJECT):
         broken = {**set_aside, **refusing(subject)}
+        if facts.context_shape is not None and not asks_for(instance.obj, dialect):
+            broken.pop("sample", None)  # how it is asked under contexts is the laws' affair
         absent: dict[str, Any] = dict.fromkeys(broken)
         if "inverse" in absent and dialect.normalizing == "inverse":
             absent["normalizing"] = "forward"
@@ -214,8 +216,11 @@ def refusing(subject: Subject) -> dict[str, str]:
             partial(inverse, y[part] + 0.0, None if given is None else given[part])
             for part in parts
         ]
-    if subject.sample is not None and context is None:
-        tries["sample"] = [partial(subject.sample, count, 0, None) for count in (1, 2, 5)]
+    if subject.sample is not None:
+        tries["sample"] = [
+            partial(subject.sample, count, 0, None if given is None else given[:count])
+            for count in ((1, 2, 5) if given is None else (1, 2, 3))
+        ]
     broken = {}
     for name, calls in tries.items():
         errors = list(itertools.takewhile(bool, map(raised, calls)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -57,4 +57,33 @@ def sway(stage: Stage, step: steps.Sway) -> list[Mapped]:
             leaf.copy_(kept)
 
 
-UNREGISTERED: dict[type, Action] = {steps.Unregistered: names, steps.Sway: sway}
+def _counted(obj: Any) -> dict[str, tuple[Any, str]]:
+    """Where numbers stand that are plain attributes of modules, also as tensors of one number."""
+    return {
+        f"{path}.{name}" if path else name: (module, name)
+        for path, module in (obj.named_modules() if isinstance(obj, nn.Module) else ())
+        for name, value in vars(module).items()
+        if type(value) in (int, float)
+        or (isinstance(value, torch.Tensor) and value.numel() == 1 and not value.requires_grad)
+    }
+
+
+def counters(stage: Stage, step: steps.Counters) -> Mapping[str, float]:
+    """The numbers by name."""
+    return {path: float(getattr(*place)) for path, place in _counted(stage.obj).items()}
+
+
+def count(stage: Stage, step: steps.Count) -> None:
+    """One is set."""
+    module, name = _counted(stage.obj)[step.name]
+    value = getattr(module, name)
+    tensor = isinstance(value, torch.Tensor)
+    setattr(module, name, torch.full_like(value, step.value) if tensor else type(value)(step.value))
+
+
+UNREGISTERED: dict[type, Action] = {
+    steps.Unregistered: names,
+    steps.Sway: sway,
+    steps.Counters: counters,
+    steps.Count: count,
+}

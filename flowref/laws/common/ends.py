@@ -27,10 +27,13 @@ def representable(x: Array, domain: Support) -> Array:
 
 def onto_an_end(points: Array, support: Support) -> Array:
     """Which samples have an entry that rounding moved onto an end of the data: there are others as near to
-    it as rounding tells apart, which what is cut off there has not.
+    it as rounding tells apart, which what is cut off there has not. Where no end is declared, it is the farthest
+    sample.
     """
     moved = np.zeros(points.shape, dtype=bool)
-    for end in map(np.ravel, support.ends):
+    farthest = points.min(0), points.max(0)
+    for declared, last in zip(map(np.ravel, support.ends), farthest, strict=True):
+        end = np.where(np.isfinite(declared), declared, last)
         with np.errstate(invalid="ignore"):
             gap = np.abs(points - end)
         at, beside = gap == 0, (gap > 0) & (gap <= BESIDE * (1 + np.abs(end)))

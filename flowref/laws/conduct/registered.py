@@ -16,14 +16,28 @@ from flowref.laws.common.probes import (
     probes,
 )
 from flowref.laws.common.requirements import has_modules, has_parameters
-from flowref.model import EXACT, Batch, Residual, law
+from flowref.model import EXACT, Batch, Mapped, Residual, law
 from flowref.model.abilities import Living
-from flowref.model.steps import Eval, Learn, State, Step, Sway, Train, Unregistered, Weights
+from flowref.model.steps import (
+    Count,
+    Counters,
+    Eval,
+    Learn,
+    Reload,
+    State,
+    Step,
+    Sway,
+    Train,
+    Unregistered,
+    Weights,
+)
 
 # How far a leaf is moved, and by how much results must differ to depend on it.
 SWAY, APART = 0.5, 1e-9
 # So many of an object whose calls are heavy are moved.
 FEW = 3
+# Batches that are counted, how many counters are looked at, and how far on one is set.
+BATCHES, MOST, LATER = 3, 4, 1e6
 
 
 @law(
@@ -61,6 +75,49 @@ def registered(flow: Living, batch: Batch) -> Residual:
             matter.append(path)
     note = "{} moves the result, requires a gradient, and is not among parameters()"
     return absent(matter, len(batch.x), note)
+
+
+@law(
+    "state/registered[counters]",
+    tolerance=EXACT,
+    effort=1,
+    size=7,
+    scales=(0.0,),
+    applies=has_modules,
+    source="a warm-up that counts its steps in a plain attribute begins anew after load_state_dict: torch's count is a buffer",
+    pointwise=True,
+)
+def counters_registered(flow: Living, batch: Batch) -> Residual:
+    """A number that batches in train mode move, and that moves what a call in train mode returns, is in the
+    state_dict.
+    """
+    probe = normalizing_probe(flow, batch)
+    refusal = f"{probe.name} refuses to run in train mode"
+    lived_on: list[Step[object]] = [Train(), *[probe.step()] * BATCHES]
+    before = flow.play([Counters()])[0]
+    *_, after, plain = lived(flow, [*lived_on, Counters(), probe.step()], refusal)
+    counted = [name for name, value in after.items() if value != before.get(name, value)]
+    matter = []
+    for name in counted[:MOST]:
+        *_, again = flow.play([*lived_on, Counters(), probe.step()])
+        moved, error = attempt(
+            flow.play, [*lived_on, Count(name, after[name] + LATER), probe.step()]
+        )
+        if error or apart(plain, again) or not apart(plain, moved[-1]):
+            continue
+        kept, error = attempt(flow.play, [*lived_on, Reload(), Counters()])
+        if not error and kept[-1].get(name) != after[name]:
+            matter.append(name)
+    note = "{} counts calls in train mode, moves what they return, and is in no state_dict"
+    return absent(matter, len(batch.x), note)
+
+
+def apart(one: Mapped, other: Mapped) -> bool:
+    """Whether two outcomes differ by more than rounding."""
+    if np.ndim(one.value) and np.shape(one.value) != np.shape(other.value):
+        return True
+    gaps = gap(one, other, len(one.value)) if np.ndim(one.value) else np.zeros((1, 2))
+    return bool(np.nan_to_num(gaps).max(initial=0.0) > APART)
 
 
 @law(

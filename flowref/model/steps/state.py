@@ -42,6 +42,19 @@ class Sway(Step[Sequence[Mapped]]):
 
 
 @dataclass(frozen=True)
+class Counters(Step[Mapping[str, float]]):
+    """The numbers that the modules of the object hold as plain attributes, by dotted name."""
+
+
+@dataclass(frozen=True)
+class Count(Step[None]):
+    """One of the `Counters` is set."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
 class Construction:
     """What building an object does besides: names of the process-wide settings that changed, and of
     the random generators that one of its constructors seeded.

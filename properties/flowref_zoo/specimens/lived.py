@@ -163,7 +163,44 @@ def standardize(defect: str = "") -> nn.Module:
     return Standardize(defect)
 
 
+class Warming(nn.Module):
+    """Elementwise scales that grow in over the first thousand batches of training."""
+
+    event_shape = (3,)
+    steps: Any
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.scales, start = nn.Parameter(torch.tensor([0.3, -0.2, 0.5])), torch.tensor(0.0)
+        if defect == "steps-are-no-buffer":
+            self.steps = start
+        else:
+            self.register_buffer("steps", start)
+
+    def rates(self) -> Any:
+        """Log-scales as far as they have grown."""
+        if self.training:
+            self.steps = self.steps + 1
+            return self.scales * torch.clamp(self.steps / 1000, max=1.0)
+        return self.scales
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        rates = self.rates()
+        return x * rates.exp(), rates.sum().expand(len(x))
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        return z * (-self.scales).exp(), -self.scales.sum().expand(len(z))
+
+
+def warming(defect: str = "") -> nn.Module:
+    """With a warm-up."""
+    return Warming(defect)
+
+
 SPECIMENS = (
+    Specimen("warming", {"steps-are-no-buffer": ("state/registered[counters]",)}),
     Specimen(
         "squash",
         {

@@ -33,10 +33,11 @@ def roles_of(obj: Any) -> dict[str, str]:
         dict(zip(("forward", "inverse"), pairs[0], strict=True)) if len(pairs) == 1 else {}
     )
     dense, draws = _density(obj), _sampler(obj)
-    if dense and not any(callable(attribute(obj, name)) for name in USUAL):
+    usual = any(callable(attribute(obj, name)) for name in USUAL)
+    if dense and not usual:
         taken["log_prob"] = dense
-        if draws and not callable(attribute(obj, "sample")):
-            taken["sample"] = draws
+    if (dense or usual) and draws and not callable(attribute(obj, "sample")):
+        taken["sample"] = draws
     return taken
 
 
@@ -92,7 +93,13 @@ def _of_one(obj: Any, name: str) -> bool:
 
 
 def _sampler(obj: Any) -> str:
-    return next((name for name in DRAWING if own(obj, name) and len(required(obj, name)) < 2), "")
+    return next((name for name in DRAWING if own(obj, name) and _of_count(obj, name)), "")
+
+
+def _of_count(obj: Any, name: str) -> bool:
+    """Whether a method takes how many, or how many and a context."""
+    asks = required(obj, name)
+    return len(asks) < 2 or (len(asks) == 2 and plain(asks[1]) in CONDITIONS)
 
 
 def _density(obj: Any) -> str:

@@ -92,6 +92,8 @@ def settle_sample(
     if asked := _unasked(obj, method, context):
         words = f"no sampler: {method}({', '.join(asked)}) asks for more than how many"
         return replace(dialect, sample=None), (words,)
+    if method != "sample" and "sample" not in chosen:  # what its name may as well not say
+        return replace(dialect, sample=None), (f"no sampler: {method}() draws no points",)
     complaint = _complaint(obj, by_number, context)
     wanted = isinstance(complaint, TypeError) or complaint is None
     return replace(dialect, sample=by_shape if wanted else by_number), ()
