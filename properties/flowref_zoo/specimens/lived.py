@@ -199,7 +199,45 @@ def warming(defect: str = "") -> nn.Module:
     return Warming(defect)
 
 
+class Whitened(nn.Module):
+    """Two features that a batch makes uncorrelated, by the Cholesky factor of its covariance; in eval mode that is
+    an average.
+    """
+
+    event_shape = (2,)
+    mean: Any
+    covariance: Any
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.gain = nn.Parameter(torch.tensor([1.2, 0.8]))
+        self.register_buffer("mean", torch.zeros(2))
+        self.register_buffer("covariance", torch.eye(2))
+
+    def forward(self, x: Any) -> Any:
+        """The same shape."""
+        mean, covariance = self.mean, self.covariance
+        if self.training:
+            mean = x.mean(0)
+            away = x - mean
+            covariance = away.T @ away / len(x) + 1e-3 * torch.eye(2, dtype=x.dtype)
+            if self.defect == "covariance-is-a-constant":
+                covariance = covariance.detach()
+            with torch.no_grad():
+                self.mean += 0.1 * (mean - self.mean)
+                self.covariance += 0.1 * (covariance - self.covariance)
+        factor = torch.linalg.cholesky(covariance)
+        return torch.linalg.solve_triangular(factor, (x - mean).T, upper=False).T * self.gain
+
+
+def whitened(defect: str = "") -> nn.Module:
+    """A layer that whitens batches."""
+    return Whitened(defect)
+
+
 SPECIMENS = (
+    Specimen("whitened", {"covariance-is-a-constant": ("gradient/input[batch]",)}),
     Specimen("warming", {"steps-are-no-buffer": ("state/registered[counters]",)}),
     Specimen(
         "squash",
