@@ -16,7 +16,7 @@ from flowref.model import ADVICE, BOUND, Array, Batch, Residual, Undecidable, Un
 from flowref.model.abilities import Bijection, Living, Pulling
 
 # Rows of a batch, and by how much its gradient may be another, relatively.
-ROWS, OFF = 8, 1e-3
+ROWS, OFF = 8, 1e-5
 
 
 class Trained(Bijection, Pulling, Living, Protocol):

@@ -27,6 +27,12 @@ def log_det_detached(subject: Subject, size: float = 1.0) -> Subject:
     return multiplied(subject, "vjp", 0.0)
 
 
+@mutant("gradient/input[batch]", host="flowref_zoo.specimens.lived:whitened", sizes=(1e-2, 1.0))
+def batch_gradient_off_by_a_factor(subject: Subject, size: float = 0.1) -> Subject:
+    """What passes through the statistics of a batch is lost in part."""
+    return multiplied(subject, "vjp", 1 + size)
+
+
 def _behind(vjp: Callable[..., Array], bound: float, which: str, x: Array, *others: Any) -> Array:
     gradient = np.array(vjp(which, x, *others))
     gradient[(np.asarray(x) > bound).reshape(len(x), -1).any(1)] *= 0.5

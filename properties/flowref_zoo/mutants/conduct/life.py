@@ -17,6 +17,8 @@ from flowref.model.steps import (
     Compare,
     Construct,
     Construction,
+    Count,
+    Counters,
     Drawn,
     Inherited,
     Likeness,
@@ -24,7 +26,9 @@ from flowref.model.steps import (
     Nudge,
     Overwrite,
     Pathwise,
+    Reload,
     Run,
+    State,
     Sway,
     Trained,
     Unregistered,
@@ -177,6 +181,33 @@ def _swaying(play: Callable[..., Any], size: float, steps: Steps, fresh: bool = 
 def parameter_in_a_list(subject: Subject, size: float = 1e-3) -> Subject:
     """A layer is kept in a plain list."""
     return wrapped(living(subject, _hidden), "play", _swaying, size)
+
+
+def _counting(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
+    runs, set_on, changed = 0, False, []
+    for step, out in zip(steps, outcomes, strict=True):
+        runs += isinstance(step, Run)
+        runs = 0 if isinstance(step, Reload) else runs
+        set_on |= isinstance(step, Count)
+        counted = {**out, "steps": float(runs)} if isinstance(step, Counters) else out
+        changed.append(shifted(out, size) if set_on and isinstance(step, Run) else counted)
+    return changed
+
+
+def _setting(play: Callable[..., Any], steps: Steps, fresh: bool = False) -> Any:
+    return play([State() if isinstance(step, Count) else step for step in steps], fresh)
+
+
+@mutant("state/registered[counters]", host=COUPLING, sizes=(1e-6, 1.0))
+def steps_are_a_plain_number(subject: Subject, size: float = 1e-3) -> Subject:
+    """How far a warm-up is stands in an attribute that no state_dict has."""
+    bare = wrapped(subject, "play", _setting)
+    return wrapped(bare, "play", _with_counts, size)
+
+
+def _with_counts(play: Callable[..., Any], size: float, steps: Steps, fresh: bool = False) -> Any:
+    life = play(steps, fresh)
+    return Life(steps, _counting(size, steps, list(life)))
 
 
 def _writing(count: int, size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
