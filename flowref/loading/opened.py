@@ -24,7 +24,11 @@ def heard(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
     options = dict(instance.source.target.options)
     if facts.context_shape is not None or "context" in options:
         return settled(instance, dialect, facts)
-    opened = {name: value for name, value in options.items() if registry.opening(name)}
+    opened = {
+        name: value
+        for name, value in options.items()
+        if registry.opening(name) and value not in ("0", "None")
+    }
     for name, size in opened.items() if len(opened) == 1 else ():
         with contextlib.suppress(Exception):  # it takes none, or of another shape
             return _given(instance, dialect, facts, (int(size),), name)

@@ -186,6 +186,8 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
             continue
         if value in (None, 0) and isinstance(default, ast.Constant) and (one := opening(parameter)):
             others[parameter] = one
+        if type(value) is int and value and opening(parameter) and parameter in whether:
+            others[parameter] = "0"
         if type(value) in (int, float) and parameter in whether_none:
             others[parameter] = "None"
         if type(value) is bool and parameter in whether:
