@@ -37,8 +37,9 @@ class QuantileDistribution(Distribution, Quantiles, Protocol):
     """A distribution function with its quantile function."""
 
 
-# How far, in probability, rounding may take a quantile function off its distribution function.
-QUANTILE_ERROR = {"float64": 1e-9, "float32": 1e-3}
+# How far, in probability, a quantile function may be off its distribution function: by rounding, or as a search that
+# ends where single precision would.
+QUANTILE_ERROR = {"float64": 1e-7, "float32": 1e-3}
 # How often a probability is near 0 or 1, and how near, as powers of ten.
 SELDOM, TAILS = 0.2, (-4.0, -2.0)
 # Draws of one estimate of a likelihood, how many estimates are averaged in the two stages, and which share of
