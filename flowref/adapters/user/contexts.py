@@ -281,8 +281,8 @@ def bind(
     taken.
     """
     masked, labels = is_mask(name), plain(name) in LABELS or plain(name).endswith("label")
-    given = labels or plain(name) in OPTIONAL  # which may be looked up in a table
-    kinds = MASKS if masked else ("none", "label") if given else ("none",)
+    looked_up = labels or plain(name) in OPTIONAL  # in a table
+    kinds = MASKS if masked else ("none", "label") if looked_up else ("none",)
     if plain(name) == "xmask":  # of sequences: as everybody spells it, over (B, C, T)
         kinds = MASKS[:1]
     events: list[Shape] = [facts.event_shape]

@@ -83,7 +83,7 @@ class SeriesBlock(nn.Module):
 class TrainedBlock(SeriesBlock):
     """The same, whose log-det is exact where it is evaluated: a series is for training alone."""
 
-    estimator = False  # type: ignore[assignment]  # of its parent
+    estimator = False
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
