@@ -30,8 +30,9 @@ def heard(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
         if registry.opening(name) and value not in ("0", "None")
     }
     for name, size in opened.items() if len(opened) == 1 else ():
-        with contextlib.suppress(Exception):  # it takes none, or of another shape
-            return _given(instance, dialect, facts, (int(size),), name)
+        for more in ((), (1,)):  # of sequences it is stretched over positions
+            with contextlib.suppress(Exception):  # it takes none, or of another shape
+                return _given(instance, dialect, facts, (int(size), *more), name)
     try:
         return settled(instance, dialect, facts)
     except Exception:

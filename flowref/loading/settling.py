@@ -84,8 +84,8 @@ def settled(
         said: tuple[str, ...] = ()
         if "padded" in chosen:
             dialect, facts, chosen, said = with_padding(instance, obj, dialect, facts, chosen)
-        elif facts.context_shape is None and options.get("context", GIVEN_LABELS) == GIVEN_LABELS:
-            told = "context" in options
+        elif facts.context_shape is None or contexts.is_mask(contexts.wanted(obj, dialect, chosen)):
+            told = options.get("context") == GIVEN_LABELS
             name = "" if told else contexts.wanted(obj, dialect, chosen)
             if name and not facts.event_shape:
                 ordered = backend, instance.dtype, facts, chosen, name
@@ -117,7 +117,7 @@ def settled(
             return user.settle(obj, dialect, x, context, facts, chosen)
 
         spoken = called(backend, settle, obj, *point).saying(*said)
-        if not said and "context" not in options:
+        if "context" not in options:
             asked_of = obj, spoken.dialect, backend, instance.dtype, facts, chosen
             option, hint = contexts.unheard(*asked_of)
             facts = replace(facts, optional_context=option)

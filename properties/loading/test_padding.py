@@ -40,6 +40,19 @@ def test_a_file_is_looked_at_with_padding() -> None:
     assert {"Coupling?padded=x_mask", "MaskedBatchNorm1d?padded=mask"} <= found
 
 
+@pytest.mark.parametrize("options", ["", "?padded=x_mask"])
+def test_a_context_behind_a_mask_is_given_in_cases(options: str) -> None:
+    """Of sequences it is stretched over positions."""
+    recipe = recipe_of(parse_target(f"{HOME}:speaker_coupling{options}"))
+    assert recipe.facts.optional_context == "3,1"
+
+
+def test_a_mask_is_bound_beside_a_context_that_is_said() -> None:
+    """As beside none."""
+    recipe = recipe_of(parse_target(f"{HOME}:speaker_coupling?context=3,1"))
+    assert "x_mask: ones for each position" in recipe.recognized.conventions
+
+
 def test_a_mask_of_something_else_is_refused() -> None:
     """What it leaves out comes back as something else."""
     with pytest.raises(TargetError, match="mask was said to mask out padding"):

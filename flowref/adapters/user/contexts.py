@@ -364,7 +364,8 @@ def _masks_out(obj: Any, dialect: Dialect, x: Any, chosen: Chosen, mask: Mask) -
         )
         last, came = (value.narrow(mask.axis, -1, 1) for value in (padded, x))
         left = bool((last == 0).all()) or bool((last == came).all())
-        return left and bool(((whole - alike).abs() < 1e-9).all())
+        same = whole.shape == x.shape and bool(((whole - alike).abs() < 1e-9).all())
+        return same and left
     except Exception:  # it takes no such mask, or no such events
         return False
 
@@ -440,7 +441,10 @@ def _pairs(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape]]:
     known = told(obj)
     sizes: Sequence[Shape] = [(size,) for size in SIZES]
     if facts.event_shape:
-        yield from ((facts.event_shape, size) for size in dict.fromkeys([known or (1,), *sizes]))
+        tried = dict.fromkeys([known or (1,), *sizes])
+        yield from ((facts.event_shape, size) for size in tried)
+        if len(facts.event_shape) == 2:  # of sequences a context is stretched over positions
+            yield from ((facts.event_shape, (*size, 1)) for size in tried)
         return
     for contexts in ([known] if known else [], [(size,) for size in PAIRED]):
         yield from (((features,), context) for features in EVENTS for context in contexts)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.cases import CONTEXT
 from flowref.laws.common.outcomes import attempt, flags, met_a_graph
 from flowref.laws.common.probes import absent, data
 from flowref.laws.common.requirements import as_built, has_parameters
@@ -90,6 +91,7 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
     applies=has_parameters,
     source="zero-initialized factors that multiply each other never learn (a dead coupling)",
     pointwise=True,
+    cases=(CONTEXT,),
 )
 def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
     """Every parameter tensor gets a gradient that is not zero, within a few steps and for some
@@ -123,6 +125,8 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
     if overwritten and not names:
         note = f"no parameter ever received a gradient: the way back raises {overwritten[0]}"
         return flags(True, len(batch.x), note)
+    if names - alive and flow.facts.optional_context:
+        raise Unsupported("its context may reach more: the case [context] tells", waits=False)
     return absent(sorted(names - alive), len(batch.x), "{} never received a gradient")
 
 

@@ -80,6 +80,38 @@ class MaskedBatchNorm1d(nn.Module):
         return ((x - mean[:, None]) * slope[:, None] + self.bias[:, None]) * weights
 
 
+class SpeakerCoupling(nn.Module):
+    """The same under a speaker, one vector for all positions; a mask is asked for, and the context stands behind
+    it: (B, 3, 1), None by default.
+    """
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.net, self.speaker = nn.Conv1d(CHANNELS // 2, CHANNELS, 1), nn.Conv1d(3, CHANNELS, 1)
+
+    def forward(self, x: Any, x_mask: Any, g: Any = None, reverse: bool = False) -> tuple[Any, Any]:
+        """Data to latents, or back."""
+        kept, moved = (x * x_mask).chunk(2, 1)
+        parts = self.net(kept)
+        if g is not None and not (reverse and self.defect == "forgotten-back"):
+            told = self.speaker(g)
+            parts = parts + (told.detach() if self.defect == "detached" else told)
+        log_scale, shift = parts.chunk(2, 1)
+        log_scale, shift = torch.tanh(log_scale) * x_mask, shift * x_mask
+        if reverse:
+            back = (moved - shift) * torch.exp(-log_scale) * x_mask
+            return torch.cat([kept, back], 1), -log_scale.sum((1, 2))
+        return torch.cat([kept, (moved * log_scale.exp() + shift) * x_mask], 1), log_scale.sum(
+            (1, 2)
+        )
+
+
+def speaker_coupling(defect: str = "") -> SpeakerCoupling:
+    """With a mask of ones, or with padding."""
+    return SpeakerCoupling(defect)
+
+
 def coupling(defect: str = "") -> Coupling:
     """With padding."""
     return Coupling(defect)
@@ -98,6 +130,14 @@ SPECIMENS = (
             "density-of-all": ("density/base-constant[latents]",),
         },
     ),
+    Specimen(
+        "speaker_coupling",
+        {
+            "forgotten-back": ("map/inverse[context]",),
+            "detached": ("gradient/reaches-parameters[context]",),
+        },
+    ),
+    Specimen("speaker_coupling?padded=x_mask", {"forgotten-back": ("map/inverse[context]",)}),
     Specimen(
         "masked_norm?padded=mask",
         {

@@ -120,11 +120,21 @@ def called_naming(
 
 
 def called_with(
-    obj: Any, x: Any, context: Any, method: str = "", given: Any = (), bound: Any = ()
+    obj: Any,
+    x: Any,
+    context: Any,
+    method: str = "",
+    given: Any = (),
+    bound: Any = (),
+    keyword: str = "",
 ) -> Any:
-    """Call a method with what it asks for besides points: a mask of ones, or a label."""
+    """Call a method with what it asks for besides points: a mask of ones, or a label; ``keyword``: the name of a
+    context behind these.
+    """
     run = getattr(obj, method) if method else obj
     named = dict(given) | {name: constant(kind, x) for name, kind in bound}
+    if keyword and context is not None:
+        named, context = {**named, keyword: context}, None
     return run(x, **named) if context is None else run(x, context, **named)
 
 
@@ -137,16 +147,19 @@ def called_masking(
     keyword: str = "",
     axes: Any = (),
     true: bool = False,
+    named: str = "",
 ) -> Any:
     """Call a method with a mask that leaves out the last position of sequences. ``axes``: those of a batch that the
-    mask has, the others being of length one, or left out where they are none; ``true``: it is of truth values.
+    mask has, the others being of length one, or left out where they are none; ``true``: it is of truth values;
+    ``named``: the name of a context.
     """
     import torch
 
     run = getattr(obj, method) if method else obj
     sizes = [1 if axis is None else x.shape[axis] for axis in axes]
     places = max(place for place, axis in enumerate(axes) if axis)
-    inputs = (x,) if context is None else (x, context)
+    given = (*given, (named, context)) if named and context is not None else given
+    inputs = (x,) if named or context is None else (x, context)
     mask = (torch.ones(sizes, dtype=torch.long).cumsum(places) < x.shape[axes[places]]).to(
         torch.bool if true else x.dtype
     )

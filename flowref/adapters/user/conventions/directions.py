@@ -47,9 +47,9 @@ class Mask:
         """The axis of positions."""
         return max(axis for axis in self.axes if axis is not None)
 
-    def call(self, method: str, given: tuple[tuple[str, Any], ...] = ()) -> Any:
-        """A call under the mask."""
-        return partial(
+    def call(self, method: str, given: tuple[tuple[str, Any], ...] = (), context: str = "") -> Any:
+        """A call under the mask. ``context``: the name of one that may be given."""
+        call = partial(
             asking.called_masking,
             method=method,
             given=given,
@@ -57,6 +57,7 @@ class Mask:
             axes=self.axes,
             true=self.true,
         )
+        return partial(call, named=context) if context else call
 
     def __str__(self) -> str:
         axes = " ".join("1" if axis is None else f"x{axis}" for axis in self.axes)
@@ -122,12 +123,13 @@ class Way:
         if self.halves:
             return partial(asking.halved, ask=replace(self, halves=False).ask)
         if self.mask and self.form == "plain":
-            call = self.mask.call(self.method, self.given)
+            call = self.mask.call(self.method, self.given, self.context)
             return partial(asking.padded, ask=call, axis=self.mask.axis)
         if self.bound and self.form == "plain":
-            return partial(
+            call = partial(
                 asking.called_with, method=self.method, given=self.given, bound=self.bound
             )
+            return partial(call, keyword=self.context) if self.context else call
         if self.context and self.form == "plain":
             return partial(
                 asking.called_naming, method=self.method, given=self.given, keyword=self.context
