@@ -408,13 +408,12 @@ def test_a_method_may_hand_out_what_a_call_left(option: str, status: Status) -> 
     assert checking.check(target, "map/log-det").status is status
 
 
-def test_a_likely_sampler_is_a_hint() -> None:
-    """It is named with the option, and taken only where that is said."""
-    hint = "no sample found; it has get_samples(): say ?sample=get_samples"
-    assert hint in recipe("DrawingOtherwise").recognized.hints
-    named = recipe("DrawingOtherwise?sample=get_samples")
-    assert named.dialect.sample is not None and hint not in named.recognized.hints
-    assert not any("sample" in one for one in recipe("OneWay").recognized.hints)
+@pytest.mark.parametrize("option", ["", "?sample=get_samples"])
+def test_a_sampler_may_have_a_name_of_its_own(option: str) -> None:
+    """The line says which method it is."""
+    recognized = recipe(f"DrawingOtherwise{option}")
+    assert recognized.dialect.sample is not None
+    assert "sample: get_samples()" in recognized.recognized.conventions
 
 
 def test_what_refuses_points_is_asked_for_its_domain() -> None:

@@ -21,7 +21,7 @@ from flowref.adapters.user.conventions.encoding import encodes, map_beside
 from flowref.adapters.user.conventions.labels import CLASSES, labels_of, with_labels
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.onward import onward_of
-from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample, undrawn
+from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
 from flowref.adapters.user.conventions.sums import settle_sum
 from flowref.adapters.user.conventions.times import with_times
@@ -115,8 +115,6 @@ def settle(
     if dialect.sample is not None:
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
         settled = settled.saying(*words)
-    elif dialect.log_prob is not None and (hint := undrawn(obj)):
-        settled = replace(settled, hints=(*settled.hints, hint))
     dialect = with_times(obj, settle_beside(obj, dialect, x, context), x, context, chosen)
     if context is None:
         dialect, words = settle_told(obj, dialect, x)

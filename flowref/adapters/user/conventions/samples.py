@@ -9,7 +9,7 @@ from typing import Any
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.directions import Chosen
-from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, DRAWING, plain
+from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, plain
 from flowref.model import Dialect, SpecError
 
 # Parameters of a sampler that say how many points it draws.
@@ -78,7 +78,8 @@ def settle_sample(
                 ahead = partial(asking.sample_of_each, draw=draw)
                 return replace(dialect, sample=ahead), ("samples (n, contexts, ...)",)
             if _draws(obj, draw, context):
-                return replace(dialect, sample=draw), ()
+                words = () if method == "sample" else (f"sample: {method}()",)
+                return replace(dialect, sample=draw), words
         if first is None or not _made(obj, first, x, context):
             break
     for draw in (by_number, by_shape):
@@ -109,14 +110,6 @@ def sampler(obj: Any, chosen: Chosen) -> Any:
     if name not in ("sample", LAST) and not name.startswith(SQUEEZE):
         raise _unheard(name)
     return calls.sample_number if callable(getattr(obj, "sample", None)) else None
-
-
-def undrawn(obj: Any) -> str:
-    """What to say of an object without a sampler that has a method which may be one."""
-    for name in DRAWING:
-        if signatures.own(obj, name) and len(signatures.required(obj, name)) < 2:
-            return f"no sample found; it has {name}(): say ?sample={name}"
-    return ""
 
 
 def settle_beside(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
