@@ -78,8 +78,7 @@ def settle_sample(
                 ahead = partial(asking.sample_of_each, draw=draw)
                 return replace(dialect, sample=ahead), ("samples (n, contexts, ...)",)
             if _draws(obj, draw, context):
-                words = () if method == "sample" else (f"sample: {method}()",)
-                return replace(dialect, sample=draw), words
+                return replace(dialect, sample=draw), _of_its_name(method)
         if first is None or not _made(obj, first, x, context):
             break
     for draw in (by_number, by_shape):
@@ -98,6 +97,10 @@ def settle_sample(
     complaint = _complaint(obj, by_number, context)
     wanted = isinstance(complaint, TypeError) or complaint is None
     return replace(dialect, sample=by_shape if wanted else by_number), ()
+
+
+def _of_its_name(method: str) -> tuple[str, ...]:
+    return () if method == "sample" else (f"sample: {method}()",)
 
 
 def sampler(obj: Any, chosen: Chosen) -> Any:
