@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ import numpy as np
 
 from flowref.adapters.user.calls import forward_single, log_prob_given, sample_shape
 from flowref.adapters.user.conventions.chosen import chosen_of
-from flowref.adapters.user.conventions.directions import BATCH_AXIS
+from flowref.adapters.user.conventions.directions import BATCH_AXIS, GIVEN_ONES
 from flowref.adapters.user.conventions.estimating import MORE as UNBIASED
 from flowref.adapters.user.conventions.estimating import WORDS as ESTIMATED
 from flowref.adapters.user.conventions.estimating import beside_nothing, estimated
@@ -122,8 +122,8 @@ def settled(
             option, hint = contexts.unheard(*asked_of)
             facts = replace(facts, optional_context=option)
             spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))
-        hint = unread(obj, spoken.dialect, options)
-        spoken = replace(spoken, hints=(*spoken.hints, *filter(None, [hint])))
+        more = unread(obj, spoken.dialect, options), _unmasked(facts, chosen)
+        spoken = replace(spoken, hints=(*spoken.hints, *filter(None, more)))
         shown: tuple[str, ...] = ()
         if facts.normalizer is None and (asked or initializes(instance, spoken.dialect, point)):
             # Its first batch comes out standardized, and no other.
@@ -329,7 +329,6 @@ def with_context(
     it asks for nothing. ``told``: labels were declared, which may be None by default.
     """
     from flowref.adapters.user import contexts
-    from flowref.adapters.user.conventions.directions import GIVEN_ONES
 
     name = contexts.wanted(obj, dialect, chosen)
     if told:
@@ -367,6 +366,14 @@ def with_context(
     return facts, {**chosen, GIVEN_ONES: bound}, (f"{name}: {given}",)
 
 
+def _unmasked(facts: Facts, chosen: Mapping[str, str]) -> str:
+    """What to say of a mask of ones, where it may leave out the padding of sequences."""
+    name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")
+    if len(facts.event_shape) != 2 or kind not in ("each position", "each place"):
+        return ""
+    return f"nothing is left out by {name}: if it masks out padding, say ?padded={name}"
+
+
 def with_padding(
     instance: Instance, obj: Any, dialect: Dialect, facts: Facts, chosen: dict[str, str]
 ) -> tuple[Dialect, Facts, dict[str, str], tuple[str, ...]]:
@@ -380,7 +387,8 @@ def with_padding(
     mask, event = contexts.padding(*asked)
     dense = None
     if name in {one.name for one in signatures.parameters(obj, "log_prob")}:
-        dense = partial(asking.padded, ask=mask.call("log_prob"), axis=mask.axis)
+        call = mask.call("log_prob", (), signatures.apart(obj, "log_prob", 1))
+        dense = partial(asking.padded, ask=call, axis=mask.axis)
     dialect = replace(dialect, log_prob=dialect.log_prob and dense, sample=None)
     words = f"padded by one position, which {name} masks out"
     return dialect, replace(facts, event_shape=event), {**chosen, MASKED_OUT: str(mask)}, (words,)

@@ -44,7 +44,8 @@ def test_a_file_is_looked_at_with_padding() -> None:
 def test_a_context_behind_a_mask_is_given_in_cases(options: str) -> None:
     """Of sequences it is stretched over positions."""
     recipe = recipe_of(parse_target(f"{HOME}:speaker_coupling{options}"))
-    assert recipe.facts.optional_context == "3,1"
+    assert recipe.facts.optional_context == "3,1" and recipe.dialect.log_prob is not None
+    assert any("?padded=x_mask" in hint for hint in recipe.recognized.hints) is (not options)
 
 
 def test_a_mask_is_bound_beside_a_context_that_is_said() -> None:

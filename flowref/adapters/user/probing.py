@@ -15,8 +15,8 @@ from flowref.adapters.common import batch_norm_shapes, normalizing, onto_sphere
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
-from flowref.adapters.user.conventions.asking import log_prob_column
-from flowref.adapters.user.conventions.directions import Chosen
+from flowref.adapters.user.conventions.asking import called_with, log_prob_column
+from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen
 from flowref.adapters.user.conventions.encoding import encodes, map_beside
 from flowref.adapters.user.conventions.labels import CLASSES, labels_of, with_labels
 from flowref.adapters.user.conventions.offset import without
@@ -86,6 +86,7 @@ def settle(
         return replace(settled, dialect=with_labels(settled.dialect, int(count)))
     if dialect.forward is None and "forward" not in chosen:
         dialect, chosen = _mapping(obj, dialect, x, context, chosen)
+    dialect = _bound(obj, dialect, chosen)
     settled = Settled(dialect)
     if dialect.forward is not None:
         settled = _settle_map(obj, dialect, x, context, facts, chosen)
@@ -123,6 +124,17 @@ def settle(
         dialect, said = without(dialect, chosen["offset"], math.prod(x.shape[1:]))
         settled = settled.saying(said)
     return replace(settled, dialect=dialect)
+
+
+def _bound(obj: Any, dialect: Dialect, chosen: Chosen) -> Dialect:
+    """The dialect whose log-density is given what its map was settled to be given: a mask of ones, or a label."""
+    name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")
+    method = calls.method_of(dialect.log_prob)
+    if not name or not method or name not in signatures.required(obj, method):
+        return dialect
+    context = signatures.apart(obj, method, 1)
+    dense = partial(called_with, method=method, bound=((name, kind),), keyword=context)
+    return replace(dialect, log_prob=dense)
 
 
 def _mapping(

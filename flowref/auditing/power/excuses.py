@@ -17,7 +17,7 @@ from typing import Any
 from flowref import checking, loading, registry
 from flowref.auditing.power.kills import TELLING, Kill
 from flowref.auditing.worker import check_pair, guarded, undisturbed
-from flowref.model import Mutant, Silence, Status, Target, Verdict, one_line, seed_of
+from flowref.model import Mutant, Silence, Status, Verdict, one_line, seed_of
 
 # Of which kind a silence is.
 WAITS, ELSEWHERE, UNDECIDED, HELD, BROKE = "waits", "elsewhere", "undecided", "held", "broke"
@@ -189,8 +189,3 @@ def mutants_of(globs: Sequence[str]) -> tuple[Mutant, ...]:
     """The mutants of the laws that globs name; of all, where there are none."""
     laws = {law.id for law in registry.select_laws(tuple(globs))}
     return tuple(mutant for mutant in registry.mutants() if mutant.law in laws)
-
-
-def target_of(one: Transplant) -> Target:
-    """The target that shows a transplant."""
-    return registry.parse_target(one.host).with_options(mutant=one.mutant)

@@ -102,9 +102,13 @@ class SpeakerCoupling(nn.Module):
         if reverse:
             back = (moved - shift) * torch.exp(-log_scale) * x_mask
             return torch.cat([kept, back], 1), -log_scale.sum((1, 2))
-        return torch.cat([kept, (moved * log_scale.exp() + shift) * x_mask], 1), log_scale.sum(
-            (1, 2)
-        )
+        moved = (moved * log_scale.exp() + shift) * x_mask
+        return torch.cat([kept, moved], 1), log_scale.sum((1, 2))
+
+    def log_prob(self, x: Any, x_mask: Any, g: Any = None) -> Any:
+        """The log-density of what is kept."""
+        z, ladj = self(x, x_mask, None if self.defect == "density-of-nobody" else g)
+        return ((-0.5 * z * z - 0.5 * math.log(2 * math.pi)) * x_mask).sum((1, 2)) + ladj
 
 
 def speaker_coupling(defect: str = "") -> SpeakerCoupling:
@@ -137,7 +141,13 @@ SPECIMENS = (
             "detached": ("gradient/reaches-parameters[context]",),
         },
     ),
-    Specimen("speaker_coupling?padded=x_mask", {"forgotten-back": ("map/inverse[context]",)}),
+    Specimen(
+        "speaker_coupling?padded=x_mask",
+        {
+            "forgotten-back": ("map/inverse[context]",),
+            "density-of-nobody": ("density/change-of-variables[context]",),
+        },
+    ),
     Specimen(
         "masked_norm?padded=mask",
         {

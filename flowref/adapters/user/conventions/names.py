@@ -101,6 +101,10 @@ OPTIONAL = frozenset(
         "h",
         "g",
         "ctx",
+        "speaker",
+        "spk",
+        "speakeremb",
+        "spkemb",
     }
 )
 # Parameters that are masks, and those that are labels of classes.
