@@ -320,7 +320,7 @@ def bind(
 def padding(
     obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
 ) -> tuple[Mask, Shape]:
-    """How an argument that is None by default masks out the last position of sequences, and the event shape that
+    """How an argument masks out the last position of sequences, and the event shape that
     is left: where a mask of ones is none at all, and what is masked out comes back as it was, or as zero.
 
     Raises `TargetError` where it does not.

@@ -86,7 +86,7 @@ def settle(
         return replace(settled, dialect=with_labels(settled.dialect, int(count)))
     if dialect.forward is None and "forward" not in chosen:
         dialect, chosen = _mapping(obj, dialect, x, context, chosen)
-    dialect = _bound(obj, dialect, chosen)
+    dialect = _given_alike(obj, dialect, chosen)
     settled = Settled(dialect)
     if dialect.forward is not None:
         settled = _settle_map(obj, dialect, x, context, facts, chosen)
@@ -126,7 +126,7 @@ def settle(
     return replace(settled, dialect=dialect)
 
 
-def _bound(obj: Any, dialect: Dialect, chosen: Chosen) -> Dialect:
+def _given_alike(obj: Any, dialect: Dialect, chosen: Chosen) -> Dialect:
     """The dialect whose log-density is given what its map was settled to be given: a mask of ones, or a label."""
     name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")
     method = calls.method_of(dialect.log_prob)

@@ -110,15 +110,6 @@ def called(obj: Any, x: Any, context: Any, method: str = "", given: Any = ()) ->
     return run(x, **dict(given)) if context is None else run(x, context, **dict(given))
 
 
-def called_naming(
-    obj: Any, x: Any, context: Any, method: str = "", given: Any = (), keyword: str = ""
-) -> Any:
-    """Call a method whose context is taken by its name."""
-    run = getattr(obj, method) if method else obj
-    named = dict(given) if context is None else dict(given) | {keyword: context}
-    return run(x, **named)
-
-
 def called_with(
     obj: Any,
     x: Any,
@@ -129,7 +120,7 @@ def called_with(
     keyword: str = "",
 ) -> Any:
     """Call a method with what it asks for besides points: a mask of ones, or a label; ``keyword``: the name of a
-    context behind these.
+    context that is taken by it.
     """
     run = getattr(obj, method) if method else obj
     named = dict(given) | {name: constant(kind, x) for name, kind in bound}

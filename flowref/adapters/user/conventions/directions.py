@@ -125,14 +125,13 @@ class Way:
         if self.mask and self.form == "plain":
             call = self.mask.call(self.method, self.given, self.context)
             return partial(asking.padded, ask=call, axis=self.mask.axis)
-        if self.bound and self.form == "plain":
-            call = partial(
-                asking.called_with, method=self.method, given=self.given, bound=self.bound
-            )
-            return partial(call, keyword=self.context) if self.context else call
-        if self.context and self.form == "plain":
+        if (self.bound or self.context) and self.form == "plain":
             return partial(
-                asking.called_naming, method=self.method, given=self.given, keyword=self.context
+                asking.called_with,
+                method=self.method,
+                given=self.given,
+                bound=self.bound,
+                keyword=self.context,
             )
         match self.form:
             case "several":
