@@ -8,6 +8,7 @@ from dataclasses import replace
 from flowref import registry
 from flowref.adapters.user import contexts
 from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.adapters.user.conventions.names import is_context
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
@@ -51,7 +52,7 @@ def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
         obj = instance.copy()
         name = contexts.optional(obj, dialect, chosen)
         asked = obj, dialect, instance.backend, instance.dtype, facts, chosen
-        found = contexts.infer(*asked, name) if name else facts
+        found = contexts.infer(*asked, name) if is_context(name) else facts
     if found.context_shape is None:
         raise TargetError("it takes no context")
     facts, spoken, why = settled(instance, dialect, found)

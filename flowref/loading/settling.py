@@ -328,7 +328,7 @@ def with_context(
     what it is given in the place of a mask or a label, and what is said of that; as they were where
     it asks for nothing. ``told``: labels were declared, which may be None by default.
     """
-    from flowref.adapters.user import contexts
+    from flowref.adapters.user import contexts, masks
 
     name = contexts.wanted(obj, dialect, chosen)
     if told:
@@ -358,7 +358,7 @@ def with_context(
         count, event = (0, facts.event_shape) if numbers else contexts.classes(*asked)
         if count:
             return with_classes(facts, chosen, name, count, event)
-    bound = contexts.bind(*asked)
+    bound = masks.bind(*asked)
     if not bound:
         raise refused or TargetError(f"it asks for {name} besides points: give its ?event=")
     kind = bound.partition("=")[2]
@@ -378,13 +378,13 @@ def with_padding(
     instance: Instance, obj: Any, dialect: Dialect, facts: Facts, chosen: dict[str, str]
 ) -> tuple[Dialect, Facts, dict[str, str], tuple[str, ...]]:
     """Sequences with padding behind them that an argument masks out: of what is kept it is a map like any other."""
-    from flowref.adapters.user import contexts
+    from flowref.adapters.user import masks
     from flowref.adapters.user.conventions import asking, signatures
     from flowref.adapters.user.conventions.directions import MASKED_OUT
 
     name = chosen["padded"]
     asked = obj, dialect, instance.backend, instance.dtype, facts, chosen, name
-    mask, event = contexts.padding(*asked)
+    mask, event = masks.padding(*asked)
     dense = None
     if name in {one.name for one in signatures.parameters(obj, "log_prob")}:
         call = mask.call("log_prob", (), signatures.apart(obj, "log_prob", 1))

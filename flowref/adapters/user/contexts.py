@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,17 @@ import numpy as np
 from flowref.adapters.user import calls, probing
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.directions import (
-    GIVEN_ONES,
-    MASK_AXES,
     Chosen,
-    Mask,
     forward_way,
 )
 from flowref.adapters.user.conventions.labels import CLASSES, ENOUGH, GIVEN_LABELS, MOST
 from flowref.adapters.user.conventions.names import (
     CONTEXTS,
     INDEXED,
-    LABELS,
     MASKED,
     OPTIONAL,
+    is_context,
+    may_be_context,
     plain,
     sign_of,
 )
@@ -38,11 +35,9 @@ from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw, o
 # Numbers of entries of a context that are tried.
 SIZES = (*range(1, 13), 16, 20, 24, 32, 64, 128)
 # Sizes of contexts, besides none, that no call takes alike and makes use of.
-ANY = (None, 3, 5)
-# Positions of padded sequences at least, the padding among them.
-LEAST = 4
-# Shapes of masks that are tried.
-MASKS = ("each position", "each position, last", "each place", "each entry")
+ANY = (None, (3,), (5,))
+# So many points and contexts tell whether calls are finite under all of them.
+MANY = 256
 # So many event shapes that fit are told apart from one that does not, where any do.
 GUESSES = 3
 # Features and sizes that are tried together, where the event shape is unknown as well.
@@ -90,54 +85,82 @@ def optional(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     given = taken[place : place + 1]
     if not given or given[0].default is not None:
         return ""
-    return str(given[0].name) if plain(given[0].name) in OPTIONAL | LABELS else ""
+    return str(given[0].name) if may_be_context(given[0].name) else ""
 
 
 def unheard(
     obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
 ) -> tuple[str, str]:
-    """What to say of a context that is None by default, and so is given in cases alone, after the option that gives it: where
-    one shape alone fits it, or labels do; both empty otherwise.
+    """What to say of a context that is None by default, and so is given in cases alone, after the option that gives it:
+    where one shape alone fits it, or labels do; both empty where nothing tells that it is a context.
     """
     name = optional(obj, dialect, chosen) if facts.context_shape is None else ""
     if not name:
         return "", ""
     asked = dialect, backend, dtype, facts, chosen, name
+    known = is_context(name)
+    without = f"judged without {name}, which is None by default"
     try:
         if _ignored(backend.duplicate(obj), *asked[:-1]):
             return "", ""
         found = infer(backend.duplicate(obj), *asked)
-        option = ",".join(map(str, found.context_shape or ()))
+        shape = found.context_shape or ()
+        if not known and not _answers(backend.duplicate(obj), *asked[:-1], shape=shape):
+            return "", f"{without}: name a factory that gives it, where it is a context"
+        option = ",".join(map(str, shape))
     except Ambiguous:
-        return "", ""
+        return "", "" if known else f"{without}: where it is a context, say ?context= and its size"
     except Exception:  # it takes no numbers, or any, and then does nothing with them
         if backend.name != "torch" or not classes(backend.duplicate(obj), *asked)[0]:
             return "", ""
         option = GIVEN_LABELS
-    said = f"judged without {name}, which is None by default, and with it in the cases [context]: "
+    said = f"{without}, and with it in the cases [context]: "
     return option, f"{said}say ?context={option} to judge it by all laws"
 
 
-def _ignored(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
-) -> bool:
+def _ignored(*asked: Any) -> bool:
     """Whether a call gives the same whatever it is given besides points: what takes all shapes is
     not asked about each.
     """
+    try:
+        outs = list(_outs(*asked, sizes=ANY))
+        return all(same(outs[0], other) for other in outs[1:])
+    except Exception:  # it refuses some, or returns other things than arrays
+        return False
+
+
+def _answers(*asked: Any, shape: Shape) -> bool:
+    """Whether calls draw nothing without a context, are finite whatever numbers it holds, and return nothing
+    that might be its image.
+    """
+    bare, again, out = _outs(*asked, sizes=(None, None, shape), rows=MANY)
+    return (
+        len(out) <= 2
+        and same(bare, again)
+        and all(bool(abs(one).max() < math.inf) for one in out if one is not None)
+    )
+
+
+def _outs(
+    obj: Any,
+    dialect: Dialect,
+    backend: Any,
+    dtype: str,
+    facts: Facts,
+    chosen: Chosen,
+    *,
+    sizes: Sequence[Shape | None],
+    rows: int = probing.ROWS,
+) -> Iterator[tuple[Any, ...]]:
+    """What the map, or else the log-density, returns of points under contexts of several shapes, None among them."""
     way = forward_way(obj, chosen) if dialect.forward is not None else None
     ask: Any = dialect.log_prob if way is None else way.ask
     rng = np.random.default_rng(0)
-    x = backend.tensor(draw(facts.domain, (probing.ROWS, *facts.event_shape), rng), dtype)
-    outs = []
-    try:
-        for size in ANY:
-            context = None if size is None else rng.standard_normal((probing.ROWS, size))
-            given = None if context is None else backend.tensor(context, dtype)
-            out = ask(obj, x + 0.0, given)
-            outs.append(out if isinstance(out, (tuple, list)) else (out,))
-        return all(_same(outs[0], other) for other in outs[1:])
-    except Exception:  # it refuses some, or returns other things than arrays
-        return False
+    x = backend.tensor(draw(facts.domain, (rows, *facts.event_shape), rng), dtype)
+    for size in sizes:
+        given = None if size is None else backend.tensor(rng.standard_normal((rows, *size)), dtype)
+        out = ask(obj, x + 0.0, given)
+        yield tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
 
 def _unused(
@@ -148,7 +171,7 @@ def _unused(
     """
     rng = np.random.default_rng(0)
     x = backend.tensor(draw(facts.domain, (probing.ROWS, *facts.event_shape), rng), dtype)
-    sizes = [facts.context_shape or (), *((size,) for size in ANY if size)]
+    sizes = [facts.context_shape or (), *filter(None, ANY)]
     drawn = [backend.tensor(rng.standard_normal((probing.ROWS, *size)), dtype) for size in sizes]
     try:
         settled = probing.settle(
@@ -157,7 +180,7 @@ def _unused(
         if settled.forward is None:
             return False
         outs = [settled.forward(backend.duplicate(obj), x + 0.0, one) for one in drawn[1:]]
-        return _same(*outs)
+        return same(*outs)
     except Exception:  # it takes some alone
         return False
 
@@ -273,104 +296,7 @@ def _takes(obj: Any, dialect: Dialect, x: Any, facts: Facts, chosen: Chosen, lab
         return False
 
 
-def bind(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
-) -> str:
-    """What to give for an argument that is no context, by its name: a mask of ones where all shapes
-    that are taken give the same, or None, or one label for all points; empty where none of these is
-    taken.
-    """
-    masked, labels = is_mask(name), plain(name) in LABELS or plain(name).endswith("label")
-    looked_up = labels or plain(name) in OPTIONAL  # in a table
-    kinds = MASKS if masked else ("none", "label") if looked_up else ("none",)
-    if plain(name) == "xmask":  # of sequences: as everybody spells it, over (B, C, T)
-        kinds = MASKS[:1]
-    events: list[Shape] = [facts.event_shape]
-    if not facts.event_shape:
-        likely = probing.shapes(obj, backend.state_shapes(obj))
-        events = list(dict.fromkeys([*((size,) for size in EVENTS), *likely]))
-    found: dict[str, Any] = {}
-    for kind, event in product(kinds, events):
-        rng = np.random.default_rng(0)
-        x = backend.tensor(draw(facts.domain, (probing.ROWS, *event), rng), dtype)
-        given = {**chosen, GIVEN_ONES: f"{name}={kind}"}
-        try:
-            if len(x.shape) < 2 or not probing.fits(obj, dialect, x, None, facts, given):
-                continue
-            forward = probing.settle(obj, dialect, x, None, facts, given).dialect.forward
-            found[kind] = None if forward is None else forward(obj, x, None)
-        except Exception:  # it takes no such thing
-            continue
-        if not facts.event_shape:
-            return f"{name}={kind}"
-    if masked and not found:
-        raise TargetError(
-            f"it asks for {name} besides points, and no mask of ones was taken: name a factory that "
-            "returns the object with it bound, and give its ?event="
-        )
-    outs = list(found.values())
-    if any(not _same(outs[0], other) for other in outs[1:]):
-        raise Ambiguous(
-            f"it asks for {name}, and masks of ones of several shapes give several results: name a "
-            "factory that returns the object with it bound"
-        )
-    return f"{name}={next(iter(found))}" if found else ""
-
-
-def padding(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
-) -> tuple[Mask, Shape]:
-    """How an argument masks out the last position of sequences, and the event shape that
-    is left: where a mask of ones is none at all, and what is masked out comes back as it was, or as zero.
-
-    Raises `TargetError` where it does not.
-    """
-    events: list[Shape] = [facts.event_shape]
-    if not facts.event_shape:
-        likely = probing.shapes(obj, backend.state_shapes(obj))
-        events = list(dict.fromkeys(shape for shape in likely if len(shape) == 2))
-    for event, axes, true in product(events, MASK_AXES, (False, True)):
-        mask = Mask(name, axes, true)
-        if len(event) < mask.axis or event[mask.axis - 1] < LEAST:
-            continue
-        short = list(event)
-        short[mask.axis - 1] -= 1
-        x = draw(facts.domain, (probing.ROWS, *event), np.random.default_rng(0))
-        if _masks_out(obj, dialect, backend.tensor(x, dtype), chosen, mask):
-            return mask, tuple(short)
-    raise TargetError(
-        f"{name} was said to mask out padding, and no mask of sequences was taken that does: a mask of ones is "
-        "to change nothing, and what is masked out is to come back as it was or as zero"
-    )
-
-
-def _masks_out(obj: Any, dialect: Dialect, x: Any, chosen: Chosen, mask: Mask) -> bool:
-    """Whether a mask of ones changes nothing, and what is masked out comes back as it was or as zero."""
-    way = forward_way(obj, chosen) if dialect.forward is not None else None
-    if way is None or way.form != "plain":
-        return False
-    sizes = [1 if axis is None else x.shape[axis] for axis in mask.axes]
-    ones = x.new_ones(sizes).bool() if mask.true else x.new_ones(sizes)
-    asked = replace(way, given=(*way.given, (mask.name, ones)))
-    needed = mask.name in signatures.required(obj, way.method or "forward")
-    try:
-        whole, alike, padded = (
-            out[0] if isinstance(out, (tuple, list)) else out
-            for out in (
-                (asked if needed else way).ask(obj, x, None),
-                asked.ask(obj, x, None),
-                mask.call(way.method, way.given)(obj, x, None),
-            )
-        )
-        last, came = (value.narrow(mask.axis, -1, 1) for value in (padded, x))
-        left = bool((last == 0).all()) or bool((last == came).all())
-        same = whole.shape == x.shape and bool(((whole - alike).abs() < 1e-9).all())
-        return same and left
-    except Exception:  # it takes no such mask, or no such events
-        return False
-
-
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Whether two calls gave the same value and log-det."""
     if one is None or other is None:
         return one is other

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flowref.laws.common.cases import CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.common.statistics import HEAVIEST, Finding, Guard, Look, Mean, two_stage
@@ -116,6 +117,7 @@ class Proposal:
     version=2,
     source="importance sampling: E[p(x) / q(x)] over x ~ q is the mass of p, whatever q is; "
     "Neal, Annealed importance sampling (arXiv:physics/9803008)",
+    cases=(CONTEXT,),
 )
 def mass_at_most_one(flow: Density, batch: Batch) -> Residual:
     r"""The density has a mass of one, and no more: $E_{x \sim q}[p(x)/q(x)] \le 1$.

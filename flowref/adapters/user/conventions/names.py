@@ -121,6 +121,12 @@ LABELS = frozenset(
 LOSSY = re.compile(
     r"(add)?noise|quanti[sz]e|compress|token|embed|blur|mask|round|sample|encode$|crop|resize"
 )
+# What may be None by default and is no context: noise and what draws it, times, scales, switches and states.
+UNRELATED = re.compile(
+    r"noise|eps(ilon)?$|^u$|rng|random|generator|seed|key|temp|^t$|tau|time|step|std|sigma|scale|alpha|beta|lambd|weight|"
+    r"hidden|state|cache|memory|dim|ax[ie]s|^n|num|size|shape|device|dtype|out|return|batch|base|prior|train|mode|"
+    r"direction|name|layer|block|index|idx|low|high|min|max|tol|solver|options|kw|callback|verbose|start|end|stop|len"
+)
 # Parameters after a point that are contexts, whatever their default is.
 CONDITIONS = (OPTIONAL | LABELS) - {"target", "targets", "ids", "idx", "k"} | {
     "cond",
@@ -162,6 +168,18 @@ VALUES = ("z", "x", "y", "latent", "latents", "value", "out", "output", "sample"
 def plain(name: str) -> str:
     """A name without the signs that authors differ in."""
     return name.casefold().replace("_", "").replace("-", "")
+
+
+def is_context(name: str) -> bool:
+    """Whether what is None by default is a context by its name."""
+    return plain(name) in OPTIONAL | LABELS
+
+
+def may_be_context(name: str) -> bool:
+    """Whether what is None by default may be a context by its name, which nobody knows as that of anything else."""
+    word = plain(name)
+    known = MASKED.fullmatch(word) or INDEXED.search(word) or UNRELATED.search(word)
+    return is_context(name) or not (known or sign_of(name) or word in FLAGS)
 
 
 def sign_of(name: str) -> str:

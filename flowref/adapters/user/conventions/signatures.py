@@ -13,11 +13,11 @@ from flowref.adapters.user.conventions.names import (
     BACKWARDS,
     ENDS,
     FLAGS,
-    LABELS,
-    OPTIONAL,
     RECONSTRUCTS,
     SIGNS,
     SPANS,
+    is_context,
+    may_be_context,
     plain,
     sign_of,
 )
@@ -75,12 +75,10 @@ def apart(obj: Any, method: str, place: int) -> str:
     given before it: it is taken by its name. Empty where there is none.
     """
     taken = parameters(obj, method)
-    contexts = [
-        index
-        for index, one in enumerate(taken)
-        if one.default is None and plain(one.name) in OPTIONAL | LABELS
-    ]
-    return taken[contexts[0]].name if contexts and contexts[0] > place else ""
+    places = [index for index, one in enumerate(taken) if one.default is None]
+    known = [index for index in places if is_context(taken[index].name)]
+    found = known or [index for index in places if may_be_context(taken[index].name)]
+    return taken[found[0]].name if found and found[0] > place else ""
 
 
 def unpacked(obj: Any, method: str) -> tuple[str, ...]:
