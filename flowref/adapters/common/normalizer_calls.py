@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowref.model import Array, Shape
+from flowref.model.structure.lines import by_channel, fitted
 from flowref.model.switching import switches
 
-# A spread of batches beside which no eps counts, one that no eps is small against, and the rows
-# with which a slope is measured.
-WIDE, NARROW, MANY = 200.0, 1e-6, 256
+# A spread of batches beside which no eps counts, and the rows with which a slope is measured.
+WIDE, MANY = 200.0, 256
 # How near two outputs must be to be the same, as a module in float32 computes them.
 SAME = 2e-4
 
@@ -235,19 +235,8 @@ def grouped(played: Played) -> int:
     return 1
 
 
-def rows_of(x: Array, channel: Sequence[int]) -> Array:
-    """The values of each channel, `(channels, values)`; ``channel``: its axes in an event."""
-    front = [axis + 1 for axis in channel]
-    others = [axis for axis in range(x.ndim) if axis not in front]
-    count = int(np.prod([x.shape[axis] for axis in front]))
-    return x.transpose(*front, *others).reshape(count, -1).astype(np.float64)
-
-
 def lines(x: Array, y: Array, channel: Sequence[int]) -> Lines:
     """The lines per channel that come nearest to what a batch was mapped to."""
-    points, values = rows_of(x, channel), rows_of(y, channel)
-    center, level = points.mean(1, keepdims=True), values.mean(1, keepdims=True)
-    moved = points - center
-    slope = (moved * (values - level)).sum(1) / np.maximum((moved**2).sum(1), 1e-300)
-    off = np.abs(values - level - slope[:, None] * moved).max() / max(np.abs(values).max(), 1e-300)
-    return Lines(slope, (level[:, 0] - slope * center[:, 0]), float(off))
+    values = by_channel(y, channel)
+    slope, level, off = fitted(by_channel(x, channel), values)
+    return Lines(slope, level, float(off.max() / max(np.abs(values).max(), 1e-300)))

@@ -18,11 +18,11 @@ from flowref.adapters.common.normalizer_calls import (
     grouped,
     lines,
     near,
-    rows_of,
     tensors,
     together,
 )
 from flowref.model import DEVIATION, ROOT_MEAN_SQUARE, SPREADS, Array
+from flowref.model.structure.lines import by_channel
 
 # How much the spread of an output may vary between batches that are normalized.
 STEADY = 0.04
@@ -123,7 +123,7 @@ def deviates(played: Played, seen: Behavior) -> bool:
         y = played.train(points)
         if lines(points, y, seen.apart).off > 100 * SAME:
             return False
-        spreads.append(rows_of(y, seen.apart).std(1))
+        spreads.append(by_channel(y, seen.apart).std(1))
     steady = np.abs(np.stack(spreads) / np.maximum(spreads[0], 1e-300) - 1) < STEADY
     slip = not seen.exact and seen.apart == seen.channel
     return bool(steady.all()) or slip or ordered(played)
@@ -138,7 +138,7 @@ def other_spread(played: Played, seen: Behavior) -> str:
     told: dict[str, list[Array]] = {name: [] for name in SPREADS}
     for points in (x, values, WIDE * np.abs(x / WIDE) ** 3):
         slope = lines(points, played.train(points), seen.apart).slope
-        rows = rows_of(points, seen.apart)
+        rows = by_channel(points, seen.apart)
         for name, spread in SPREADS.items():
             told[name].append(slope * spread(rows))
     off = {
@@ -333,7 +333,7 @@ def _takes_away(played: Played, channel: Sequence[int]) -> bool:
     x = played.draw(6, 9)
     means, spreads = [], []
     for level, factor in ((0.0, 1.0), (0.3, 4.0), (-0.4, 0.5)):
-        rows = rows_of(played.train(factor * (x + level * WIDE)), channel)
+        rows = by_channel(played.train(factor * (x + level * WIDE)), channel)
         means.append(rows.mean(1))
         spreads.append(rows.std(1))
     size = np.abs(spreads[0]).max()

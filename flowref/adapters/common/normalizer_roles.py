@@ -12,15 +12,12 @@ import numpy as np
 from flowref.adapters.common.batch_norms import NAMES
 from flowref.adapters.common.normalizer_calls import (
     MANY,
-    NARROW,
-    WIDE,
-    Lines,
     Played,
     lines,
-    rows_of,
 )
 from flowref.model import Array
 from flowref.model.structure.forms import FORMS, Form
+from flowref.model.structure.lines import NARROW, by_channel, scale
 
 # How near a measured number must come to that of an attribute, relative to it, and how far it must
 # move to have moved; what float32 allows.
@@ -58,33 +55,16 @@ def numbers(played: Played, channel: tuple[int, ...], tracks: bool, obj: Any = N
     """Measure an object, or another like it, on copies."""
     whole = played.copied(played.obj if obj is None else obj)
 
-    def line(training: bool, x: Array) -> tuple[Lines, Array]:
-        y = played.life((training, x), obj=played.copied(whole))[0]
-        return lines(x, y, channel), rows_of(x, channel)
-
     z = np.random.default_rng(7).standard_normal((MANY, *played.shape))
-    wide, points = line(True, WIDE * 50 * z)
-    few, pair = line(True, WIDE * 50 * z[:2])
+    shown = scale(lambda x: played.life((True, x), obj=played.copied(whole))[0], z, channel)
+    weight, bias = shown.weight, shown.bias
+    eps = float(f"{shown.eps:.3g}") if shown.eps > 1e-2 * NARROW**2 else 0.0
+    if not tracks:
+        return Numbers(weight, bias, None, None, eps)
+    fixed = lines(z, played.life((False, z), obj=played.copied(whole))[0], channel)
     with np.errstate(all="ignore"):
-        # Whether a batch of n is normalized with n - 1: the fewer, the more that shows.
-        biased = wide.slope * points.std(1)
-        unbiased = wide.slope * points.std(1, ddof=1)
-        gaps = [
-            np.abs(few.slope * pair.std(1, ddof=freedom) - weight).max()
-            for freedom, weight in ((0, biased), (1, unbiased))
-        ]
-        freedom = int(gaps[1] < gaps[0])
-        weight = unbiased if freedom else biased
-        bias = wide.level + wide.slope * points.mean(1)
-        narrow, tiny = line(True, NARROW * z)
-        inside = (weight / narrow.slope) ** 2 - tiny.var(1, ddof=freedom)
-        eps = float(np.median(inside)) if np.isfinite(inside).all() else 0.0
-        eps = float(f"{eps:.3g}") if eps > 1e-2 * NARROW**2 else 0.0
-        if not tracks:
-            return Numbers(weight, bias, None, None, eps)
-        fixed, _ = line(False, z)
         mean, inside = (bias - fixed.level) / fixed.slope, (weight / fixed.slope) ** 2
-        return Numbers(weight, bias, mean, inside, eps)
+    return Numbers(weight, bias, mean, inside, eps)
 
 
 class Part(NamedTuple):
@@ -304,9 +284,9 @@ def fraction(played: Played, channel: tuple[int, ...], obj: Any = None) -> float
     before, _, after = played.life((False, z), (True, x), (False, z), obj=live)
     one, two = lines(z, before, channel), lines(z, after, channel)
     # Where the line crosses a level that no batch moves: the bias.
-    bias = rows_of(played.life((True, x), obj=played.copied(played.obj))[0], channel).mean(1)
+    bias = by_channel(played.life((True, x), obj=played.copied(played.obj))[0], channel).mean(1)
     with np.errstate(all="ignore"):
         old, new = (bias - one.level) / one.slope, (bias - two.level) / two.slope
-        way = rows_of(x, channel).mean(1) - old
+        way = by_channel(x, channel).mean(1) - old
         found = float(((new - old) * way).sum() / (way**2).sum())
     return found if np.isfinite(found) and 1e-4 < found < 1 - 1e-4 else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.model import Array
+from flowref.model.structure.lines import by_channel
 
 
 def single(x: Array) -> Array:
@@ -23,7 +24,7 @@ def wide(values: Array, x: Array) -> Array:
 
 def per_channel(x: Array) -> Array:
     """The values of each channel, `(channels, values)`, in extended precision."""
-    return np.moveaxis(np.asarray(x), 1, 0).reshape(x.shape[1], -1).astype(np.longdouble)
+    return by_channel(x)
 
 
 def moments(x: Array, freedom: int = 0) -> tuple[Array, Array]:

@@ -8,7 +8,6 @@ from flowref.laws.batch_norm.formula import (
     NEAR,
     ROWS,
     STATISTICS,
-    WIDE,
     Affine,
     Parameters,
     apparent,
@@ -20,6 +19,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.model import PARTS, RENORM, RUNNING, SAMPLE, Array, Requirement, Unsupported, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, State, Train
+from flowref.model.structure.lines import WIDE
 
 # A spread beside which no eps counts, and how little the output may then move with eps.
 HUGE_SPREAD, UNMOVED = 1e8, 1e-6

@@ -32,13 +32,14 @@ from flowref.laws.common.outcomes import attempt
 from flowref.model import Array, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
+from flowref.model.structure.lines import NARROW, WIDE, Scale, fitted, scale
 
 STATISTICS, SINGLE = ("running_mean", "running_var"), ("num_batches", "eps", "momentum")
 # Two values measure what is not known: so far apart that eps does not count, and so near that
 # nothing else does.
 FAR, NEAR = 1e3, 1e-7
-# The same of batches, and the rows that these have.
-WIDE, NARROW, ROWS = 1e4, 1e-6, 16
+# The rows of batches of huge and of tiny spread.
+ROWS = 16
 # A measured constant that is so near to one of three digits is that one.
 FEW_DIGITS = 1e-5
 # How near weight and bias that are measured must come to others, but for conventions of the variance.
@@ -205,48 +206,27 @@ def line(x: Array, y: Array) -> Line:
     """The line that comes nearest to what each channel was mapped to; `Unsupported` where the output
     has another shape.
     """
+    found = fitted(per_channel(x), per_channel(shaped(y, x)))
+    size = np.abs(found.slope) * largest(x) + np.abs(found.level)
+    with np.errstate(all="ignore"):
+        return Line(*found, ratio(found.off, size))
+
+
+def shaped(y: Array, x: Array) -> Array:
+    """An output, of the shape of its input; `Unsupported` where it has another."""
     if np.shape(y) != np.shape(x):
         raise Unsupported(f"its output has shape {np.shape(y)}, where its input has {np.shape(x)}")
-    points, values = per_channel(x), per_channel(np.asarray(y, dtype=np.float64))
-    center, middle = points.mean(1, keepdims=True), values.mean(1, keepdims=True)
-    moved = points - center
-    slope = (moved * (values - middle)).sum(1) / (moved**2).sum(1)
-    off = np.abs(values - middle - slope[:, None] * moved).max(1)
-    level = middle[:, 0] - slope * center[:, 0]
-    slope, level, off = (np.asarray(each, dtype=np.float64) for each in (slope, level, off))
-    with np.errstate(all="ignore"):
-        return Line(slope, level, off, ratio(off, np.abs(slope) * largest(x) + np.abs(level)))
-
-
-class Scale(NamedTuple):
-    """Weight and bias of each channel, the constant eps, and n - ``freedom`` in the variance: as
-    train mode shows them.
-    """
-
-    weight: Array
-    bias: Array
-    eps: float
-    freedom: int
+    return np.asarray(y, dtype=np.float64)
 
 
 def scale_of(flow: BatchNormal) -> Scale:
     """Measured in train mode, on batches of huge and of tiny spread."""
     z = normal_batch(flow, np.random.default_rng(5), ROWS)
-    wide_batch, few, tiny_batch = WIDE * z, WIDE * z[:2], NARROW * z
-    big, pair, tiny = (line(x, output(flow, x, Train())) for x in (wide_batch, few, tiny_batch))
-    weights = [big.slope * np.sqrt(moments(wide_batch, freedom)[1]) for freedom in (0, 1)]
-    gaps = [
-        np.abs(pair.slope * np.sqrt(moments(few, freedom)[1]) - weights[freedom]).max()
-        for freedom in (0, 1)
-    ]
-    freedom = int(gaps[1] < gaps[0])
-    weight, bias = weights[freedom], big.level + big.slope * moments(wide_batch)[0]
-    channel = int(np.abs(weight).argmax())
+    found = scale(lambda x: shaped(output(flow, x, Train()), x), z)
+    eps = constant(found.eps)
     with np.errstate(all="ignore"):
-        var = moments(tiny_batch, freedom)[1][channel]
-        eps = constant(float((weight[channel] / tiny.slope[channel]) ** 2 - var))
-        weight = weight * np.sqrt(1 + eps / moments(wide_batch, freedom)[1])
-    return Scale(weight, bias, eps, freedom)
+        weight = found.weight * np.sqrt(1 + eps / moments(WIDE * z, found.freedom)[1])
+    return found._replace(weight=weight, eps=eps)
 
 
 def constant(measured: float, least: float = 1e-2 * NARROW**2) -> float:
@@ -307,17 +287,17 @@ def apparent(flow: BatchNormal, weight: float, bias: float) -> list[Affine] | No
     averages = Parameters.of(flow, after)
     if flow.normalizer.statistics == "running" and len(averages.statistics) == 2:
         mean, var = averages.running
-    found = [Affine(parameters.scale, parameters.shift), fitted(FAR * x, y, mean, np.abs(var))]
+    found = [Affine(parameters.scale, parameters.shift), affine(FAR * x, y, mean, np.abs(var))]
     if len(parameters.statistics) == 2:
         evaluated, error = attempt(flow.play, [*begin, Eval(), Normalize(x)])
         if error:
             return None
         mean, var = parameters.running
-        found.append(fitted(x, evaluated[-1], mean, np.abs(var) + (parameters.eps or 0.0)))
+        found.append(affine(x, evaluated[-1], mean, np.abs(var) + (parameters.eps or 0.0)))
     return found
 
 
-def fitted(x: Array, y: Array, mean: Array, inside: Array) -> Affine:
+def affine(x: Array, y: Array, mean: Array, inside: Array) -> Affine:
     """Weight and bias of the line per channel that a batch went through, relative to a mean and a
     squared deviation; nan where the output has another shape.
     """

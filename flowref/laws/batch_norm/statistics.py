@@ -48,10 +48,8 @@ from flowref.laws.batch_norm.conditions import (
 )
 from flowref.laws.batch_norm.declaration import batch_norm_law, batch_residual
 from flowref.laws.batch_norm.formula import (
-    WIDE,
     Parameters,
     Running,
-    Scale,
     Used,
     constant,
     line,
@@ -63,6 +61,7 @@ from flowref.laws.common.outcomes import attempt, flags
 from flowref.model import BOUND, EXACT, OPPOSITE, Array, Batch, Residual, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
+from flowref.model.structure.lines import WIDE, Scale
 
 TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_tracked"
 

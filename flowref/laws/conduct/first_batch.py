@@ -24,6 +24,7 @@ from flowref.laws.conduct.training_batches import (
 )
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
 from flowref.model.steps import State, Train
+from flowref.model.structure.lines import by_entry, fitted
 
 # By how much a first batch lies higher.
 HIGHER = 40.0
@@ -135,11 +136,10 @@ def channel_lines(x: Array, y: Array) -> ChannelLines | None:
     """The lines of each entry, where an output is that."""
     if x.shape != y.shape or not np.isfinite(y).all():
         return None
-    centered = x - x.mean(0)
-    slope = (centered * (y - y.mean(0))).sum(0) / (centered**2).sum(0)
-    level = y.mean(0) - slope * x.mean(0)
-    if np.abs(y - slope * x - level).max() > ROUNDED * np.abs(y).max():
+    *both, off = fitted(by_entry(x), by_entry(y))
+    if off.max() > ROUNDED * np.abs(y).max():
         return None
+    slope, level = (one.reshape(x.shape[1:]) for one in both)
     for axis in range(slope.ndim):
         others = tuple(at for at in range(slope.ndim) if at != axis)
         parts = [

@@ -16,6 +16,7 @@ from flowref.laws.conduct.training_batches import LivingBijection, played
 from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
 from flowref.model.means import means
 from flowref.model.steps import Eval, State, Step, Train
+from flowref.model.structure.lines import by_entry, fitted
 
 # Rows of a batch, its spread, and by how much another one is larger, or lies higher.
 ROWS, SPREAD, LARGER, HIGHER = 16, 4.0, 4.0, 40.0
@@ -199,14 +200,12 @@ def lines(x: Array, y: Array) -> Lines:
     """Lines per entry. Raises `Unsupported` where an output is none."""
     if x.shape != y.shape or not np.isfinite(y).all():
         raise Unsupported("its outputs are no lines in the same entry of the input", waits=False)
-    flat, out = x.reshape(len(x), -1), y.reshape(len(x), -1)
-    centered = flat - flat.mean(0)
-    slope = (centered * (out - out.mean(0))).sum(0) / (centered**2).sum(0)
-    rest = out - out.mean(0) - slope * centered
-    spread = np.ptp(out, axis=0)
-    if not (np.abs(rest).max(0) <= BENT * spread).all() or not (spread > 0).all():
+    out = by_entry(y)
+    slope, _, off = fitted(by_entry(x), out)
+    spread = np.ptp(out, axis=1)
+    if not (off <= BENT * spread).all() or not (spread > 0).all():
         raise Unsupported("its outputs are no lines in the same entry of the input", waits=False)
-    return Lines(slope, out.mean(0))
+    return Lines(slope, out.mean(1))
 
 
 def shares(usual: Lines, larger: Lines, higher: Lines) -> Shares:
