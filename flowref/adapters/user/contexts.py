@@ -113,6 +113,8 @@ def unheard(
     except Exception:  # it takes no numbers, or any, and then does nothing with them
         if backend.name != "torch" or not classes(backend.duplicate(obj), *asked)[0]:
             return "", ""
+        if not known:
+            return "", f"{without}: where it is a label of points, say ?context={GIVEN_LABELS}"
         option = GIVEN_LABELS
     said = f"{without}, and with it in the cases [context]: "
     return option, f"{said}say ?context={option} to judge it by all laws"
@@ -130,15 +132,16 @@ def _ignored(*asked: Any) -> bool:
 
 
 def _answers(*asked: Any, shape: Shape) -> bool:
-    """Whether calls draw nothing without a context, are finite whatever numbers it holds, and return nothing
-    that might be its image.
+    """Whether calls draw nothing without a context, and of points with theirs return what is finite whatever numbers
+    these hold, what is the same among fewer points, and nothing that might be an image of contexts.
     """
-    bare, again, out = _outs(*asked, sizes=(None, None, shape), rows=MANY)
-    return (
-        len(out) <= 2
-        and same(bare, again)
-        and all(bool(abs(one).max() < math.inf) for one in out if one is not None)
-    )
+    sizes = None, None, shape
+    bare, again, out = _outs(*asked, sizes=sizes, rows=MANY)
+    *_, fewer = _outs(*asked, sizes=sizes, rows=MANY, kept=probing.ROWS)
+    told = [(one, part) for one, part in zip(out, fewer, strict=True) if one is not None]
+    finite = all(bool(abs(one).max() < math.inf) for one, _ in told)
+    alone = all(same((one[: probing.ROWS],), (part,)) for one, part in told if one.shape)
+    return len(out) <= 2 and same(bare, again) and finite and alone
 
 
 def _outs(
@@ -151,6 +154,7 @@ def _outs(
     *,
     sizes: Sequence[Shape | None],
     rows: int = probing.ROWS,
+    kept: int | None = None,
 ) -> Iterator[tuple[Any, ...]]:
     """What the map, or else the log-density, returns of points under contexts of several shapes, None among them."""
     way = forward_way(obj, chosen) if dialect.forward is not None else None
@@ -159,7 +163,7 @@ def _outs(
     x = backend.tensor(draw(facts.domain, (rows, *facts.event_shape), rng), dtype)
     for size in sizes:
         given = None if size is None else backend.tensor(rng.standard_normal((rows, *size)), dtype)
-        out = ask(obj, x + 0.0, given)
+        out = ask(obj, x[:kept] + 0.0, given if given is None else given[:kept])
         yield tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
 

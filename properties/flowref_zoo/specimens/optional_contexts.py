@@ -99,6 +99,22 @@ class Folding(Coupling):
         return super().moves(kept, None if given is None else given.mean(-1, True).expand(-1, SIZE))
 
 
+class Chosen(nn.Module):
+    """Layers, of which some may be chosen by their numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Coupling() for _ in range(3))
+
+    def forward(self, x: Any, inds: Any = None) -> tuple[Any, Any]:
+        """Data to latents."""
+        total = x.new_zeros(len(x))
+        for index in range(3) if inds is None else inds:
+            x, ladj = self.layers[index](x)
+            total = total + ladj
+        return x, total
+
+
 def coupling(defect: str = "") -> Coupling:
     """Under a volume."""
     return Coupling(defect)
