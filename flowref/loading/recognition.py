@@ -10,15 +10,23 @@ from typing import Any
 from flowref import registry
 from flowref.adapters.user.adapter import dialect_of
 from flowref.adapters.user.conventions.chosen import choices, chosen_of
-from flowref.adapters.user.conventions.names import DENSE, DRAWING, FORWARDS, LIKELY, METHODS
+from flowref.adapters.user.conventions.names import (
+    DENSE,
+    DRAWING,
+    FORWARDS,
+    LIKELY,
+    METHODS,
+    NEGATIVE,
+)
 from flowref.adapters.user.conventions.signatures import own, required
 from flowref.loading.factory import attributes, conflicts, overlaid, said_by
 from flowref.loading.instance import Instance
 from flowref.loading.ownership import libraries
 from flowref.model import USER, Adapter, Dialect, Facts, Shape, Target, TargetError
 
-# Methods that a refusal names, at most.
+# Methods that a refusal names, at most, and what is said of those that may be meant for training alone.
 SHOWN = 4
+CONSTANT = ", constants and all,"
 
 
 @dataclass(frozen=True)
@@ -107,12 +115,13 @@ def _hint(obj: Any) -> str:
     """The methods that may be a map and its way back, and that which may be a log-density, with the options
     that take them: who names one of them alone has the other unread.
     """
-    forward, name = _method(obj, FORWARDS), _method(obj, DENSE)
+    forward, name = _method(obj, FORWARDS), _method(obj, (*DENSE, *NEGATIVE))
+    meant = f"minus its log-density{CONSTANT}" if name in NEGATIVE else "its log-density"
     drawn = _method(obj, DRAWING, optional=True)
     if forward:
         back = _method(obj, (*METHODS, *LIKELY))
         way = f"&inverse={back}" if back else ", with ?inverse= its way back"
-        dense = f"; and if {name}(x) is its log-density, &log_prob={name} besides" if name else ""
+        dense = f"; and if {name}(x) is {meant}, &log_prob={name} besides" if name else ""
         return f"; it has {forward}(x): if that is its map, say ?forward={forward}{way}{dense}"
     if not name:
         there = [f"{one}()" for one in taking_points(obj)]
@@ -124,11 +133,18 @@ def _hint(obj: Any) -> str:
             "?log_prob=NAME&sample=NAME"
         )
     sample = f"&sample={drawn}" if drawn else ""
-    return f"; it has {name}(x): if that is its log-density, say ?log_prob={name}{sample}"
+    return f"; it has {name}(x): if that is {meant}, say ?log_prob={name}{sample}"
 
 
 def unread(obj: Any, dialect: Dialect, options: Mapping[str, str]) -> str:
-    """What is said of an object whose log-density was named, beside a map that nobody named."""
+    """What is said of an object whose log-density was named, beside a map that nobody named; and of a map beside minus
+    its log-density.
+    """
+    minus = _method(obj, NEGATIVE)
+    if dialect.log_prob is None and minus:
+        meant = f"minus its log-density{CONSTANT}"
+        sign = "&" if options else "?"
+        return f"{minus}() was not looked at: if it is {meant} add {sign}log_prob={minus}"
     name = _method(obj, FORWARDS)
     if "log_prob" not in options or dialect.forward is not None or not name:
         return ""

@@ -38,6 +38,8 @@ TELLING = re.compile(
     r"|log_?(prob|pdf|p$|density|lik)|score_samples$|transform$|i?cdf$",
     re.IGNORECASE,
 )
+# Those that are minus a log-density.
+NEGATIVE = re.compile(r"nll|neg(ative)?_log_?(p|prob|lik)")
 # Parameters of a map that turn it around, or are a running log-det.
 TURNING = re.compile(r"rev(erse)?|inv(erse|ert)?|log_?det.*|s?ldj|ladj", re.IGNORECASE)
 # What a log-det is called where it is returned.
@@ -332,7 +334,8 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
         own = [name for name in its if not name.startswith("_")]
         if not own or not MODULES.intersection(foreign):
             return UNNAMED if own else ""
-        typed = shlex.quote(f"{found.place}:{made.name}?forward={own[0]}")
+        minus = [f"log_prob={name}" for name in own if NEGATIVE.match(name)]
+        typed = shlex.quote(f"{found.place}:{made.name}?{[*minus, f'forward={own[0]}'][0]}")
         return f"none of {', '.join(own)} is a name that is known: say which, as in {typed}"
     if any(TURNING.fullmatch(one.arg) for one in called.args.args) or _gives_several(called):
         return None

@@ -18,7 +18,7 @@ from flowref.adapters.user import calls, contributions
 from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
 from flowref.adapters.user.conventions.labels import with_labels
-from flowref.adapters.user.conventions.names import USUAL
+from flowref.adapters.user.conventions.names import NEGATIVE, USUAL
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.facts import describe
 from flowref.model import Adapter, Dialect, SpecError, nearest
@@ -79,8 +79,9 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         if calls.parts(obj):
             abilities["parts"] = calls.parts
     if dense:
+        named = calls.log_prob_negated if dense in NEGATIVE else calls.log_prob_named
         abilities["log_prob"] = (
-            calls.log_prob if dense == "log_prob" else partial(calls.log_prob_named, method=dense)
+            calls.log_prob if dense == "log_prob" else partial(named, method=dense)
         )
         if (draw := sampler(obj, chosen)) is not None:
             abilities["sample"] = draw

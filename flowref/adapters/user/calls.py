@@ -89,6 +89,11 @@ def log_prob_named(obj: Any, x: Any, context: Any, method: str) -> Any:
     return run(x) if context is None else run(x, context)
 
 
+def log_prob_negated(obj: Any, x: Any, context: Any, method: str) -> Any:
+    """The same, of one that has a method for minus the log-density."""
+    return -log_prob_named(obj, x, context, method)
+
+
 def log_prob(obj: Any, x: Any, context: Any) -> Any:
     """The log-density of each point."""
     return obj.log_prob(x) if context is None else obj.log_prob(x, context)

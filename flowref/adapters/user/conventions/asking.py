@@ -7,7 +7,11 @@ find the value and the log-det in that (see `answers`).
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
+
+# So many points are asked one by one, and more of them at once where a call allows it.
+SEVERAL = 16
 
 
 def mapped(obj: Any, x: Any, context: Any, ask: Any, value: Any, ladj: Any) -> Any:
@@ -394,10 +398,15 @@ def each_row(obj: Any, x: Any, context: Any, call: Any) -> Any:
     """A log-density that adds up its batch, or averages it, of each point by itself."""
     import torch
 
-    rows = [slice(row, row + 1) for row in range(len(x))]
-    found = [
-        call(obj, x[row], None if context is None else context[row]).reshape(()) for row in rows
-    ]
+    def single(*given: Any) -> Any:
+        rows = [one.unsqueeze(0) for one in given]
+        return call(obj, rows[0], rows[1] if len(rows) > 1 else None).reshape(())
+
+    given = (x,) if context is None else (x, context)
+    if len(x) > SEVERAL and not getattr(obj, "training", False):  # which may write to it
+        with contextlib.suppress(Exception):  # what branches by values goes row by row
+            return torch.func.vmap(single)(*given)
+    found = [single(*row) for row in zip(*given, strict=True)]
     return torch.stack(found) if found else x.new_zeros(0)
 
 

@@ -50,6 +50,11 @@ NORMALIZED = (
 DENSE = (
     *NORMALIZED, "log_likelihood", "loglikelihood", "loglik", "log_lik", "score_samples", "logp", "log_p", "log_q", "ll",
 )  # fmt: skip
+# Methods that are minus a log-density, with its constant or without: named in a hint, never taken.
+NEGATIVE = (
+    "nll", "neg_log_prob", "negative_log_prob", "neg_logp", "neg_log_likelihood", "negative_log_likelihood",
+    "neg_loglik", "nll_loss", "minus_log_prob", "neg_log_density", "nlogp",
+)  # fmt: skip
 DRAWING = (
     "rvs", "samples", "draw", "generate", "simulate", "get_sample", "get_samples", "draw_samples", "generate_samples", "sample_n",
 )  # fmt: skip

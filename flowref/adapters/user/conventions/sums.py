@@ -52,5 +52,6 @@ def settle_sum(
         return call, "", {}
     name = calls.method_of(call)
     told = "returns" in chosen or "log_prob" in chosen or "sum" in plain(name)
-    said = f"log-density: {words} over the batch, asked of point by point"
+    minus = "minus " * (getattr(call, "func", None) is calls.log_prob_negated)
+    said = f"log-density: {minus}{words} over the batch, asked of point by point"
     return single, said, {} if told else {SUMMED: True}
