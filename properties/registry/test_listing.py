@@ -69,8 +69,8 @@ def test_flows_are_found_in_the_text(written: Path, text: str) -> None:
         (NEEDS.replace("dim", "net"), "needs net: name a factory"),
         ("class Flow(nn.Module):\n    def forward(self, x): return x\n", "no inverse, no log-det"),
         (
-            "class Flow(nn.Module):\n    def to_base(self, x): ...\n    def to_data(self, z): ...\n",
-            "none of to_base, to_data is a name that is known: say which, as in 'flows.py:Flow?forward=to_base'",
+            "class Flow(nn.Module):\n    def to_left(self, x): ...\n    def to_right(self, z): ...\n",
+            "none of to_left, to_right is a name that is known: say which, as in 'flows.py:Flow?forward=to_left'",
         ),
         (
             "class Warp:\n    def bend(self, x): ...\nclass Timer:\n    def tick(self): ...\n",

@@ -153,6 +153,8 @@ TURNS: dict[str, tuple[str, ...]] = {
     "apply": ("invert", "inverse", "undo"),
     "map": ("invert", "inverse", "unmap"),
     "tolatent": ("fromlatent", "todata", "tosample"),
+    "tobase": ("frombase", "todata", "tosample"),
+    "tonoise": ("fromnoise", "todata", "tosample"),
     "latent": ("data",),
     "whiten": ("color", "colour", "unwhiten", "dewhiten"),
     "squeeze": ("unsqueeze", "expand"),
