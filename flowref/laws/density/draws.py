@@ -10,7 +10,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import center_and_spread
-from flowref.model import Array, Batch, Undecidable, Unsupported
+from flowref.model import Array, Batch, Undecidable, Unsupported, seed_of
 from flowref.model.abilities import Density, Flow, Sampler, offers
 from flowref.model.means import fitting
 
@@ -123,7 +123,8 @@ def drawn(flow: SampledDensity, count: int, seed: int) -> Draws:
     """
     shape, contexts = flow.density_shape, None
     if flow.context_shape is not None:
-        rng = np.random.default_rng(seed)
+        # A stream of their own: what else is drawn of the seed, as points beside samples are, would be the same numbers.
+        rng = np.random.default_rng(seed_of(seed, "contexts"))
         contexts = rng.standard_normal((count, *flow.context_shape))
         few = np.shape(flow.sample(3, seed, contexts[:3]))
         if few == (3, 3, *shape):
