@@ -12,6 +12,7 @@ from flowref.adapters.user.conventions.names import is_context
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
+from flowref.loading.recognition import minus_hint
 from flowref.loading.settling import settled
 from flowref.model import Dialect, Facts, Shape, TargetError
 
@@ -36,11 +37,13 @@ def heard(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
                 return _given(instance, dialect, facts, (int(size), *more), name)
     try:
         return settled(instance, dialect, facts)
-    except Exception:
+    except Exception as error:
         with contextlib.suppress(Exception):
             if told := contexts.told(instance.obj):
                 return _given(instance, dialect, facts, told, "an attribute")
             return _tried(instance, dialect, facts)
+        if isinstance(error, TargetError) and "log_prob" not in options:
+            raise type(error)(f"{error}{minus_hint(instance.obj)}") from error
         raise
 
 

@@ -136,6 +136,12 @@ def _hint(obj: Any) -> str:
     return f"; it has {name}(x): if that is {meant}, say ?log_prob={name}{sample}"
 
 
+def minus_hint(obj: Any) -> str:
+    """What to say of a method that is minus a log-density, perhaps with a context, where what is a map was looked for."""
+    name = next((one for one in NEGATIVE if own(obj, one) and len(required(obj, one)) <= 2), "")
+    return f"; if {name}() is minus its log-density{CONSTANT} say ?log_prob={name}" if name else ""
+
+
 def unread(obj: Any, dialect: Dialect, options: Mapping[str, str]) -> str:
     """What is said of an object whose log-density was named, beside a map that nobody named; and of a map beside minus
     its log-density.

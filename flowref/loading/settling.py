@@ -11,7 +11,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flowref.adapters.user.calls import forward_single, log_prob_given, sample_shape
+from flowref.adapters.user.calls import (
+    density_method,
+    forward_single,
+    sample_shape,
+    takes_context_first,
+)
 from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.directions import BATCH_AXIS, GIVEN_ONES
 from flowref.adapters.user.conventions.estimating import MORE as UNBIASED
@@ -82,17 +87,17 @@ def settled(
         if not facts.event_shape and facts.domain.coordinates:
             facts = replace(facts, event_shape=(len(facts.domain.coordinates),))
         said: tuple[str, ...] = ()
+        wanted = contexts.wanted(obj, dialect, chosen)
+        if wanted:
+            ordered = backend, instance.dtype, facts, chosen, wanted
+            dialect = contexts.in_order(obj, dialect, *ordered)
         if "padded" in chosen:
             dialect, facts, chosen, said = with_padding(instance, obj, dialect, facts, chosen)
-        elif facts.context_shape is None or contexts.is_mask(contexts.wanted(obj, dialect, chosen)):
+        elif facts.context_shape is None or contexts.is_mask(wanted):
             told = options.get("context") == GIVEN_LABELS
-            name = "" if told else contexts.wanted(obj, dialect, chosen)
-            if name and not facts.event_shape:
-                ordered = backend, instance.dtype, facts, chosen, name
-                dialect = contexts.in_order(obj, dialect, *ordered)
             facts, chosen, said = with_context(instance, obj, dialect, facts, chosen, told)
-            if dialect.log_prob is log_prob_given:
-                said = (*said, "log_prob takes it first")
+        if takes_context_first(dialect.log_prob):
+            said = (*said, f"{density_method(dialect.log_prob)} takes its context first")
         one_way = facts.context_shape is None and dialect.forward is not None
         if one_way and batch_last(
             resting(instance), backend, instance.dtype, facts.event_shape, chosen

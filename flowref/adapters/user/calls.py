@@ -99,9 +99,14 @@ def log_prob(obj: Any, x: Any, context: Any) -> Any:
     return obj.log_prob(x) if context is None else obj.log_prob(x, context)
 
 
-def log_prob_given(obj: Any, x: Any, context: Any) -> Any:
+def context_first(obj: Any, x: Any, context: Any, call: Any) -> Any:
     """The log-density of each point, of an object that takes its context first."""
-    return obj.log_prob(context, x)
+    return call(obj, context, x)
+
+
+def takes_context_first(call: Any) -> bool:
+    """Whether it is such a call."""
+    return getattr(call, "func", None) is context_first
 
 
 def bits_per_dim(obj: Any, x: Any, context: Any) -> Any:
@@ -183,6 +188,13 @@ def method_of(call: Any) -> str:
         return USUAL_METHODS[call]
     whole = isinstance(call, partial) and call.func in NAMED and call.keywords.keys() == {"method"}
     return str(call.keywords["method"]) if whole else ""
+
+
+def density_method(call: Any) -> str:
+    """The method that a log-density calls, as it is or in another way; empty where there is no one."""
+    while isinstance(call, partial) and "call" in call.keywords:
+        call = call.keywords["call"]
+    return str(getattr(call, "keywords", {}).get("method", "")) or USUAL_METHODS.get(call, "")
 
 
 # Calls of methods by their usual names, and calls of methods that go by any.

@@ -55,7 +55,8 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     way = forward_way(obj, chosen) if dialect.forward is not None else None
     if way is not None and way.form != "plain" and not (way.form == "running" and way.keyword):
         return ""
-    method = (way.method or "forward") if way is not None else "log_prob"
+    dense = calls.density_method(dialect.log_prob) or "log_prob"
+    method = (way.method or "forward") if way is not None else dense
     method = method if hasattr(obj, method) else ""
     if way is not None and signatures.alike(obj, method):
         return ""
@@ -67,7 +68,9 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     parts = signatures.unpacked(obj, method) if way is not None and len(names) == 1 else ()
     if len(parts) == 3 and plain(parts[2]) in OPTIONAL:
         return parts[2]  # of a triple with a running log-det
-    return names[1] if len(names) == 2 and not sign_of(names[1]) else ""
+    if len(names) != 2 or sign_of(names[1]):
+        return ""
+    return names[0 if calls.takes_context_first(dialect.log_prob) else 1]
 
 
 def optional(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
@@ -328,12 +331,22 @@ def _drawn_alike(obj: Any, backend: Any, dtype: str, facts: Facts) -> bool:
 def in_order(
     obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
 ) -> Dialect:
-    """How its log-density is asked: with its context first, where what it draws under contexts is what it takes
-    second, and not what it takes first.
+    """How its log-density is asked: with its context first, where a sampler, or a network, takes that first without
+    a point, or where what it draws under contexts is what it takes second, and not what it takes first.
     """
-    if dialect.log_prob is not calls.log_prob or name not in signatures.required(obj, "log_prob"):
+    method = calls.density_method(dialect.log_prob)
+    taken = signatures.required(obj, method) if method else []
+    if len(taken) != 2 or name not in taken or dialect.forward is not None:
         return dialect
-    for one in (dialect, replace(dialect, log_prob=calls.log_prob_given)):
+    other = replace(dialect, log_prob=partial(calls.context_first, call=dialect.log_prob))
+    drawing = calls.method_of(dialect.sample)
+    if any(signatures.required(obj, one)[:1] == taken[:1] for one in (drawing, "icdf") if one):
+        return other
+    if signatures.taken_by(obj) and signatures.required(obj, "forward") == taken[:1]:
+        return other
+    if facts.event_shape or dialect.log_prob is not calls.log_prob:
+        return dialect
+    for one in (dialect, other):
         asked = backend.duplicate(obj), one, backend, dtype, facts, chosen, name
         with contextlib.suppress(Exception):  # it takes no such pair, or several
             if _drawn_alike(backend.duplicate(obj), backend, dtype, infer(*asked)):
@@ -378,6 +391,7 @@ def _pairs(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape]]:
         return
     for contexts in ([known] if known else [], [(size,) for size in PAIRED]):
         yield from (((features,), context) for features in EVENTS for context in contexts)
+        yield from (((), context) for context in contexts)
 
 
 def _fits(

@@ -66,6 +66,9 @@ def settle_sample(
             return replace(dialect, sample=call), (f"sample: {method}({given}=)",)
     if named := _named(obj, method):
         call = partial(asking.sample_naming, method=method, count=named, given=_first(obj, method))
+        if _ahead(obj, call, x, context):
+            ahead = partial(asking.sample_of_each, draw=call)
+            return replace(dialect, sample=ahead), (f"samples ({named}, contexts, ...)",)
         if _draws(obj, call, context) and not _draws(obj, dialect.sample, context):
             return replace(dialect, sample=call), (f"sample: {method}({named}=)",)
     by_shape: Any = calls.sample_shape

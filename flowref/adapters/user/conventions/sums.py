@@ -8,7 +8,7 @@ from typing import Any
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking
 from flowref.adapters.user.conventions.directions import Chosen
-from flowref.adapters.user.conventions.names import plain
+from flowref.adapters.user.conventions.names import NEGATIVE, plain
 
 # What may be off, beside the largest number, where points are asked one by one.
 OFF = 1e-6
@@ -52,6 +52,6 @@ def settle_sum(
         return call, "", {}
     name = calls.method_of(call)
     told = "returns" in chosen or "log_prob" in chosen or "sum" in plain(name)
-    minus = "minus " * (getattr(call, "func", None) is calls.log_prob_negated)
+    minus = "minus " * (calls.density_method(call) in NEGATIVE)
     said = f"log-density: {minus}{words} over the batch, asked of point by point"
     return single, said, {} if told else {SUMMED: True}
