@@ -67,7 +67,9 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
         return loading.load(target, law.condition)
     base = registry.find_law(law.base)
     try:
-        usual = loading.load(target, replace(base.condition, contextual=law.contextual))
+        usual = loading.load(
+            target, replace(base.condition, contextual=law.contextual, one_context=law.one_context)
+        )
     except Unsupported as refusal:
         return Silence(str(refusal), bool(refusal.waits), refusal.remedy)
     silence = not_applicable(base, usual, settings)

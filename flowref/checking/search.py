@@ -402,6 +402,7 @@ class Search:
             direction=self.law.direction,
             grad=self.law.grad,
             contextual=self.law.contextual,
+            one_context=self.law.one_context,
         )
 
     def _subject(self, condition: Condition, example: Example) -> Subject | None:

@@ -14,6 +14,7 @@ from typing import Any
 from flowref import backends, registry
 from flowref.adapters.user.adapter import part_of
 from flowref.adapters.user.conventions.labels import classes_of
+from flowref.adapters.user.one_context import at_one_context, draws_at_each
 from flowref.adapters.user.parts import columns
 from flowref.backends import Backend, Wish
 from flowref.loading.declared import Declared, declare
@@ -110,10 +111,31 @@ class Recipe:
             raise Unsupported("it takes no context that may be left out", waits=False)
         return recipe_of(self.source.target.with_options(context=self.facts.optional_context))
 
+    @functools.cached_property
+    def at_one_context(self) -> Recipe:
+        """That of a conditional density at one context. Raises: `Unsupported` where it takes none."""
+        shape, event = self.facts.context_shape, self.facts.event_shape
+        if shape is None:
+            raise Unsupported("it takes no context", waits=False)
+        promises = {name: told for name, told in self.facts.promises.items() if name != "labels"}
+        facts = replace(self.facts, context_shape=None, optional_context="", promises=promises)
+        each = False
+        if self.dialect.sample is not None and self.backend.name == "torch":
+            with self.backend.sandbox(0, self.dtype):
+                each = draws_at_each(self.dialect.sample, self.build(), shape, event)
+        dialect = at_one_context(self.dialect, shape, each)
+        return replace(self, probed=replace(self.probed, dialect=dialect, facts=facts))
+
+    def given(self, condition: Condition) -> Recipe:
+        """That of the object as it is given contexts in a condition."""
+        recipe = self.contextual if condition.contextual else self
+        return recipe.at_one_context if condition.one_context else recipe
+
     def subject(self, condition: Condition) -> Subject:
         """The subject in a condition; in float32 where the target cannot run in float64."""
-        if condition.contextual:
-            return self.contextual.subject(replace(condition, contextual=False))
+        if condition.contextual or condition.one_context:
+            plain = replace(condition, contextual=False, one_context=False)
+            return self.given(condition).subject(plain)
         if condition.dtype == "float64":
             condition = replace(condition, dtype=self.dtype)
         target = self.source.target

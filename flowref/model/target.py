@@ -114,7 +114,8 @@ class Condition:
     "trained" (warm, then some 30 steps of Adam on its own log-likelihood, then eval).
     ``mode``: in which mode its calls are made after that, each on a copy of its own.
     ``direction``: "inverse" where it is turned around (see `inverted`).
-    ``grad``: whether calls record gradients. ``contextual``: whether a context is given that may be left out.
+    ``grad``: whether calls record gradients. ``contextual``: whether a context is given that may be left out;
+    ``one_context``: whether all calls are given one and the same.
     ``part``: index path of a sub-component, for the search for an offending layer.
     ``weights``: the digest of the file that the weights come from, empty where there is none.
     ``data``: whether it is measured at a user's data, which lie in its domain by being given.
@@ -131,3 +132,4 @@ class Condition:
     direction: Direction = "forward"
     grad: bool = True
     contextual: bool = False
+    one_context: bool = False

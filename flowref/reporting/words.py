@@ -107,6 +107,7 @@ def circumstances(case: Counterexample, part: str = "", *, usual: bool = True) -
     where = f"in {clean(part)}" if part else ""
     manner = "" if condition.grad else "under no_grad"
     given = "with contexts" if condition.contextual else ""
+    given = "at one context" if condition.one_context else given
     return ", ".join(filter(None, [weights, mode, manner, given, dtype, history, data, where]))
 
 

@@ -42,7 +42,11 @@ COMPLETED: dict[str, list[Any]] = {
     "audit --ignore sque": ["squeeze/*", ...],
     "audit --color ": ["auto", "always", "never"],
     "audit --output-format conc": ["concise"],
-    "explain density/distr": ["density/distribution-function", "density/distribution-function[trained]"],
+    "explain density/distr": [
+        "density/distribution-function",
+        "density/distribution-function[one-context]",
+        "density/distribution-function[trained]",
+    ],
     "completion ": ["bash", "zsh", "fish"],
     "base": ["baseline"],
 }  # fmt: skip

@@ -116,10 +116,11 @@ def bits_per_dim(obj: Any, x: Any, context: Any) -> Any:
 
 def rsample(obj: Any, n: int, context: Any) -> Any:
     """Draw n points with gradients, by a number or a shape."""
+    given = () if context is None else (context,)
     try:
-        return obj.rsample(n)
+        return obj.rsample(n, *given)
     except TypeError:
-        return obj.rsample((n,))
+        return obj.rsample((n,), *given)
 
 
 def cdf(obj: Any, x: Any) -> Any:

@@ -82,7 +82,7 @@ def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
 
 
 def flow_rsample(obj: Any, n: int, context: Any = None) -> Any:
-    return obj().rsample((n,))
+    return obj().rsample((n,)) if context is None else obj(context).rsample()
 
 
 def flow_rescale(obj: Any, factor: float) -> Any:

@@ -189,6 +189,10 @@ CONTEXT = Case(
     "Given a context, which may be left out",
     {"contextual": True, "effort": 2, "scales": (0.0, 0.3), "lines": False},
 )
+# What is left of a conditional density is one like any other.
+ONE_CONTEXT = Case(
+    "one-context", "At one context", {"one_context": True, "effort": 1, "lines": False}
+)
 # What is kept for inference is kept by the context, too.
 CONTEXT_NO_GRAD = Case(
     "context",

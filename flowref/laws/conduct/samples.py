@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt, flags, listed
 from flowref.laws.common.probes import Probe, few, probe_of
 from flowref.laws.common.requirements import in_double
@@ -137,6 +138,7 @@ def parametric(flow: Flow) -> bool:
     scales=(0.0, 0.3),
     applies=reparameterizes & parametric & unconditional,
     source="torch.distributions: rsample is reparameterized, sample is not",
+    cases=(ONE_CONTEXT,),
 )
 def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
     """Samples of rsample that move with the parameters carry gradients to them, in train mode at

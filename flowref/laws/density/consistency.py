@@ -65,9 +65,9 @@ def few_entries(flow: Flow) -> bool:
     return math.prod(flow.density_shape) <= SAMPLED_SIZE
 
 
-@requires("it is conditional", waits=True)
+@requires("it is conditional, and judged so at one context")
 def unconditional(flow: Flow) -> bool:
-    """One density, whatever the context."""
+    """One density, whatever the context: that at one context is one, in the case of its own."""
     return flow.context_shape is None
 
 

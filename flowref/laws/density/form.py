@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import absent
 from flowref.laws.density.consistency import unconditional
@@ -37,6 +38,7 @@ CLOSE = 1e-4
     effort=1,
     applies=unconditional,
     source="torch.distributions: sample((n,)) has the shape (n, *event_shape), which log_prob takes",
+    cases=(ONE_CONTEXT,),
 )
 def sample_shape(flow: SampledDensity, batch: Batch) -> Residual:
     """Samples are points of the density: ``sample(n)`` gives n of them in the shape of an event and
@@ -78,6 +80,7 @@ def misshapen(flow: SampledDensity, count: int, seed: int) -> Iterator[str]:
     effort=1,
     applies=unconditional,
     source="the logarithm of a rounded zero, or 0/0 in a rejection step, which a batch of a few samples does not show",
+    cases=(ONE_CONTEXT,),
 )
 def finite_samples(flow: Sampler, batch: Batch) -> Residual:
     """Samples are finite: among thousands that are drawn at once hardly one is infinite or nan, and of

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import Finding, Look, two_stage
 from flowref.laws.density.balance import sampled
@@ -47,6 +48,7 @@ COMPARED, SHARE = 512, 0.05
     effort=2,
     applies=sampled & unconditional,
     source="independent draws: averages over n of them are off by their deviation over the root of n",
+    cases=(ONE_CONTEXT,),
 )
 def rows_independent(flow: SampledDensity, batch: Batch) -> Residual:
     """The samples of one call are independent of each other: none is another one mirrored.

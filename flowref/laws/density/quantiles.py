@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.statistics import Finding, Look, critical, two_stage
 from flowref.laws.density.consistency import unconditional
 from flowref.laws.density.draws import atoms
@@ -77,6 +78,7 @@ TAIL_POINTS = (
     effort=4,
     applies=unconditional,
     source="the quantile function is the generalized inverse F^-1(u) = min{x : F(x) >= u}",
+    cases=(ONE_CONTEXT,),
 )
 def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residual:
     r"""The quantile function inverts the distribution function: $F^{-1}(u) \le x$ iff $u \le F(x)$,

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det, has_parameters
 from flowref.laws.density.consistency import few_entries, unconditional
@@ -74,6 +75,7 @@ def without_ends(flow: Flow) -> bool:
     & exact_log_det
     & exact_density,
     source="Mohamed et al. 2020, Monte Carlo gradient estimation in machine learning: pathwise and score estimators have one mean",
+    cases=(ONE_CONTEXT,),
 )
 def rsample_follows_density(flow: Reparameterized, batch: Batch) -> Residual:
     r"""The gradients of samples move them as the density moves with its parameters:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.cases import TRAINED
+from flowref.laws.common.cases import ONE_CONTEXT, TRAINED
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quadrature import NODES, PANELS, axis_points, where_mass_is
 from flowref.laws.density.consistency import unconditional
@@ -222,7 +222,7 @@ def density_at(flow: Density, x: Array) -> Array:
     applies=univariate & has_density & unconditional,
     version=3,
     source="F(b) - F(a) is the integral of the density from a to b",
-    cases=(TRAINED,),
+    cases=(TRAINED, ONE_CONTEXT),
 )
 def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
     r"""The distribution function is the integral of the density: $F(b) - F(a) = \int_a^b p(x)\,dx$

@@ -31,7 +31,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
     """The recorded case, its object built anew."""
     assert verdict.counterexample is not None
     recorded = verdict.counterexample.condition
-    recipe = recipe.contextual if recorded.contextual else recipe
+    recipe = recipe.given(recorded)
     # Cases of objects that run in float32 only may say float64, as they were asked for.
     name = recipe.dtype if recorded.dtype == "float64" else recorded.dtype
     seed, scale, dtype = recorded.seed, recorded.scale, DTYPES[name]
@@ -64,6 +64,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
             direction=recorded.direction,
             grad=recorded.grad,
             contextual=recorded.contextual,
+            one_context=recorded.one_context,
         ),
         obj=obj,
         as_built=as_built,

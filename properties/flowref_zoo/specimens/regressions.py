@@ -39,10 +39,41 @@ class Regression(nn.Module):
         return mean + spread * torch.randn(n, *mean.shape, dtype=mean.dtype)
 
 
+class Drawn(nn.Module):
+    """The same, drawn once for an input, with gradients and without."""
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect, self.of_inputs = defect, Regression()
+
+    def rsample(self, n: int, x: Any) -> Any:
+        """One for each of n inputs, with gradients."""
+        mean, _, scale = self.of_inputs(x)
+        noise = torch.randn(n, TARGETS, dtype=mean.dtype)
+        if self.defect == "mirrored":
+            noise = torch.cat([noise[: (n + 1) // 2], -noise[: n // 2]])
+        if self.defect == "broken":
+            noise = noise / (torch.rand(n, 1) > 0.1)
+        if self.defect == "detached":
+            scale = scale.detach()
+        drawn = mean + scale * noise
+        drawn = drawn.detach() if self.defect == "all-detached" else drawn
+        return drawn[:1] if self.defect == "first-alone" else drawn
+
+    def sample(self, n: int, x: Any) -> Any:
+        """One for each of n inputs."""
+        with torch.no_grad():
+            return self.rsample(n, x)
+
+    def log_prob(self, y: Any, x: Any) -> Any:
+        """Of targets under their inputs."""
+        return self.of_inputs.log_prob(x, y)
+
+
 class Trained(Regression):
     """The same, by what trains it, and drawn once for an input."""
 
-    log_prob = None
+    log_prob: Any = None
 
     def nll(self, x: Any, y: Any) -> Any:
         """Minus the mean log-density."""
@@ -82,6 +113,11 @@ def regression(defect: str = "") -> Regression:
     return Regression(defect)
 
 
+def drawn(defect: str = "") -> Drawn:
+    """Once for an input."""
+    return Drawn(defect)
+
+
 def trained(defect: str = "") -> Trained:
     """By its loss."""
     return Trained(defect)
@@ -95,6 +131,22 @@ def scalar(defect: str = "") -> Scalar:
 SAMPLED = ("sampling/follows-density[ratios]", "sampling/follows-density")
 SPECIMENS = (
     Specimen("regression", {"tempered": ("density/mass",), "squared": SAMPLED}),
+    Specimen(
+        "drawn",
+        {
+            "mirrored": ("random/rows-independent[one-context]",),
+            "broken": ("map/finite[samples, one-context]",),
+            "detached": ("gradient/of-samples[density, one-context]",),
+            "all-detached": ("gradient/of-samples[graph, one-context]",),
+            "first-alone": ("shape/one-number-per-point[samples, one-context]",),
+        },
+    ),
     Specimen("trained?log_prob=nll", {"tempered": ("density/mass",), "squared": SAMPLED}),
-    Specimen("scalar", {}),
+    Specimen(
+        "scalar",
+        {
+            "clamped": ("density/distribution-function[one-context]",),
+            "narrow": ("sampling/quantiles[one-context]",),
+        },
+    ),
 )
