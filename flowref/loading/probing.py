@@ -22,6 +22,7 @@ from flowref.loading.estimates import measured
 from flowref.loading.instance import Instance, Refusal
 from flowref.loading.kernels import settled as kernel_settled
 from flowref.loading.kernels import spoken as kernel_spoken
+from flowref.loading.noise import noise_taken
 from flowref.loading.opened import heard
 from flowref.loading.recognition import Recognition
 from flowref.loading.settling import points_of
@@ -110,6 +111,9 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
             told, bound = bounded(instance, dialect, facts)
             if promised or told.promises.get("estimator"):
                 facts, conventions = told, (*conventions, bound)
+        elif dialect.log_prob and (noise := noise_taken(instance, dialect, facts)):
+            facts, bound = bounded(instance, dialect, facts)
+            conventions = (*conventions, f"{noise} is drawn where it is not given: {bound}")
         facts = replace(facts, coupling=declared.coupling(facts.event_shape))
     elif recognition.adapter.settles is not None:
         with backend.sandbox(0, instance.dtype):

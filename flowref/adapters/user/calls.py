@@ -111,7 +111,7 @@ def takes_context_first(call: Any) -> bool:
 
 def bits_per_dim(obj: Any, x: Any, context: Any) -> Any:
     """The bits per dimension of each point."""
-    return obj.bits_per_dim(x)
+    return obj.bits_per_dim(x) if context is None else obj.bits_per_dim(x, context)
 
 
 def rsample(obj: Any, n: int, context: Any) -> Any:

@@ -267,6 +267,7 @@ def classes(
     if not facts.event_shape:
         likely = probing.shapes(obj, backend.state_shapes(obj))
         events = list(dict.fromkeys([*((size,) for size in EVENTS), *likely]))
+        events = list(dict.fromkeys([*_drawn_shapes(obj), *events]))
     if INDEXED.search(plain(name)):  # lengths of sequences are no classes
         events = []
     for event in events:
@@ -286,6 +287,18 @@ def classes(
             low, high = (middle, high) if taken(middle) else (low, middle)
         return high, event
     return 0, facts.event_shape
+
+
+def _drawn_shapes(obj: Any) -> Iterator[Shape]:
+    """The shape of what an object draws under labels, however it is asked for that."""
+    import torch
+
+    labels = torch.zeros(probing.ROWS, dtype=torch.long)
+    for asked in ((labels,), (probing.ROWS, labels), (labels, probing.ROWS)):
+        with contextlib.suppress(Exception):  # it has no sampler, or is asked otherwise
+            drawn = tuple(obj.sample(*asked).shape)
+            if drawn[:1] == (probing.ROWS,) and len(drawn) > 1:
+                yield drawn[1:]
 
 
 def _takes(obj: Any, dialect: Dialect, x: Any, facts: Facts, chosen: Chosen, label: int) -> bool:

@@ -153,6 +153,7 @@ TURNS: dict[str, tuple[str, ...]] = {
     "apply": ("invert", "inverse", "undo"),
     "map": ("invert", "inverse", "unmap"),
     "tolatent": ("fromlatent", "todata", "tosample"),
+    "fwd": ("inv", "inverse", "bwd", "back", "backward", "rev"),
     "tobase": ("frombase", "todata", "tosample"),
     "tonoise": ("fromnoise", "todata", "tosample"),
     "latent": ("data",),
