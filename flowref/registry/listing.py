@@ -38,6 +38,10 @@ TELLING = re.compile(
     r"|log_?(prob|pdf|p$|density|lik)|score_samples$|transform$|i?cdf$",
     re.IGNORECASE,
 )
+# Numbers that are one by default, by which something is divided or multiplied on purpose, and what they are beside it:
+# weights of a loss are none.
+NEUTRAL = re.compile(r"temp(erature)?|tau|t|gain|.*(scale|sigma|std)", re.IGNORECASE)
+BESIDE_ONE = "0.7"
 # Those that are minus a log-density.
 NEGATIVE = re.compile(r"nll|neg(ative)?_log_?(p|prob|lik)")
 # Parameters of a map that turn it around, or are a running log-det.
@@ -166,7 +170,8 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
     """A class once more for each parameter with a default that its text asks about, and that is not given: a
     number whether it is None, as the momentum of a batch norm, what is true or false, and the size of a context:
     behind such a question is another class in all but name. A distribution is looked at beside its standard form
-    as well, in which a scale that is forgotten does not show, and what takes a mask of sequences with padding.
+    as well, in which a scale that is forgotten does not show, as is what has a temperature; and what takes a mask of sequences
+    with padding.
     """
     made = found.values[name]
     if not isinstance(made, ast.ClassDef) or target.option(PART) is not None:
@@ -196,6 +201,8 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
             others[parameter] = str(not value).lower()
         if type(value) in (int, float) and value in (0, 1) and (one := beside_standard(parameter)):
             standard[parameter] = one
+        elif type(value) is float and value == 1 and NEUTRAL.fullmatch(parameter):
+            standard[parameter] = BESIDE_ONE
     if standard:
         yield target.with_options(**standard)
     if mask := _padding_mask(found, made):

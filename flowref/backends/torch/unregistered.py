@@ -57,12 +57,19 @@ def sway(stage: Stage, step: steps.Sway) -> list[Mapped]:
             leaf.copy_(kept)
 
 
+def _not_saved(module: nn.Module) -> dict[str, Any]:
+    """The buffers of a module that are not persistent."""
+    return {name: module._buffers[name] for name in module._non_persistent_buffers_set}
+
+
 def _counted(obj: Any) -> dict[str, tuple[Any, str]]:
-    """Where numbers stand that are plain attributes of modules, also as tensors of one number."""
+    """Where numbers stand that are plain attributes of modules, also as tensors of one number, or buffers that no
+    state_dict has.
+    """
     return {
         f"{path}.{name}" if path else name: (module, name)
         for path, module in (obj.named_modules() if isinstance(obj, nn.Module) else ())
-        for name, value in vars(module).items()
+        for name, value in (vars(module) | _not_saved(module)).items()
         if type(value) in (int, float)
         or (isinstance(value, torch.Tensor) and value.numel() == 1 and not value.requires_grad)
     }

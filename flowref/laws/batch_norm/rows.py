@@ -23,6 +23,8 @@ from flowref.model.steps import Eval, Normalize, Train
 # Rows of a large batch, a prime, or where that is refused what has many divisors; how much of an output
 # its own input explains at least, and how much a row that counts is moved.
 ROWS, EXPLAINED, MOVED = (193, 192), 0.3, 30.0
+# The share of the largest change of a row that one has which is moved itself.
+ITSELF = 0.5
 # Share of an output below which it stays.
 STAYS = 1e-9
 
@@ -69,7 +71,23 @@ def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
         raise Unsupported("in train mode it returns a constant", waits=False)
     low = float(share.min())
     note = f"of {len(x)} rows in train mode, input and output correlate by {low:.2f} in a channel"
+    if low >= EXPLAINED and (strays := _strays(flow, x, np.asarray(y, dtype=np.float64))):
+        note = f"of {len(x)} rows in train mode, row {strays[0]} moves another row more than itself"
+        return flags(True, 1, note)
     return flags(low < EXPLAINED, 1, note)
+
+
+def _strays(flow: BatchNormal, x: Array, y: Array) -> list[int]:
+    """The rows, of some at the ends and within, of which another one moves more than they do where they are moved."""
+    found = []
+    for row in (0, len(x) // 2, len(x) - 2, len(x) - 1):
+        other = x.copy()
+        other[row] += MOVED
+        moved = np.abs(np.asarray(output(flow, other, Train()), np.float64) - y)
+        most = moved.reshape(len(x), -1).max(1)
+        if np.isfinite(most).all() and most[row] < ITSELF * most.max():
+            found.append(row)
+    return found
 
 
 @batch_norm_law(
