@@ -38,6 +38,7 @@ from flowref.backends.torch.scenario import MODES
 from flowref.backends.torch.scenario_inside import INSIDE
 from flowref.backends.torch.scenario_state import STATE
 from flowref.backends.torch.spectral import follow
+from flowref.backends.torch.standards import set_standards
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
 from flowref.backends.torch.training import REACH, Training, trained
 from flowref.backends.torch.unregistered import UNREGISTERED
@@ -118,6 +119,7 @@ def present(
                     obj = cast(build(), dtype)
             if condition.scale and not facts.promises.get("fixed"):
                 move(obj, condition.scale, derive(condition.seed, 5))
+                set_standards(obj, condition.scale, derive(condition.seed, 43))
                 follow(obj)
                 if dialect.repair is not None:
                     with torch.no_grad():

@@ -18,7 +18,7 @@ ROWS, SAME = 6, {"float64": 1e-9, "float32": 1e-5}
 # By how much a cotangent that is pulled back by both directions may be another.
 AROUND_OFF = 1e-6
 # More points than the blocks in which some calls are made, and what they may take, in operations of a round trip.
-MANY_ROWS, ROW_OPERATIONS = 1025, 2_000_000
+MANY_ROWS, ROW_OPERATIONS = 1025, 8_000_000
 
 
 class Differentiated(Bijection, Pulling, Protocol):

@@ -13,6 +13,7 @@ from flowref.backends import build_seed
 from flowref.backends.torch.live import DTYPES
 from flowref.backends.torch.present import warm
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox
+from flowref.backends.torch.standards import set_standards
 from flowref.backends.torch.state import cast, fingerprint, modules, move, set_mode
 from flowref.backends.torch.training import train
 from flowref.loading import Recipe
@@ -48,6 +49,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
                 obj = train(obj, *details).obj
         if scale and not recipe.facts.promises.get("fixed"):
             move(obj, scale, derive(seed, 5))
+            set_standards(obj, scale, derive(seed, 43))
         set_mode(obj, recorded.mode == "train")
     return Case(
         verdict=verdict,
