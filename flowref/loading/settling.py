@@ -37,6 +37,7 @@ from flowref.loading.factory import attributes
 from flowref.loading.initialization import INITIALIZED, initializes, made_ready
 from flowref.loading.instance import GIVE_SHAPE, Instance
 from flowref.loading.recognition import unread
+from flowref.loading.simplices import SAID, on_a_simplex
 from flowref.loading.size import called, is_large
 from flowref.model import (
     CORNER,
@@ -98,6 +99,8 @@ def settled(
             facts, chosen, said = with_context(instance, obj, dialect, facts, chosen, told)
         if takes_context_first(dialect.log_prob):
             said = (*said, f"{density_method(dialect.log_prob)} takes its context first")
+        if not wanted and (lain := on_a_simplex(instance, obj, dialect, facts)) is not facts:
+            facts, said = lain, (*said, SAID)
         one_way = facts.context_shape is None and dialect.forward is not None
         if one_way and batch_last(
             resting(instance), backend, instance.dtype, facts.event_shape, chosen

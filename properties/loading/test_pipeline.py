@@ -28,7 +28,7 @@ from flowref.model import SpecError, Status, Target, TargetError
 ORDER = (
     "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "source", "factory", "instance", "size",
     "initialization",
-    "recognition", "declared", "kernels", "clamps", "drawing", "settling", "noise", "opened",
+    "recognition", "declared", "kernels", "clamps", "drawing", "simplices", "settling", "noise", "opened",
     "trips", "estimates", "unended", "whole_steps",
     "probing", "kinds",
     "place", "methods", "recipe", "load_subject",

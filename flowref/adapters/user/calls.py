@@ -175,6 +175,11 @@ def sample_number(obj: Any, n: int, context: Any, method: str = "sample") -> Any
     return out[0] if isinstance(out, (tuple, list)) else out
 
 
+def sample_detached(obj: Any, n: int, context: Any) -> Any:
+    """Draw n points without gradients from an object that draws with them alone."""
+    return rsample(obj, n, context).detach()
+
+
 def sample_shape(obj: Any, n: int, context: Any, method: str = "sample") -> Any:
     """Draw n points from an object whose method takes a shape."""
     out = getattr(obj, method)((n,)) if context is None else getattr(obj, method)((n,), context)

@@ -115,7 +115,9 @@ def sampler(obj: Any, chosen: Chosen) -> Any:
         return partial(calls.sample_number, method=name)
     if name not in ("sample", LAST) and not name.startswith(SQUEEZE):
         raise _unheard(name)
-    return calls.sample_number if callable(getattr(obj, "sample", None)) else None
+    if callable(getattr(obj, "sample", None)):
+        return calls.sample_number
+    return calls.sample_detached if callable(getattr(obj, "rsample", None)) else None
 
 
 def settle_beside(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
