@@ -174,8 +174,8 @@ def test_a_sampler_tells_points_from_contexts(second: bool) -> None:
     sizes both are taken.
     """
     words = said(f"Regression?second={str(second).lower()}")
-    assert "context: y of shape (3,)" in words
-    assert ("log_prob takes it first" in words) != second
+    assert f"context: {'y' if second else 'x'} of shape (3,)" in words
+    assert ("log_prob takes its context first" in words) != second
     target = registry.parse_target(f"{STRANGE}:Regression?second={str(second).lower()}")
     for law in ("density/mass", "sampling/follows-density"):
         assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS

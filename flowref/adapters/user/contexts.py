@@ -337,34 +337,35 @@ def _drawn_alike(obj: Any, backend: Any, dtype: str, facts: Facts) -> bool:
             shape = tuple(obj.sample(*asked).shape)
         except Exception:  # it has no sampler, or is asked otherwise
             continue
-        return shape[-len(event) :] == event
+        return len(shape) > len(event) and shape[len(shape) - len(event) :] == event
     return False
 
 
 def in_order(
     obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
 ) -> Dialect:
-    """How its log-density is asked: with its context first, where a sampler, or a network, takes that first without
-    a point, or where what it draws under contexts is what it takes second, and not what it takes first.
+    """How its log-density is asked: with its context first, where what it draws under contexts is what it takes second,
+    and not what it takes first; where that tells nothing, where a sampler, or a network, takes what is called so without
+    a point.
     """
     method = calls.density_method(dialect.log_prob)
     taken = signatures.required(obj, method) if method else []
     if len(taken) != 2 or name not in taken or dialect.forward is not None:
         return dialect
     other = replace(dialect, log_prob=partial(calls.context_first, call=dialect.log_prob))
-    drawing = calls.method_of(dialect.sample)
-    if any(signatures.required(obj, one)[:1] == taken[:1] for one in (drawing, "icdf") if one):
-        return other
-    if signatures.taken_by(obj) and signatures.required(obj, "forward") == taken[:1]:
-        return other
-    if facts.event_shape or dialect.log_prob is not calls.log_prob:
-        return dialect
-    for one in (dialect, other):
+    fitting = []
+    for one in (dialect, other) if not facts.event_shape and method == "log_prob" else ():
         asked = backend.duplicate(obj), one, backend, dtype, facts, chosen, name
         with contextlib.suppress(Exception):  # it takes no such pair, or several
             if _drawn_alike(backend.duplicate(obj), backend, dtype, infer(*asked)):
-                return one
-    return dialect
+                fitting.append(one)
+    if len(fitting) == 1:
+        return fitting[0]
+    drawing = [one for one in (calls.method_of(dialect.sample), "icdf") if one]
+    alone = [signatures.required(obj, one)[:1] for one in drawing]
+    if signatures.taken_by(obj):
+        alone.append(signatures.required(obj, "forward"))
+    return other if taken[:1] in alone else dialect
 
 
 def _stretches(one: Facts, other: Facts, obj: Any) -> bool:

@@ -92,8 +92,16 @@ def _of_one(obj: Any, name: str) -> bool:
     return len(asks) == 1 or (len(asks) == 2 and plain(asks[1]) in CONDITIONS)
 
 
+def _like(obj: Any, names: tuple[str, ...]) -> list[str]:
+    """The methods of an object's own that have one of these names, but for signs that authors differ in."""
+    own_ones = [name for base in type(obj).__mro__ for name in vars(base) if own(obj, name)]
+    spelled = {plain(name): name for name in reversed(own_ones) if not name.startswith("_")}
+    return [spelled[plain(name)] for name in names if plain(name) in spelled]
+
+
 def _sampler(obj: Any) -> str:
-    return next((name for name in DRAWING if own(obj, name) and _of_count(obj, name)), "")
+    drawing = _like(obj, ("sample", *DRAWING))
+    return next((name for name in drawing if _of_count(obj, name)), "")
 
 
 def _of_count(obj: Any, name: str) -> bool:
@@ -106,6 +114,7 @@ def _density(obj: Any) -> str:
     """The log-density: what is called a density is one; the logarithm of a probability may leave its
     constant out, but where samples are drawn as well.
     """
-    names = [name for name in DENSE if own(obj, name) and _of_one(obj, name)]
+    names = [name for name in _like(obj, DENSE) if _of_one(obj, name)]
     draws = callable(getattr(obj, "sample", None)) or _sampler(obj)
-    return next((name for name in names if draws or name in NORMALIZED), "")
+    sure = {plain(name) for name in NORMALIZED}
+    return next((name for name in names if draws or plain(name) in sure), "")
