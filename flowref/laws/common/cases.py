@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -17,8 +18,9 @@ ROWS, SAME = 6, {"float64": 1e-9, "float32": 1e-5}
 
 # By how much a cotangent that is pulled back by both directions may be another.
 AROUND_OFF = 1e-6
-# More points than the blocks in which some calls are made, and what they may take, in operations of a round trip.
-MANY_ROWS, ROW_OPERATIONS = 1025, 8_000_000
+# More points than the blocks in which some calls are made, what they may take, in operations of a round trip, and how
+# often some laws make them.
+MANY_ROWS, ROW_OPERATIONS, OFTEN = 1025, 8_000_000, 12
 
 
 class Differentiated(Bijection, Pulling, Protocol):
@@ -126,6 +128,12 @@ def light(flow: Flow) -> bool:
     return not flow.facts.cost.heavy and MANY_ROWS * max(1, flow.operations) <= ROW_OPERATIONS
 
 
+@requires("its calls are too dear to be made at a thousand points many times", waits=True)
+def lighter(flow: Flow) -> bool:
+    """The same of a dozen calls."""
+    return light(flow) and MANY_ROWS * max(1, flow.operations) <= ROW_OPERATIONS / OFTEN
+
+
 TRAIN = Case(
     "train",
     "In train mode",
@@ -206,3 +214,5 @@ MANY = Case(
     {"rows": MANY_ROWS, "size": MANY_ROWS, "effort": 1, "scales": (0.3,), "parted": False},
     light,
 )
+# The same where it takes a dozen calls.
+MANY_OFTEN = replace(MANY, applies=lighter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.common.cases import MANY
+from flowref.laws.common.cases import MANY_OFTEN
 from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.probes import MAPS, Probe, probes
 from flowref.laws.common.requirements import in_double, not_estimator
@@ -111,7 +111,7 @@ def distance(first: Mapped, second: Mapped, rows: int) -> tuple[Array, Array]:
     source="Higham, Accuracy and Stability of Numerical Algorithms, section 1.5: mixed forward-backward stability",
     pointwise=True,
     version=2,
-    cases=(MANY,),
+    cases=(MANY_OFTEN,),
 )
 def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
     """In float32 the error is at most 64 times what moving inputs, parameters and results by one
