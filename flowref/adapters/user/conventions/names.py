@@ -126,11 +126,13 @@ LABELS = frozenset(
 LOSSY = re.compile(
     r"(add)?noise|quanti[sz]e|compress|token|embed|blur|mask|round|sample|encode$|crop|resize"
 )
-# What may be None by default and is no context: noise and what draws it, times, scales, switches and states.
+# Words in the names of what may be None by default and is no context: noise and what draws it, times, scales, switches and
+# states.
 UNRELATED = re.compile(
-    r"noise|eps(ilon)?$|^u$|rng|random|generator|seed|key|temp|^t$|tau|time|step|std|sigma|scale|alpha|beta|lambd|weight|"
-    r"hidden|state|cache|memory|dim|ax[ie]s|^n|num|size|shape|device|dtype|out|return|batch|base|prior|train|mode|"
-    r"direction|name|layer|block|index|idx|low|high|min|max|tol|solver|options|kw|callback|verbose|start|end|stop|len"
+    r"noise|eps(ilon)?|u|rng|random|gen(erator)?|seeds?|keys?|temp(erature)?|t|tau|times?|steps?|std|sigma|scales?|alpha|"
+    r"beta|lam(bda?)?|weights?|hidden|[hc]0|states?|cache|memory|dims?|ax[ie]s|n|num|nr|count|sizes?|shapes?|device|dtype|out|"
+    r"outputs?|returns?|batch|base|prior|train(ing)?|modes?|direction|names?|layers?|blocks?|ind(ex|ices)|idx|low|high|"
+    r"min|max|tol|solver|options|kw(args)?|callback|verbose|start|end|stop|len(gths?)?"
 )
 # Parameters after a point that are contexts, whatever their default is.
 CONDITIONS = (OPTIONAL | LABELS) - {"target", "targets", "ids", "idx", "k"} | {
@@ -186,7 +188,8 @@ def is_context(name: str) -> bool:
 def may_be_context(name: str) -> bool:
     """Whether what is None by default may be a context by its name, which nobody knows as that of anything else."""
     word = plain(name)
-    known = MASKED.fullmatch(word) or INDEXED.search(word) or UNRELATED.search(word)
+    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).casefold().split("_")
+    known = MASKED.fullmatch(word) or INDEXED.search(word) or any(map(UNRELATED.fullmatch, words))
     return is_context(name) or not (known or sign_of(name) or word in FLAGS)
 
 
