@@ -33,5 +33,8 @@ def damages() -> tuple[Damage, ...]:
         for mutant in registry.mutants()
     ]
     for defects in registry.specimens().values():
-        planted += [Damage(spec, laws, SPECIMEN) for spec, laws in defects.items()]
+        planted += [
+            Damage(str(registry.parse_target(spec)), laws, SPECIMEN)
+            for spec, laws in defects.items()
+        ]
     return tuple(planted)

@@ -66,7 +66,7 @@ SPECIMENS = (
             "pdf-scale": ("map/log-det",),
             "not-normalized": ("map/inverse[latents]",),
             "bisection-few": ("map/inverse",),
-            "bisection-range": ("map/inverse[latents]",),
+            "bisection-range": ("map/inverse",),
             "log-det-mean": ("map/log-det",),
         },
     ),
