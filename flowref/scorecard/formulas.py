@@ -17,7 +17,6 @@ TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|[A-Za-z]{4,}|\s+|.", re.DOTAL
 SYMBOLS = LETTERS | {"partial": "∂", "infty": "∞", "in": "∈", "to": "→", "cdot": "·", "times": "×"}
 SPACES = {"\\,": "0.17em", "\\ ": "0.3em", "\\quad": "1em"}
 FENCES = "()[]|‖"
-OPERATORS = "+-=<>/*,;:!" + FENCES
 
 
 def formula(statement: str) -> Markup:

@@ -287,17 +287,17 @@ def apparent(flow: BatchNormal, weight: float, bias: float) -> list[Affine] | No
     averages = Parameters.of(flow, after)
     if flow.normalizer.statistics == "running" and len(averages.statistics) == 2:
         mean, var = averages.running
-    found = [Affine(parameters.scale, parameters.shift), affine(FAR * x, y, mean, np.abs(var))]
+    found = [Affine(parameters.scale, parameters.shift), affine_of(FAR * x, y, mean, np.abs(var))]
     if len(parameters.statistics) == 2:
         evaluated, error = attempt(flow.play, [*begin, Eval(), Normalize(x)])
         if error:
             return None
         mean, var = parameters.running
-        found.append(affine(x, evaluated[-1], mean, np.abs(var) + (parameters.eps or 0.0)))
+        found.append(affine_of(x, evaluated[-1], mean, np.abs(var) + (parameters.eps or 0.0)))
     return found
 
 
-def affine(x: Array, y: Array, mean: Array, inside: Array) -> Affine:
+def affine_of(x: Array, y: Array, mean: Array, inside: Array) -> Affine:
     """Weight and bias of the line per channel that a batch went through, relative to a mean and a
     squared deviation; nan where the output has another shape.
     """
