@@ -18,6 +18,7 @@ HOME = "flowref_zoo.specimens.optional_contexts"
         ("Density", "3", "judged without volume"),
         ("Scattered", "", "judged without jitter"),
         ("Energy", "", "judged without volume"),
+        ("Timed", "", "judged without t"),
         ("Chosen", "", "judged without inds"),
         ("Folding", "", "judged without volume"),
     ],

@@ -26,6 +26,7 @@ from flowref.adapters.user.conventions.names import (
     MASKED,
     OPTIONAL,
     is_context,
+    is_scale,
     may_be_context,
     plain,
     sign_of,
@@ -108,7 +109,8 @@ def unheard(
             return "", ""
         found = infer(backend.duplicate(obj), *asked)
         shape = found.context_shape or ()
-        if not known and not _answers(backend.duplicate(obj), *asked[:-1], shape=shape):
+        given = backend.duplicate(obj), *asked[:-1]
+        if not known and (is_scale(name) or not _answers(*given, shape=shape)):
             return "", f"{without}: name a factory that gives it, where it is a context"
         option = ",".join(map(str, shape))
     except Ambiguous:

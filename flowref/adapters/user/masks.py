@@ -120,7 +120,7 @@ def _masks_out(obj: Any, dialect: Dialect, x: Any, chosen: Chosen, mask: Mask) -
         )
         last, came = (value.narrow(mask.axis, -1, 1) for value in (padded, x))
         left = bool((last == 0).all()) or bool((last == came).all())
-        same = whole.shape == x.shape and bool(((whole - alike).abs() < 1e-9).all())
-        return same and left
+        unchanged = whole.shape == x.shape and bool(((whole - alike).abs() < 1e-9).all())
+        return unchanged and left
     except Exception:  # it takes no such mask, or no such events
         return False

@@ -23,7 +23,7 @@ from flowref.model.steps import Eval, Normalize, Train
 # Rows of a large batch, a prime, or where that is refused what has many divisors; how much of an output
 # its own input explains at least, and how much a row that counts is moved.
 ROWS, EXPLAINED, MOVED = (193, 192), 0.3, 30.0
-# The share of the largest change of a row that one has which is moved itself.
+# A row that is moved changes by at least this share of the largest change of any row.
 ITSELF = 0.5
 # Share of an output below which it stays.
 STAYS = 1e-9

@@ -12,7 +12,7 @@ from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt, flags, listed
 from flowref.laws.common.probes import Probe, few, probe_of
 from flowref.laws.common.requirements import in_double
-from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.consistency import unconditional, unconditional_or_bound
 from flowref.model import ADVICE, EXACT, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Flow, Living, Sampler
 from flowref.model.steps import Carry, Eval, Nudge, Pathwise, Step, Train
@@ -136,7 +136,7 @@ def parametric(flow: Flow) -> bool:
     effort=1,
     size=1,
     scales=(0.0, 0.3),
-    applies=reparameterizes & parametric & unconditional,
+    applies=reparameterizes & parametric & unconditional_or_bound,
     source="torch.distributions: rsample is reparameterized, sample is not",
     cases=(ONE_CONTEXT,),
 )

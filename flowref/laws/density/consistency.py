@@ -65,9 +65,15 @@ def few_entries(flow: Flow) -> bool:
     return math.prod(flow.density_shape) <= SAMPLED_SIZE
 
 
-@requires("it is conditional, and judged so at one context")
+@requires("it is conditional", waits=True)
 def unconditional(flow: Flow) -> bool:
-    """One density, whatever the context: that at one context is one, in the case of its own."""
+    """One density, whatever the context."""
+    return flow.context_shape is None
+
+
+@requires("it is conditional, and judged so at one context: [one-context]")
+def unconditional_or_bound(flow: Flow) -> bool:
+    """The same of laws that have the case in which one context is bound."""
     return flow.context_shape is None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import absent
-from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.consistency import unconditional_or_bound
 from flowref.laws.density.draws import ALONE, SampledDensity, number
 from flowref.model import BOUND, EXACT, VOLUME, Array, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Density, Sampler
@@ -36,7 +36,7 @@ CLOSE = 1e-4
     scales=(0.0,),
     size=1,
     effort=1,
-    applies=unconditional,
+    applies=unconditional_or_bound,
     source="torch.distributions: sample((n,)) has the shape (n, *event_shape), which log_prob takes",
     cases=(ONE_CONTEXT,),
 )
@@ -78,7 +78,7 @@ def misshapen(flow: SampledDensity, count: int, seed: int) -> Iterator[str]:
     scales=(0.0,),
     size=1,
     effort=1,
-    applies=unconditional,
+    applies=unconditional_or_bound,
     source="the logarithm of a rounded zero, or 0/0 in a rejection step, which a batch of a few samples does not show",
     cases=(ONE_CONTEXT,),
 )

@@ -12,7 +12,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import Finding, Look, two_stage
 from flowref.laws.density.balance import sampled
 from flowref.laws.density.base import demand_unmoved_base, normal_base, normalizing_calls
-from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.consistency import unconditional_or_bound
 from flowref.laws.density.draws import ALONE, SampledDensity, drawn, number
 from flowref.model import BOUND, Array, Batch, Residual, Undecidable, law
 from flowref.model.abilities import Bijection, offers
@@ -46,7 +46,7 @@ COMPARED, SHARE = 512, 0.05
     scales=(0.0,),
     size=1,
     effort=2,
-    applies=sampled & unconditional,
+    applies=sampled & unconditional_or_bound,
     source="independent draws: averages over n of them are off by their deviation over the root of n",
     cases=(ONE_CONTEXT,),
 )

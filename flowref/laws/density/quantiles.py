@@ -9,7 +9,7 @@ import numpy as np
 
 from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.statistics import Finding, Look, critical, two_stage
-from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.consistency import unconditional_or_bound
 from flowref.laws.density.draws import atoms
 from flowref.laws.density.statements import function_at
 from flowref.model import (
@@ -76,7 +76,7 @@ TAIL_POINTS = (
     tolerance=BOUND,
     local=False,
     effort=4,
-    applies=unconditional,
+    applies=unconditional_or_bound,
     source="the quantile function is the generalized inverse F^-1(u) = min{x : F(x) >= u}",
     cases=(ONE_CONTEXT,),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det, has_parameters
-from flowref.laws.density.consistency import few_entries, unconditional
+from flowref.laws.density.consistency import few_entries, unconditional_or_bound
 from flowref.model import (
     STATISTICAL,
     VOLUME,
@@ -70,7 +70,7 @@ def without_ends(flow: Flow) -> bool:
     applies=only_samples
     & without_ends
     & has_parameters
-    & unconditional
+    & unconditional_or_bound
     & few_entries
     & exact_log_det
     & exact_density,

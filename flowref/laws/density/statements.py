@@ -11,7 +11,7 @@ import numpy as np
 from flowref.laws.common.cases import ONE_CONTEXT, TRAINED
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quadrature import NODES, PANELS, axis_points, where_mass_is
-from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.consistency import unconditional, unconditional_or_bound
 from flowref.laws.density.draws import repeats
 from flowref.laws.density.moments import StatingDensity, has_density, misstated, numbers_told
 from flowref.model import (
@@ -219,7 +219,7 @@ def density_at(flow: Density, x: Array) -> Array:
     scales=(0.0,),
     size=16,
     effort=2,
-    applies=univariate & has_density & unconditional,
+    applies=univariate & has_density & unconditional_or_bound,
     version=3,
     source="F(b) - F(a) is the integral of the density from a to b",
     cases=(TRAINED, ONE_CONTEXT),

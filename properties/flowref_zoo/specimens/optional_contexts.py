@@ -91,6 +91,18 @@ class Energy(Coupling):
         return super().moves(kept, None if given is None else given.log())
 
 
+class Timed(Coupling):
+    """What is given is a time, which drawn numbers are not."""
+
+    def forward(self, x: Any, t: Any = None) -> tuple[Any, Any]:
+        """Data to latents."""
+        return super().forward(x, t)
+
+    def inverse(self, z: Any, t: Any = None) -> tuple[Any, Any]:
+        """Latents to data."""
+        return super().inverse(z, t)
+
+
 class Folding(Coupling):
     """What is given is of any size, and has one mean."""
 

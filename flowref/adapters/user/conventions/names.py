@@ -126,14 +126,14 @@ LABELS = frozenset(
 LOSSY = re.compile(
     r"(add)?noise|quanti[sz]e|compress|token|embed|blur|mask|round|sample|encode$|crop|resize"
 )
-# Words in the names of what may be None by default and is no context: noise and what draws it, times, scales, switches and
-# states.
+# Words in the names of what may be None by default and is no context: noise and what draws it, switches and states; and
+# times and scales, which no drawn numbers can stand for.
 UNRELATED = re.compile(
-    r"noise|eps(ilon)?|u|rng|random|gen(erator)?|seeds?|keys?|temp(erature)?|t|tau|times?|steps?|std|sigma|scales?|alpha|"
-    r"beta|lam(bda?)?|weights?|hidden|[hc]0|states?|cache|memory|dims?|ax[ie]s|n|num|nr|count|sizes?|shapes?|device|dtype|out|"
-    r"outputs?|returns?|batch|base|prior|train(ing)?|modes?|direction|names?|layers?|blocks?|ind(ex|ices)|idx|low|high|"
-    r"min|max|tol|solver|options|kw(args)?|callback|verbose|start|end|stop|len(gths?)?"
+    r"noise|eps(ilon)?|u|rng|random|gen(erator)?|seeds?|keys?|steps?|hidden|[hc]0|states?|cache|memory|dims?|ax[ie]s|n|num|nr|"
+    r"count|sizes?|shapes?|device|dtype|out|outputs?|returns?|batch|base|prior|train(ing)?|modes?|direction|names?|layers?|"
+    r"blocks?|ind(ex|ices)|idx|low|high|min|max|tol|solver|options|kw(args)?|callback|verbose|start|end|stop|len(gths?)?"
 )
+SCALES = re.compile(r"temp(erature)?|t|tau|times?|std|sigma|scales?|alpha|beta|lam(bda?)?|weights?")
 # Parameters after a point that are contexts, whatever their default is.
 CONDITIONS = (OPTIONAL | LABELS) - {"target", "targets", "ids", "idx", "k"} | {
     "cond",
@@ -185,11 +185,25 @@ def is_context(name: str) -> bool:
     return plain(name) in OPTIONAL | LABELS
 
 
+def words_of(name: str) -> list[str]:
+    """The words that a name is made of.
+
+    >>> words_of("noiseLevel"), words_of("t_end")
+    (['noise', 'level'], ['t', 'end'])
+    """
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).casefold().split("_")
+
+
+def is_scale(name: str) -> bool:
+    """Whether what is None by default is a time or a scale by its name."""
+    return not is_context(name) and any(map(SCALES.fullmatch, words_of(name)))
+
+
 def may_be_context(name: str) -> bool:
     """Whether what is None by default may be a context by its name, which nobody knows as that of anything else."""
     word = plain(name)
-    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).casefold().split("_")
-    known = MASKED.fullmatch(word) or INDEXED.search(word) or any(map(UNRELATED.fullmatch, words))
+    unrelated = any(map(UNRELATED.fullmatch, words_of(name)))
+    known = MASKED.fullmatch(word) or INDEXED.search(word) or unrelated
     return is_context(name) or not (known or sign_of(name) or word in FLAGS)
 
 
