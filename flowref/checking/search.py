@@ -130,7 +130,7 @@ def _check(target: Target, law: Law, settings: Settings, written: bool) -> Verdi
 def _searched(search: Search, subject: Subject, name: str) -> Verdict:
     """The verdict of a search, which draws batches until one shows a violation."""
     law, settings = search.law, search.settings
-    moving = subject.trainable and not subject.promises.get("fixed")
+    moving = (subject.trainable or subject.standards) and not subject.promises.get("fixed")
     scales = law.scales if moving else (0.0,)
     effort = settings.effort(law, subject.operations)
     seed = seed_of(settings.seed, law.key, law.version, search.target.portable)

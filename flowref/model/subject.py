@@ -87,6 +87,7 @@ class Subject:
     gives a `Widening`, which tells how much rows count. None where that is not offered.
     ``rounded_build(seed, magnitude)``: context manager under which calls are those of an object that
     was randomly rounded while it was built; it gives whether that is another object.
+    ``standards``: whether it holds what data are standardized by, which a method of it sets later.
     ``keyed``: whether what it draws is decided by a random key, and by nothing else.
     ``own(call, x, context, before, how)`` -> `Mapped`: the call of the object itself, traced anew, after
     as many other traces of it as there are row counts in ``before``; where calls are traced. ``how``:
@@ -112,6 +113,7 @@ class Subject:
     normalizing: str = "forward"
     stateful: bool = False
     trainable: bool = False
+    standards: bool = False
     mode_matters: Callable[[], bool] | None = None
     operations: int = 0
     calls: Mapping[str, Call[Any]] = field(default_factory=dict)

@@ -38,7 +38,7 @@ from flowref.backends.torch.scenario import MODES
 from flowref.backends.torch.scenario_inside import INSIDE
 from flowref.backends.torch.scenario_state import STATE
 from flowref.backends.torch.spectral import follow
-from flowref.backends.torch.standards import set_standards
+from flowref.backends.torch.standards import has_standards, set_standards
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
 from flowref.backends.torch.training import REACH, Training, trained
 from flowref.backends.torch.unregistered import UNREGISTERED
@@ -263,6 +263,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         normalizing=dialect.normalizing,
         stateful=bool(modules(live.pristine)),
         trainable=bool(trainable(live.pristine)),
+        standards=has_standards(live.pristine),
         mode_matters=functools.cache(partial(mode_matters, live)),
         calls={name: call_of(live, name) for name in methods.offered(dialect)},
         jacobian=able(maps, derivatives.jacobian),

@@ -30,6 +30,11 @@ def set_standards(obj: Any, scale: float, seed: int) -> None:
             buffer.copy_(moved if centers else moved.exp())
 
 
+def has_standards(obj: Any) -> bool:
+    """Whether an object has such buffers."""
+    return next(_unset(obj), None) is not None
+
+
 def _unset(obj: Any) -> Iterator[tuple[torch.Tensor, bool]]:
     modules = obj.modules() if isinstance(obj, torch.nn.Module) else ()
     for module in modules:

@@ -41,6 +41,32 @@ class Standardized(nn.Module):
         return x, (self.theta_std.log() - self.log_scale).sum().expand(len(z))
 
 
+class Scores(nn.Module):
+    """Nothing but what data are standardized by."""
+
+    center: Any
+    scale: Any
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.register_buffer("center", torch.zeros(3))
+        self.register_buffer("scale", torch.ones(3))
+
+    def fit(self, x: Any) -> None:
+        """By what data there are."""
+        self.center, self.scale = x.mean(0), x.std(0)
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to scores."""
+        ladj = 0 * self.scale if self.defect else -self.scale.log()
+        return (x - self.center) / self.scale, ladj.sum().expand(len(x))
+
+    def inverse(self, z: Any) -> Any:
+        """Scores to data."""
+        return z * self.scale + self.center
+
+
 class Weighed(nn.Module):
     """Buffers of ones that nothing sets, or that are no standards, are what they are."""
 
@@ -79,7 +105,13 @@ def weighed(defect: str = "") -> Weighed:
     return Weighed(defect)
 
 
+def scores(defect: str = "") -> Scores:
+    """Without parameters."""
+    return Scores(defect)
+
+
 SPECIMENS = (
+    Specimen("scores", {"none": ("map/log-det",)}),
     Specimen(
         "standardized",
         {"volume-of-std": ("map/log-det",), "mean-forgotten": ("map/inverse",)},
