@@ -23,10 +23,14 @@ from flowref.model.figure import Figure
 from flowref.model.known import OTHER_WEIGHTS, KnownFailure, Standing
 from flowref.model.law import (
     ADVICE,
+    ANYWHERE,
+    AWAY,
     BOUND,
     CLAIM,
     CONTRACT,
     EXACT,
+    GIVEN,
+    NEARBY,
     ROUNDING,
     STATISTICAL,
     VALUES,
@@ -64,8 +68,8 @@ from flowref.model.target import CONVENTIONS, OBJECT, USER, Condition, History, 
 from flowref.model.verdict import Counterexample, Counts, Evidence, Size, Status, Verdict, identity
 
 __all__ = [
-    "ADVICE", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "CORNER", "DEVIATION", "EXACT", "KINDS", "MASKS", "MEANINGS",
-    "OBJECT",
+    "ADVICE", "ANYWHERE", "AWAY", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "CORNER", "DEVIATION", "EXACT", "GIVEN", "KINDS", "MASKS", "MEANINGS",
+    "NEARBY", "OBJECT",
     "OPPOSITE", "ORDERS", "OTHER_WEIGHTS", "PARTS", "PROMISES", "PUBLISHED", "REAL", "RENORM", "ROLES", "ROOT_MEAN_SQUARE",
     "ROUNDING", "RUNNING", "SAMPLE", "SPREADS",
     "STATISTICAL", "UNCOUNTED", "USER", "VALUES", "VOLUME", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",

@@ -100,6 +100,10 @@ CHOICES = {
     "mode": ("eval", "train"),
     "direction": ("forward", "inverse"),
 }
+# The weights that a law visits: as they are given, and by how much of their spread they are moved.
+GIVEN, NEARBY, AWAY, ANYWHERE = (0.0,), (0.0, 0.3), (0.3, 1.0), (0.0, 0.1, 0.3, 1.0, 3.0)
+# What the laws of this package choose from: weights, batches of the standard profile, points of a batch.
+SCALES, EFFORTS, SIZES = (GIVEN, NEARBY, AWAY, ANYWHERE), (1, 2, 4, 10), (1, 3, 7, 16, 48)
 # The first argument is a `Subject`, which has at run time what its annotation asks for.
 Measure = Callable[[Any, Batch], Residual]
 # Asked without noise, it gives what tells under noise how far the residual of each point moves,
@@ -248,7 +252,7 @@ class Law:
     contextual: bool = False
     one_context: bool = False
     local: bool = True
-    scales: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0)
+    scales: tuple[float, ...] = ANYWHERE
     effort: int = 10
     size: int = 48
     rows: int = 0

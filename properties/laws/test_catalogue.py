@@ -32,6 +32,7 @@ from flowref.model import (
     Verdict,
     statement_of,
 )
+from flowref.model.law import EFFORTS, SCALES, SIZES
 from flowref.reporting.encoding import verdict_to_json
 from rows import one_of_each
 
@@ -117,6 +118,16 @@ def test_a_law_is_stated(law: Law) -> None:
     assert law.force in (CLAIM, CONTRACT, ADVICE)
     assert law.tolerance in (ROUNDING, EXACT, BOUND, STATISTICAL)
     assert (law.force == CONTRACT) == (law.promise is not None)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)
+def test_a_law_chooses_from_one_table(law: Law) -> None:
+    """What is measured are the weights, batches and points of one table, and of a case those, or a thousand
+    points.
+    """
+    assert law.scales in SCALES
+    assert law.effort in EFFORTS
+    assert law.size in SIZES or law.is_case
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.batch_norm.channels_first import channels_first
-from flowref.model import ADVICE, EXACT, Array, Batch, Law, Requirement, Residual, law
+from flowref.model import ADVICE, EXACT, GIVEN, Array, Batch, Law, Requirement, Residual, law
 from flowref.model.law import Measure
 
 
@@ -45,7 +45,7 @@ def _given_channels_first(measure: Measure) -> Measure:
 
 
 # Advice that is followed or not, whatever the batch and the parameters.
-batch_norm_advice = partial(batch_norm_law, force=ADVICE, tolerance=EXACT, effort=1, scales=(0.0,))
+batch_norm_advice = partial(batch_norm_law, force=ADVICE, tolerance=EXACT, effort=1, scales=GIVEN)
 
 
 def batch_residual(

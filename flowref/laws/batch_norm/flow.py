@@ -28,6 +28,8 @@ from flowref.laws.common.outcomes import attempt
 from flowref.model import (
     ADVICE,
     BOUND,
+    GIVEN,
+    NEARBY,
     OPPOSITE,
     VOLUME,
     Array,
@@ -119,7 +121,7 @@ def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
     force=ADVICE,
     applies=layer,
     effort=2,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source="the statistics of a batch are not known to the inverse; libraries refuse it in train mode or document what it is",
 )
 def train_inverse_policy(flow: BatchNormal, batch: Batch) -> Residual:
@@ -151,7 +153,7 @@ has_few_entries = Requirement(
     tolerance=BOUND,
     applies=has_few_entries & layer,
     effort=1,
-    scales=(0.0,),
+    scales=GIVEN,
     source="the log-det of normalization with its statistics held fixed is no likelihood of the batch; the gap shrinks as the "
     "batch enters its statistics with a smaller weight",
 )

@@ -44,7 +44,7 @@ from flowref.laws.batch_norm.normalizer import (
     random_cotangent,
 )
 from flowref.laws.common.outcomes import attempt, changed, listed
-from flowref.model import Array, Batch, Residual, Undecidable
+from flowref.model import NEARBY, Array, Batch, Residual, Undecidable
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Pullback, Pulled, Roles, State, Train
 
@@ -127,7 +127,7 @@ def off_parameters(pulled: Pulled, dy: Array, hat: Array) -> dict[str, Array]:
     "batch-norm/gradient[closed-form]",
     key="normalisation/backward-closed-form",
     applies=understood,
-    effort=6,
+    effort=4,
     source=f"{IOFFE}, section 3, the gradients of the transform",
 )
 def backward_closed_form(flow: BatchNormal, batch: Batch) -> Residual:
@@ -156,7 +156,7 @@ def backward_closed_form(flow: BatchNormal, batch: Batch) -> Residual:
     "batch-norm/gradient",
     key="normalisation/measured-gradient",
     applies=normalizes & is_not_constant,
-    effort=6,
+    effort=4,
     source=f"{IOFFE}, algorithm 1: the gradient flows through the mean and the variance of the batch",
 )
 def measured_gradient(flow: BatchNormal, batch: Batch) -> Residual:
@@ -189,8 +189,8 @@ def reach(x: Array, dy: Array, pulled: Pulled) -> Array:
     "batch-norm/gradient[bias-before]",
     key="normalisation/bias-before-is-idle",
     applies=normalizes,
-    effort=3,
-    scales=(0.0, 0.3),
+    effort=2,
+    scales=NEARBY,
     source="Ioffe and Szegedy 2015, section 2: without the gradient of the mean, a bias grows while the loss stays",
 )
 def bias_before_is_idle(flow: BatchNormal, batch: Batch) -> Residual:

@@ -49,7 +49,7 @@ from flowref.laws.batch_norm.normalizer import (
 )
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.model import EXACT, Array, Batch, Requirement, Residual
+from flowref.model import EXACT, GIVEN, NEARBY, Array, Batch, Requirement, Residual
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Nudge, Reload, Roles, Run, Train
 
@@ -66,7 +66,7 @@ SPREADS, MOVE, FACTORS = (-4.0, 2.0), 0.3, (-1.0, 0.03, -0.5, 7.0, -40.0)
     "batch-norm/train-map[reference]",
     key="normalisation/matches-reference",
     applies=understood,
-    effort=8,
+    effort=10,
     source=IOFFE,
 )
 def matches_reference(flow: BatchNormal, batch: Batch) -> Residual:
@@ -111,7 +111,7 @@ def other_formulas(x: Array, eps: float, freedom: int) -> dict[str, Array]:
     key="normalisation/fixed-map",
     applies=channelled & is_fixed & keeps_statistics & tells_eps,
     effort=2,
-    scales=(0.0,),
+    scales=GIVEN,
     source="torchvision.ops.FrozenBatchNorm2d: the statistics and the affine parameters are fixed",
 )
 def fixed_map(flow: BatchNormal, batch: Batch) -> Residual:
@@ -137,7 +137,7 @@ def fixed_map(flow: BatchNormal, batch: Batch) -> Residual:
     "batch-norm/modes-agree[running-average]",
     key="normalisation/running-map",
     applies=channelled & normalizes_by_averages,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source=APPENDIX,
 )
 def running_map(flow: BatchNormal, batch: Batch) -> Residual:
@@ -251,7 +251,7 @@ def modes_agree(flow: BatchNormal, batch: Batch) -> Residual:
     "batch-norm/eval-map",
     key="normalisation/eval-affine-map",
     applies=usual & keeps_some_statistics,
-    effort=6,
+    effort=4,
     source="Ioffe and Szegedy 2015, algorithm 2: with fixed statistics normalization is one affine map per channel",
 )
 def eval_affine_map(flow: BatchNormal, batch: Batch) -> Residual:
@@ -301,7 +301,7 @@ def extent(y: Array) -> Array:
     "batch-norm/train-map[scale]",
     key="normalisation/scale-law",
     applies=normalizes & takes_eps,
-    effort=6,
+    effort=4,
     source="Ioffe and Szegedy 2015, section 3.3, BN((aW)u) = BN(Wu), made exact for every eps and every sign",
 )
 def scale_law(flow: BatchNormal, batch: Batch) -> Residual:
@@ -325,8 +325,8 @@ def scale_law(flow: BatchNormal, batch: Batch) -> Residual:
     "batch-norm/eval-map[without-tracking]",
     key="normalisation/without-tracking",
     applies=has_no_statistics & has_no_other_statistics & normalizes,
-    effort=3,
-    scales=(0.0, 0.3),
+    effort=2,
+    scales=NEARBY,
     source=f"{TORCH}: track_running_stats=False",
 )
 def without_tracking(flow: BatchNormal, batch: Batch) -> Residual:
@@ -354,7 +354,7 @@ means_to_learn = Requirement(
     tolerance=EXACT,
     applies=channelled & keeps_statistics & means_to_learn,
     effort=1,
-    scales=(0.0,),
+    scales=GIVEN,
     source="Ioffe and Szegedy 2015, algorithm 2: training normalizes by the batch, and inference by its averages",
 )
 def train_mode_normalizes(flow: BatchNormal, batch: Batch) -> Residual:

@@ -20,7 +20,7 @@ from flowref.laws.batch_norm.normalizer import (
     spread_out,
 )
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.model import BOUND, EXACT, Array, Batch, Residual
+from flowref.model import BOUND, EXACT, GIVEN, NEARBY, Array, Batch, Residual
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Cast, Eval, Normalize, Roles, State, Step, Train
 
@@ -36,8 +36,8 @@ OFFSETS = (0.0, 1.0, 1e2, 1e3, 1e4)
     key="normalisation/offset-stability",
     applies=understood & stands_offsets,
     tolerance=BOUND,
-    effort=6,
-    scales=(0.0, 0.3),
+    effort=4,
+    scales=NEARBY,
     source="the difference E[x^2] - E[x]^2 cancels: its relative error grows as (mean/std)^2, that of two passes as mean/std",
 )
 def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
@@ -89,7 +89,7 @@ def beyond_rounding(flow: BatchNormal, x: Array) -> Residual:
     tolerance=EXACT,
     applies=usual,
     effort=2,
-    scales=(0.0,),
+    scales=GIVEN,
     source="a feature that is constant over a batch has variance 0: a state that users reach, with a feature that is rare",
 )
 def constant_batch(flow: BatchNormal, batch: Batch) -> Residual:
@@ -123,7 +123,7 @@ def constant_batch(flow: BatchNormal, batch: Batch) -> Residual:
     tolerance=EXACT,
     applies=usual & has_channels,
     effort=2,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source="each feature is normalized independently, so that what is not a number spoils its own channel only",
 )
 def nan_containment(flow: BatchNormal, batch: Batch) -> Residual:

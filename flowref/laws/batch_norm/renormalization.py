@@ -12,7 +12,7 @@ from flowref.laws.batch_norm.declaration import batch_norm_law
 from flowref.laws.batch_norm.formula import Parameters, line
 from flowref.laws.batch_norm.gradient import vjp
 from flowref.laws.batch_norm.normalizer import input_gradient, large_batch, output, pulled_back
-from flowref.model import BOUND, RENORM, Array, Batch, Requirement, Residual, Undecidable
+from flowref.model import BOUND, NEARBY, RENORM, Array, Batch, Requirement, Residual, Undecidable
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Normalize, Step, Train
 
@@ -38,7 +38,7 @@ renormalizes = Requirement(
     applies=renormalizes & has_modes & has_axes,
     tolerance=BOUND,
     effort=2,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source="Ioffe 2017, Batch Renormalization (arXiv:1702.03275), algorithm 1",
 )
 def renormalization(flow: BatchNormal, batch: Batch) -> Residual:

@@ -16,7 +16,7 @@ from flowref.laws.batch_norm.conditions import (
 from flowref.laws.batch_norm.declaration import batch_norm_law
 from flowref.laws.batch_norm.normalizer import large_batch, normal_batch, output
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.model import EXACT, SAMPLE, Array, Batch, Requirement, Residual, Unsupported
+from flowref.model import EXACT, GIVEN, SAMPLE, Array, Batch, Requirement, Residual, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Normalize, Train
 
@@ -51,7 +51,7 @@ def taken(flow: BatchNormal) -> int:
     tolerance=EXACT,
     applies=of_batches & has_axes & is_per_channel,
     effort=1,
-    scales=(0.0,),
+    scales=GIVEN,
     source="each row of the output is the row of the input, scaled and moved; parts of a batch are put together in its order",
 )
 def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
@@ -96,7 +96,7 @@ def _strays(flow: BatchNormal, x: Array, y: Array) -> list[int]:
     tolerance=EXACT,
     applies=of_batches & has_axes & is_per_channel & has_modes & keeps_some_statistics,
     effort=1,
-    scales=(0.0,),
+    scales=GIVEN,
     source="running statistics stand for those of the batches, of all their rows",
 )
 def every_row_enters(flow: BatchNormal, batch: Batch) -> Residual:

@@ -58,7 +58,7 @@ from flowref.laws.batch_norm.formula import (
 )
 from flowref.laws.batch_norm.normalizer import channels, normal_batch, random_batch
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.model import BOUND, EXACT, OPPOSITE, Array, Batch, Residual, Unsupported
+from flowref.model import BOUND, EXACT, GIVEN, NEARBY, OPPOSITE, Array, Batch, Residual, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
 from flowref.model.structure.lines import WIDE, Scale
@@ -73,7 +73,7 @@ TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_trac
     key="normalisation/running-update",
     picture=course,
     applies=averages,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source=f"{TORCH}; Keras calls momentum what torch calls one minus it, and both kinds of variance are kept by some",
 )
 def running_update(flow: BatchNormal, batch: Batch) -> Residual:
@@ -103,8 +103,8 @@ def running_update(flow: BatchNormal, batch: Batch) -> Residual:
     key="normalisation/momentum-limits",
     picture=course,
     applies=averages & takes_momentum,
-    effort=3,
-    scales=(0.0,),
+    effort=2,
+    scales=GIVEN,
     source=TORCH,
 )
 def momentum_limits(flow: BatchNormal, batch: Batch) -> Residual:
@@ -135,7 +135,7 @@ def momentum_limits(flow: BatchNormal, batch: Batch) -> Residual:
     tolerance=EXACT,
     applies=tracks & counts,
     effort=2,
-    scales=(0.0,),
+    scales=GIVEN,
     source=TORCH,
 )
 def batch_counter(flow: BatchNormal, batch: Batch) -> Residual:
@@ -158,7 +158,7 @@ def batch_counter(flow: BatchNormal, batch: Batch) -> Residual:
     tolerance=EXACT,
     applies=tracked_layer,
     effort=2,
-    scales=(0.0,),
+    scales=GIVEN,
     source="statistics belong to the data that is normalized; a step that also inverts must not count its batch twice",
 )
 def inverse_keeps_statistics(flow: BatchNormal, batch: Batch) -> Residual:
@@ -182,7 +182,7 @@ TIMES = 60
     applies=understood_and_tracks & averages,
     tolerance=BOUND,
     effort=2,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source="on stationary data the running statistics become those of the batches, so that the two modes agree",
 )
 def eval_approaches_train(flow: BatchNormal, batch: Batch) -> Residual:
@@ -265,7 +265,7 @@ def lived(flow: BatchNormal, scale: Scale, batches: list[Array]) -> list[Moved]:
     "batch-norm/statistics",
     key="normalisation/statistics-follow",
     applies=normalizes & keeps_some_statistics & is_not_constant,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source="Ioffe and Szegedy 2015, algorithm 2: inference uses averages of the statistics of training batches",
 )
 def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
@@ -281,7 +281,7 @@ def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
     "batch-norm/statistics[running-average]",
     key="normalisation/averages-follow",
     applies=normalizes_batches & keeps_averages & has_axes & is_per_channel & plainly_scaled,
-    scales=(0.0,),
+    scales=GIVEN,
     source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E; Kingma and Ba 2015, Adam, section 3",
 )
 def averages_follow(flow: BatchNormal, batch: Batch) -> Residual:

@@ -6,7 +6,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt, log_det
 from flowref.laws.common.requirements import repeatable
-from flowref.model import ADVICE, EXACT, Array, Batch, Residual, Unsupported, law, requires
+from flowref.model import ADVICE, EXACT, GIVEN, Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import Bijection, Flow
 
 # How near to an end, in widths, the map tells what it tends to, and how far apart what it tends to
@@ -30,7 +30,7 @@ def has_ends(flow: Flow) -> bool:
     local=False,
     effort=1,
     size=3,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=has_ends & repeatable,
     source="pixels are 0 and 1, and the last bin of a spline is that of the end as well",
     pointwise=True,

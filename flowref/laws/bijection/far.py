@@ -9,6 +9,7 @@ from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.model import (
     ADVICE,
     EXACT,
+    GIVEN,
     VOLUME,
     Array,
     Batch,
@@ -78,7 +79,7 @@ def rays(
     local=False,
     effort=1,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=goes_on & exact_log_det,
     source="log s(x) + log(1 - s(x)) is -inf from 37 on, where s(x) rounds to one; -softplus(x) - softplus(-x) is not",
     pointwise=True,
@@ -113,7 +114,7 @@ def far_log_det(flow: Bijection, batch: Batch) -> Residual:
     local=False,
     effort=1,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=density_goes_on & exact_density,
     source="log(exp(a) + exp(b)) is -inf where both underflow; logaddexp is not",
 )

@@ -12,6 +12,7 @@ from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.requirements import repeatable
 from flowref.model import (
     EXACT,
+    GIVEN,
     Array,
     Batch,
     Call,
@@ -53,9 +54,9 @@ ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
     lines=True,
     tolerance=EXACT,
     local=False,
-    effort=3,
+    effort=4,
     size=16,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=repeatable,
     source="0/0 at equal heights and the logarithm of a rounded zero are holes of a formula, not of the map",
     pointwise=True,

@@ -7,7 +7,7 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import in_double, repeatable
-from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law, requires
+from flowref.model import EXACT, NEARBY, Array, Batch, Residual, Unsupported, draw, law, requires
 from flowref.model.abilities import Flow, Invertible
 
 # How far apart two points are, relative to 1 + |x|, and by how many times the change on one side is
@@ -35,7 +35,7 @@ def solves_nothing(flow: Flow) -> bool:
     local=False,
     effort=2,
     size=16,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=repeatable & in_double & solves_nothing,
     source="a spline that ends lower than where its tails begin leaves an interval uncovered, which a density has no mass for",
 )

@@ -11,7 +11,7 @@ from flowref.laws.bijection.oracles import in_place
 from flowref.laws.common.arithmetic import finite_rows, latents, rows_max
 from flowref.laws.common.outcomes import attempt, finite
 from flowref.laws.common.requirements import in_double, not_estimator
-from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law, requires
+from flowref.model import EXACT, NEARBY, Array, Batch, Residual, Unsupported, draw, law, requires
 from flowref.model.abilities import Flow, Invertible, Pulling
 
 
@@ -38,7 +38,7 @@ def goes_straight_back(flow: Flow) -> bool:
     local=False,
     effort=1,
     size=16,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=goes_straight_back & in_double & not_estimator,
     source="a nan in the branch that torch.where does not choose is still a nan in the gradient (flowjax issue 239)",
     pointwise=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows
-from flowref.model import EXACT, Batch, Residual, law, requires
+from flowref.model import EXACT, NEARBY, Batch, Residual, law, requires
 from flowref.model.abilities import Bijection, Flow
 
 # By how much rounding may take an image over an end, relative to 1 + |end|, and over the sum of a
@@ -26,9 +26,9 @@ def has_codomain(flow: Flow) -> bool:
     key="bijection/image-in-codomain",
     tolerance=EXACT,
     local=False,
-    effort=3,
+    effort=4,
     size=48,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=has_codomain,
     source="torch.distributions: Transform.codomain, by which supports of densities are known",
 )

@@ -233,7 +233,7 @@ SQUARED = 1e150
     version=2,
     applies=inverse_in_closed_form & exact_log_det & moves_smoothly,
     arbitrate=arbitrate_product,
-    effort=6,
+    effort=4,
     source="inverse function theorem",
     pointwise=True,
 )

@@ -19,7 +19,7 @@ from flowref.laws.common.arithmetic import (
 )
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det, in_double
-from flowref.model import VOLUME, Array, Batch, Residual, Unsupported, draw, law, requires
+from flowref.model import NEARBY, VOLUME, Array, Batch, Residual, Unsupported, draw, law, requires
 from flowref.model.abilities import Bijection, Flow, Pulling, offers
 
 
@@ -74,9 +74,9 @@ def pulled_back(flow: Flow) -> bool:
     nats=True,
     about=VOLUME,
     local=False,
-    effort=3,
+    effort=2,
     size=3,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=exact_log_det & in_double & small,
     source="change of variables; the definition of a derivative",
 )

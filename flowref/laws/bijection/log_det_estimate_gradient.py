@@ -16,6 +16,7 @@ from flowref.laws.common.requirements import has_parameters, in_double, true_gra
 from flowref.laws.common.statistics import Finding, Look, Mean, two_stage
 from flowref.laws.conduct.state import moves_little
 from flowref.model import (
+    NEARBY,
     STATISTICAL,
     VOLUME,
     Array,
@@ -59,8 +60,8 @@ class Pair(NamedTuple):
     about=VOLUME,
     tolerance=STATISTICAL,
     effort=2,
-    size=8,
-    scales=(0.0, 0.3),
+    size=7,
+    scales=NEARBY,
     local=False,
     applies=estimator & in_double & true_gradients & has_parameters & moves_little,
     source=f"{SOURCE}: an estimate is there to be trained; one that is detached trains nothing",

@@ -12,7 +12,19 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import Probe, absent, data, probe_of, probes
-from flowref.model import CONTRACT, EXACT, VOLUME, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.model import (
+    CONTRACT,
+    EXACT,
+    GIVEN,
+    NEARBY,
+    VOLUME,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Unsupported,
+    law,
+)
 from flowref.model.abilities import Bijection, Flow, Living, offers
 from flowref.model.steps import Eval, Learn, Step, Train
 
@@ -27,7 +39,7 @@ FEW = (1, 2, 3)
     tolerance=EXACT,
     effort=4,
     size=7,
-    scales=(0.0,),
+    scales=GIVEN,
 )
 def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
     """A log-det comes back as one number per point, in the batch shape (plus the event axes of an
@@ -101,7 +113,7 @@ def after_training(flow: Flow, probed: Sequence[Probe], batch: Batch) -> Iterato
     tolerance=EXACT,
     effort=2,
     size=3,
-    scales=(0.0,),
+    scales=GIVEN,
     rebuild="wide",
     features=1,
     source="squeeze() and sum(-1) on an axis of length one return something else than on longer ones",
@@ -122,7 +134,7 @@ def log_det_narrow(flow: Bijection, batch: Batch) -> Residual:
     nats=True,
     force=CONTRACT,
     promise="volume-preserving",
-    effort=6,
+    effort=4,
 )
 def volume_preserving(flow: Bijection, batch: Batch) -> Residual:
     r"""A map that promises to preserve volume has log-det 0."""
@@ -141,7 +153,7 @@ def one_context(batch: Batch) -> Array | None:
     nats=True,
     force=CONTRACT,
     promise="constant-jacobian",
-    effort=6,
+    effort=4,
 )
 def constant_jacobian(flow: Bijection, batch: Batch) -> Residual:
     r"""A linear map has the same log-det everywhere."""
@@ -159,7 +171,7 @@ def constant_jacobian(flow: Bijection, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=2,
     size=3,
-    scales=(0.0, 0.1),
+    scales=NEARBY,
     rebuild="wide",
 )
 def log_det_wide(flow: Bijection, batch: Batch) -> Residual:

@@ -115,7 +115,7 @@ def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     "map/one-to-one",
     key="bijection/injective",
     tolerance=EXACT,
-    effort=6,
+    effort=4,
     source="definition of a bijection",
     pointwise=True,
 )

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows
-from flowref.model import EXACT, Batch, Residual, Unsupported, law
+from flowref.model import EXACT, NEARBY, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, Signed
 
 
@@ -25,7 +25,7 @@ STEP, TOLD = 2.0**-6, 1e-6
     tolerance=EXACT,
     effort=2,
     size=16,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source="torch.distributions: Transform.sign, by which TransformedDistribution.cdf turns a cdf around",
 )
 def declared_sign(flow: SignedBijection, batch: Batch) -> Residual:

@@ -18,7 +18,7 @@ from flowref.laws.common.requirements import (
     true_gradients,
 )
 from flowref.laws.common.structure import LARGE
-from flowref.model import BOUND, Batch, Residual, Unsupported, law, requires
+from flowref.model import BOUND, NEARBY, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import Flow, offers
 
 # What a gradient through the steps of a solver may be off, relatively; and where it is asked for.
@@ -39,7 +39,7 @@ def solves(flow: Flow) -> bool:
     local=False,
     effort=2,
     size=7,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=solves & forward_in_closed_form & true_gradients & exact_log_det & in_double,
     version=2,
     source="the inverse function theorem; what autograd records of a search is the derivative of its bracket, not of the root",

@@ -8,7 +8,18 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import MAPS, Probe, probes, random
-from flowref.model import REAL, Batch, Case, Mapped, Unsupported, draw, requires
+from flowref.model import (
+    AWAY,
+    GIVEN,
+    NEARBY,
+    REAL,
+    Batch,
+    Case,
+    Mapped,
+    Unsupported,
+    draw,
+    requires,
+)
 from flowref.model.abilities import Bijection, Flow, Living, Pulling, offers
 
 # Points at which it is seen whether rows depend on each other, and by how much results may differ that are the same,
@@ -136,7 +147,7 @@ def lighter(flow: Flow) -> bool:
 TRAIN = Case(
     "train",
     "In train mode",
-    {"mode": "train", "effort": 1, "scales": (0.0, 0.3), "lines": False},
+    {"mode": "train", "effort": 1, "scales": NEARBY, "lines": False},
     affordable & mode_matters & rows_alone,
 )
 
@@ -168,7 +179,7 @@ def records(flow: Differentiated) -> bool:
 AROUND = {
     "direction": "inverse",
     "effort": 2,
-    "scales": (0.0, 0.3),
+    "scales": NEARBY,
     "lines": False,
     "parted": False,
 }
@@ -183,18 +194,18 @@ INVERSE_IN_TRAINING = Case(
 TRAINED = Case(
     "trained",
     "After training by its own gradients",
-    {"history": "trained", "effort": 1, "scales": (0.0,)},
+    {"history": "trained", "effort": 1, "scales": GIVEN},
 )
 NO_GRAD = Case(
     "no-grad",
     "Under no_grad, as for inference",
-    {"grad": False, "effort": 1, "scales": (0.3,)},
+    {"grad": False, "effort": 1, "scales": AWAY},
     records_on_request,
 )
 CONTEXT = Case(
     "context",
     "Given a context, which may be left out",
-    {"contextual": True, "effort": 2, "scales": (0.0, 0.3), "lines": False},
+    {"contextual": True, "effort": 2, "scales": NEARBY, "lines": False},
 )
 # What is left of a conditional density is one like any other.
 ONE_CONTEXT = Case(
@@ -204,13 +215,13 @@ ONE_CONTEXT = Case(
 CONTEXT_NO_GRAD = Case(
     "context",
     "Given a context, which may be left out, under no_grad",
-    {"contextual": True, "grad": False, "effort": 1, "scales": (0.3,)},
+    {"contextual": True, "grad": False, "effort": 1, "scales": AWAY},
     records_on_request,
 )
 MANY = Case(
     "many",
     "Of a thousand points at once",
-    {"rows": MANY_ROWS, "size": MANY_ROWS, "effort": 1, "scales": (0.3,), "parted": False},
+    {"rows": MANY_ROWS, "size": MANY_ROWS, "effort": 1, "scales": AWAY, "parted": False},
     light,
 )
 # The same where it takes a dozen calls.

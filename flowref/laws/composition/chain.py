@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows, inside, returned, rows_max
-from flowref.model import Array, Batch, Mapped, Residual, Unsupported, law, requires
+from flowref.model import GIVEN, NEARBY, Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Arranged, Bijection, Composite, Flow, Invertible
 
 
@@ -53,7 +53,7 @@ def arranged(flow: Arranged, expression: Any, batch: Batch, which: str = "forwar
     "composition/parts",
     key="composition/additive",
     applies=has_parts,
-    effort=6,
+    effort=4,
     source=CHAIN_RULE,
     pointwise=True,
 )
@@ -112,7 +112,7 @@ def inverse_reverses(flow: CompositeInvertible, batch: Batch) -> Residual:
     key="composition/associative",
     applies=has_parts,
     effort=2,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source=CHAIN_RULE,
 )
 def associative(flow: ArrangedComposite, batch: Batch) -> Residual:
@@ -134,7 +134,7 @@ def associative(flow: ArrangedComposite, batch: Batch) -> Residual:
     key="composition/in-order",
     applies=has_parts,
     effort=2,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source=CHAIN_RULE,
 )
 def in_order(flow: ArrangedComposite, batch: Batch) -> Residual:
@@ -155,7 +155,7 @@ def single_map(flow: Flow) -> bool:
     "composition/algebra[empty]",
     key="composition/empty-is-identity",
     effort=2,
-    scales=(0.0,),
+    scales=GIVEN,
     source="the identity is neutral",
 )
 def empty_is_identity(flow: Arranged, batch: Batch) -> Residual:
@@ -175,7 +175,7 @@ def empty_is_identity(flow: Arranged, batch: Batch) -> Residual:
     key="composition/single-is-itself",
     applies=single_map,
     effort=2,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source="the identity is neutral",
 )
 def single_is_itself(flow: ArrangedBijection, batch: Batch) -> Residual:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowref.laws.common.outcomes import flags
-from flowref.model import EXACT, Batch, Residual, law, requires
+from flowref.model import EXACT, GIVEN, Batch, Residual, law, requires
 from flowref.model.abilities import Flow
 
 
@@ -20,7 +20,7 @@ def looked_at(flow: Flow) -> bool:
     local=False,
     effort=1,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=looked_at,
     source="an ability that always raises; what is not implemented raises NotImplementedError",
 )

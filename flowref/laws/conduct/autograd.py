@@ -20,6 +20,7 @@ from flowref.laws.common.requirements import (
 )
 from flowref.laws.conduct.pictures import jacobian_gap, log_det_gradient_gap, score_gap
 from flowref.model import (
+    GIVEN,
     VOLUME,
     Array,
     Batch,
@@ -221,7 +222,7 @@ differentiable = smooth & calculated & not_estimator
     "gradient/input[value]",
     key="hygiene/value-gradient",
     picture=jacobian_gap,
-    scales=(0.0,),
+    scales=GIVEN,
     effort=4,
     size=16,
     applies=smooth & exact_values,
@@ -240,7 +241,7 @@ def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     key="hygiene/log-det-gradient",
     about=VOLUME,
     picture=log_det_gradient_gap,
-    scales=(0.0,),
+    scales=GIVEN,
     effort=4,
     size=16,
     applies=differentiable,
@@ -261,7 +262,7 @@ def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     key="hygiene/score",
     picture=score_gap,
     points="data",
-    scales=(0.0,),
+    scales=GIVEN,
     effort=4,
     size=16,
     applies=differentiable,

@@ -12,7 +12,18 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import probe_of
 from flowref.laws.common.quotients import DOUBT, directions, quotient
 from flowref.laws.common.requirements import exact_log_det
-from flowref.model import ADVICE, BOUND, Array, Batch, Residual, Undecidable, Unsupported, draw, law
+from flowref.model import (
+    ADVICE,
+    BOUND,
+    NEARBY,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    draw,
+    law,
+)
 from flowref.model.abilities import Bijection, Living, Pulling
 
 # Rows of a batch, and by how much its gradient may be another, relatively.
@@ -29,7 +40,7 @@ class Trained(Bijection, Pulling, Living, Protocol):
     tolerance=BOUND,
     effort=1,
     size=1,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     mode="train",
     local=False,
     applies=affordable & mode_matters & exact_log_det,

@@ -9,7 +9,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt, finite, gap
 from flowref.laws.common.probes import POINTWISE, Probe, echo_of, probes, random
 from flowref.laws.common.requirements import not_estimator
-from flowref.model import Array, Batch, Mapped, Residual, law
+from flowref.model import NEARBY, Array, Batch, Mapped, Residual, law
 from flowref.model.abilities import Flow
 
 # A batch of so many rows is large; entries that it may hold, and operations of a round trip.
@@ -25,8 +25,8 @@ APART = 1e-9
     key="mode/batch-content",
     effort=2,
     echo=echo_of(POINTWISE, complete=False),
-    size=5,
-    scales=(0.0, 0.3),
+    size=7,
+    scales=NEARBY,
     applies=not_estimator,
     source="a statistic over the batch hides in scales, tolerances, stopping rules and chunks",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowref.laws.common.probes import absent
 from flowref.laws.common.requirements import has_modules
-from flowref.model import EXACT, Batch, Residual, law
+from flowref.model import EXACT, GIVEN, Batch, Residual, law
 from flowref.model.abilities import Living
 from flowref.model.steps import Construct, Inherited
 
@@ -15,7 +15,7 @@ from flowref.model.steps import Construct, Inherited
     tolerance=EXACT,
     effort=1,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     source="the default dtype and the random seed belong to the process; a layer that seeds makes all its copies alike",
 )
 def construction(flow: Living, batch: Batch) -> Residual:
@@ -33,7 +33,7 @@ def construction(flow: Living, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=has_modules,
     source="a default of an argument is evaluated once, when the class is defined (Python reference, function "
     "definitions): a network there is trained by every object",

@@ -14,7 +14,19 @@ from flowref.laws.common.requirements import (
     not_estimator,
     true_gradients,
 )
-from flowref.model import ADVICE, EXACT, Array, Batch, Residual, Unsupported, law, requires
+from flowref.model import (
+    ADVICE,
+    AWAY,
+    EXACT,
+    GIVEN,
+    NEARBY,
+    Array,
+    Batch,
+    Residual,
+    Unsupported,
+    law,
+    requires,
+)
 from flowref.model.abilities import ContextPulling, Flow
 
 # Steps of a context that show whether what comes out follows it smoothly, how near to their ratio its moves
@@ -44,9 +56,9 @@ def conditional(flow: Flow) -> bool:
     "gradient/context",
     key="conduct/context-gradient",
     applies=conditional & not_estimator & in_double & true_gradients,
-    size=6,
+    size=7,
     effort=2,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source="what makes the context, an encoder say, is trained through the gradients that arrive there",
     cases=(TRAIN, CONTEXT),
 )
@@ -99,9 +111,9 @@ def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
     force=ADVICE,
     tolerance=EXACT,
     applies=conditional & in_double & true_gradients,
-    size=6,
+    size=7,
     effort=1,
-    scales=(0.0,),
+    scales=GIVEN,
     source="a context that is detached trains no encoder, and nothing says so",
 )
 def context_reached(flow: ContextPulling, batch: Batch) -> Residual:
@@ -140,9 +152,9 @@ def context_reached(flow: ContextPulling, batch: Batch) -> Residual:
     force=ADVICE,
     tolerance=EXACT,
     applies=conditional & has_parameters,
-    size=6,
+    size=7,
     effort=1,
-    scales=(0.3, 1.0),
+    scales=AWAY,
     local=False,
     source="a context that a field or a conditioner drops is no condition: the density is that of all contexts",
 )

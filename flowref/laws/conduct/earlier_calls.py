@@ -6,7 +6,7 @@ from flowref.laws.common.cases import NO_GRAD
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import WITH_KERNELS, probes, same
 from flowref.laws.common.requirements import repeatable
-from flowref.model import Batch, Residual, Unsupported, law
+from flowref.model import NEARBY, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Living
 from flowref.model.steps import Eval, Reread
 
@@ -19,7 +19,7 @@ AFTER = "calls made after it, at other points, change what a call has returned"
     key="conduct/earlier-calls",
     effort=2,
     size=16,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=repeatable,
     version=2,
     source="a cache of the last input or output is asked for another one, or for the other direction",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowref.laws.common.outcomes import flags
-from flowref.model import EXACT, Batch, Residual, Unsupported, law
+from flowref.model import EXACT, GIVEN, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Living
 from flowref.model.steps import Compare
 
@@ -14,7 +14,7 @@ from flowref.model.steps import Compare
     tolerance=EXACT,
     effort=1,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     source="torch.distributions.kl compares transforms to decide whether the divergence of their bases is that of the whole",
 )
 def equality(flow: Living, batch: Batch) -> Residual:

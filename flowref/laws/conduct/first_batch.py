@@ -22,7 +22,7 @@ from flowref.laws.conduct.training_batches import (
     LivingBijection,
     played,
 )
-from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
+from flowref.model import EXACT, GIVEN, Array, Batch, Residual, Unsupported, law
 from flowref.model.steps import State, Train
 from flowref.model.structure.lines import by_entry, fitted
 
@@ -39,7 +39,7 @@ HIGHER = 40.0
     history="fresh",
     effort=1,
     size=3,
-    scales=(0.0,),
+    scales=GIVEN,
     source="Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.1: the first batch comes out with mean 0 and variance 1",
 )
 def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:

@@ -12,7 +12,7 @@ from flowref.laws.common.probes import Probe, probe_of
 from flowref.laws.common.requirements import in_double, repeatable
 from flowref.laws.conduct.train_mode import has_modes
 from flowref.laws.conduct.training_batches import ordinary_rows, played
-from flowref.model import EXACT, Array, Batch, Residual, Unsupported, draw, law, requires
+from flowref.model import EXACT, GIVEN, Array, Batch, Residual, Unsupported, draw, law, requires
 from flowref.model.abilities import Density, Flow, Living
 from flowref.model.steps import State, Trace, Train
 
@@ -42,7 +42,7 @@ def density_alone(flow: Flow) -> bool:
     history="fresh",
     effort=1,
     size=3,
-    scales=(0.0,),
+    scales=GIVEN,
     source="Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.1: the first batch comes out with mean 0 and variance 1",
 )
 def first_batch_layers(flow: LivingDensity, batch: Batch) -> Residual:

@@ -27,6 +27,7 @@ from flowref.model import (
     ADVICE,
     CONTRACT,
     EXACT,
+    GIVEN,
     Array,
     Batch,
     Mapped,
@@ -55,7 +56,7 @@ def layouts_of(points: Array) -> tuple[Layout, ...]:
 @law(
     "same/manner[strides]",
     key="hygiene/strides-agree",
-    effort=3,
+    effort=4,
     echo=echo_of(POINTED, complete=False),
     applies=repeatable,
     source="a tensor's values are its meaning; strides are storage",
@@ -150,7 +151,7 @@ def empty_batch(flow: Flow, batch: Batch) -> Residual:
     "shape/any-batch[one-row]",
     key="hygiene/batch-one",
     tolerance=EXACT,
-    effort=3,
+    effort=4,
     applies=repeatable,
     source="squeeze() drops a batch axis of length one along with the rest",
 )
@@ -232,7 +233,7 @@ def ladj_shape(out: Mapped) -> tuple[int, ...]:
     "map/finite[nan-row]",
     key="hygiene/nan-containment",
     tolerance=EXACT,
-    effort=3,
+    effort=4,
     applies=not_estimator,
     source="one broken data point must not spoil the likelihoods of its batch",
 )
@@ -326,7 +327,7 @@ def undeclared(flow: Flow) -> bool:
     force=ADVICE,
     tolerance=EXACT,
     effort=2,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=undeclared,
     source="where no domain is declared, all finite points are in it",
 )
@@ -364,8 +365,8 @@ def has_features(flow: Flow) -> bool:
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
-    size=2,
-    scales=(0.0,),
+    size=3,
+    scales=GIVEN,
     applies=has_features,
     source="a wrong number of features that is broadcast silently is a wrong likelihood",
 )

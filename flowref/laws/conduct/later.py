@@ -9,7 +9,7 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows
 from flowref.laws.common.outcomes import attempt, log_det
 from flowref.laws.common.requirements import not_estimator
-from flowref.model import VOLUME, Batch, Residual, Unsupported, law
+from flowref.model import NEARBY, VOLUME, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, TellingLate
 
 
@@ -25,7 +25,7 @@ class BijectionTellingLate(Bijection, TellingLate, Protocol):
     local=False,
     effort=1,
     size=7,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=not_estimator,
     source="log_abs_det_jacobian(x, y) takes both; what is kept of the last call is of that call (pyro issue 2384)",
 )

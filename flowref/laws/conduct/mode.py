@@ -34,7 +34,7 @@ from flowref.laws.common.probes import (
     random,
 )
 from flowref.laws.common.requirements import has_modules, not_estimator
-from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.model import ADVICE, EXACT, GIVEN, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Flow, Invertible, Living
 from flowref.model.call import How
 from flowref.model.steps import Eval, Modes, State, Train
@@ -116,7 +116,7 @@ def grad_modes_agree(flow: Flow, batch: Batch) -> Residual:
 @law(
     "same/manner[train-grad-modes]",
     key="mode/train-ignores-grad-mode",
-    effort=3,
+    effort=4,
     applies=has_steady_modes,
     source="a training pass under no_grad (recalibrated statistics, re-entrant checkpoints) is a training pass",
 )
@@ -176,7 +176,7 @@ def tallies(name: str, before: Array, after: Array) -> bool:
     key="mode/eval-is-pure",
     version=2,
     tolerance=EXACT,
-    effort=3,
+    effort=4,
     applies=has_modules,
     source="evaluation leaves a model as it was: running statistics belong to training",
     pointwise=True,
@@ -203,7 +203,7 @@ def eval_is_pure(flow: Living, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     size=7,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=has_modules,
     source="a sampler that calls eval() and not train() again ends the training of dropout and batch normalization",
     pointwise=True,
@@ -232,7 +232,7 @@ def kept(flow: Living, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     history="fresh",
-    scales=(0.0,),
+    scales=GIVEN,
     applies=has_modules,
     source="a layer that initializes itself from data should do so in training, not from the first validation batch",
     pointwise=True,
@@ -259,7 +259,7 @@ OF_BATCH = (
 @law(
     "same/rows",
     key="mode/rows-independent",
-    effort=6,
+    effort=4,
     echo=echo_of(POINTWISE),
     applies=not_estimator,
     source="Ioffe and Szegedy 2015, section 3.1: at inference the output depends on the input alone",

@@ -22,7 +22,18 @@ from flowref.laws.common.slopes import Slope
 from flowref.laws.conduct.autograd import differentiable
 from flowref.laws.conduct.parameters import reached
 from flowref.laws.conduct.state import moves_little, not_fixed
-from flowref.model import EXACT, Array, Batch, Mapped, Residual, Subject, Unsupported, law, requires
+from flowref.model import (
+    EXACT,
+    NEARBY,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Subject,
+    Unsupported,
+    law,
+    requires,
+)
 from flowref.model.abilities import Flow, Living, Parametric, offers
 from flowref.model.steps import Eval, Learn, Train, Weights
 
@@ -120,8 +131,8 @@ def echo(flow: Parametric, batch: Batch) -> Callable[[], Array]:
     "gradient/parameters[value]",
     key="conduct/parameter-gradient",
     effort=2,
-    size=8,
-    scales=(0.0, 0.3),
+    size=7,
+    scales=NEARBY,
     local=False,
     applies=differentiable & weights_as_given & has_parameters & not_fixed,
     arbitrate=name_culprits,
@@ -169,8 +180,8 @@ def estimates(flow: Flow) -> bool:
     version=2,
     tolerance=EXACT,
     effort=1,
-    size=8,
-    scales=(0.0, 0.3),
+    size=7,
+    scales=NEARBY,
     local=False,
     applies=in_double & true_gradients & estimates & has_parameters & moves_little,
     source="a time, a scale or a net that is detached before a solver takes it is never trained "

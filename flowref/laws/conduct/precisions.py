@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import absent, probes
-from flowref.model import ADVICE, EXACT, Batch, Residual, Unsupported, law
+from flowref.model import ADVICE, EXACT, GIVEN, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Narrowed
 
 
@@ -17,7 +17,7 @@ from flowref.model.abilities import Narrowed
     tolerance=EXACT,
     effort=1,
     size=3,
-    scales=(0.0,),
+    scales=GIVEN,
     local=False,
     source="jax.enable_x64, type promotion: numbers of Python are weak and follow an array, those of numpy "
     "and jnp.zeros without a dtype are not; without 64-bit types a float64 that is asked for is truncated, "

@@ -16,7 +16,7 @@ from flowref.laws.common.probes import (
     probes,
 )
 from flowref.laws.common.requirements import has_modules, has_parameters
-from flowref.model import EXACT, Batch, Mapped, Residual, law
+from flowref.model import EXACT, GIVEN, NEARBY, Batch, Mapped, Residual, law
 from flowref.model.abilities import Living
 from flowref.model.steps import (
     Count,
@@ -45,7 +45,7 @@ BATCHES, MOST, LATER = 3, 4, 1e6
     tolerance=EXACT,
     effort=1,
     size=7,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=has_modules,
     source="torch.nn.Module: a parameter in a list, a dictionary or a closure is in no parameters() and no state_dict()",
     pointwise=True,
@@ -82,7 +82,7 @@ def registered(flow: Living, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     size=7,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=has_modules,
     source="a warm-up that counts its steps in a plain attribute begins anew after load_state_dict: torch's count is a buffer",
     pointwise=True,
@@ -126,7 +126,7 @@ def apart(one: Mapped, other: Mapped) -> bool:
     tolerance=EXACT,
     effort=2,
     size=7,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     history="fresh",
     applies=has_modules & has_parameters,
     version=2,

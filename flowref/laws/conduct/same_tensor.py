@@ -12,7 +12,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import BATCHED, POINTWISE, Probe, probes, same
 from flowref.laws.common.requirements import repeatable
 from flowref.laws.conduct.state import not_fixed, nudge
-from flowref.model import Batch, Mapped, Residual, Unsupported, law
+from flowref.model import NEARBY, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Living
 from flowref.model.steps import Eval, Overwrite, Step, Train
 
@@ -24,7 +24,7 @@ Steps = Sequence[Step[Any]]
     key="conduct/same-tensor",
     effort=2,
     size=16,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=repeatable,
     version=3,
     source="a tensor is a place, not a value: optimizers and data loaders write in place",

@@ -13,7 +13,18 @@ from flowref.laws.common.outcomes import attempt, flags, listed
 from flowref.laws.common.probes import Probe, few, probe_of
 from flowref.laws.common.requirements import in_double
 from flowref.laws.density.consistency import unconditional, unconditional_or_bound
-from flowref.model import ADVICE, EXACT, Batch, Mapped, Residual, Unsupported, law, requires
+from flowref.model import (
+    ADVICE,
+    EXACT,
+    GIVEN,
+    NEARBY,
+    Batch,
+    Mapped,
+    Residual,
+    Unsupported,
+    law,
+    requires,
+)
 from flowref.model.abilities import Flow, Living, Sampler
 from flowref.model.steps import Carry, Eval, Nudge, Pathwise, Step, Train
 
@@ -41,7 +52,7 @@ def continuous(flow: Flow) -> bool:
     tolerance=EXACT,
     effort=1,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=unconditional,
     source="a loop over what is left to draw ends with none",
 )
@@ -60,7 +71,7 @@ def sample_none(flow: Sampler, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     size=1,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=continuous,
     source="a sampler that seeds, or keeps a seeded generator of its own, draws the same points for ever",
 )
@@ -82,7 +93,7 @@ def samples_differ(flow: LivingSampler, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     source="an experiment is repeatable if the seeds of torch, numpy and Python decide what is drawn",
 )
 def samples_repeat(flow: LivingSampler, batch: Batch) -> Residual:
@@ -101,7 +112,7 @@ def samples_repeat(flow: LivingSampler, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=in_double & unconditional,
     source="torch.randn draws in the default dtype, which is float32 while the parameters are float64",
 )
@@ -135,7 +146,7 @@ def parametric(flow: Flow) -> bool:
     tolerance=EXACT,
     effort=1,
     size=1,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=reparameterizes & parametric & unconditional_or_bound,
     source="torch.distributions: rsample is reparameterized, sample is not",
     cases=(ONE_CONTEXT,),

@@ -15,6 +15,7 @@ from flowref.laws.conduct.state import Steps, movable, nudge
 from flowref.laws.conduct.training_batches import ROWS, ordinary_rows
 from flowref.model import (
     EXACT,
+    GIVEN,
     Array,
     Batch,
     Life,
@@ -104,7 +105,7 @@ def cast_and_back(flow: Living, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     size=ROWS,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=has_modules & repeatable & any_batch,
     version=2,
     source="a last batch of one row, a constant feature: a spread of zero, whose inverse outlives the batch",

@@ -11,7 +11,7 @@ import numpy as np
 from flowref.laws.common.outcomes import finite
 from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient
 from flowref.laws.conduct.autograd import differentiable
-from flowref.model import CONTRACT, Array, Batch, Residual, law
+from flowref.model import CONTRACT, GIVEN, Array, Batch, Residual, law
 from flowref.model.abilities import Bijection, Curved
 
 
@@ -24,8 +24,8 @@ class BijectionCurved(Bijection, Curved, Protocol):
     key="hygiene/double-backward",
     force=CONTRACT,
     promise="double-backward",
-    scales=(0.0,),
-    effort=3,
+    scales=GIVEN,
+    effort=2,
     size=16,
     applies=differentiable,
     source="torch.autograd.gradgradcheck: a backward pass that is differentiated again is the second derivative",

@@ -13,7 +13,7 @@ from flowref.laws.common.probes import probe_of
 from flowref.laws.common.requirements import in_double, repeatable
 from flowref.laws.conduct.train_mode import has_modes
 from flowref.laws.conduct.training_batches import LivingBijection, played
-from flowref.model import EXACT, Array, Batch, Residual, Unsupported, law
+from flowref.model import EXACT, GIVEN, Array, Batch, Residual, Unsupported, law
 from flowref.model.means import means
 from flowref.model.steps import Eval, State, Step, Train
 from flowref.model.structure.lines import by_entry, fitted
@@ -70,7 +70,7 @@ class Shares(NamedTuple):
     history="fresh",
     effort=2,
     size=3,
-    scales=(0.0,),
+    scales=GIVEN,
     source="running statistics stand for those of the batches: shown one batch for ever, they become its own",
 )
 def settled(flow: LivingBijection, batch: Batch) -> Residual:

@@ -14,7 +14,18 @@ from flowref.laws.common.cases import NO_GRAD
 from flowref.laws.common.outcomes import attempt, flags, gap
 from flowref.laws.common.probes import POINTWISE, Probe, probes, same
 from flowref.laws.common.requirements import not_estimator
-from flowref.model import ADVICE, EXACT, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.model import (
+    ADVICE,
+    EXACT,
+    GIVEN,
+    NEARBY,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Unsupported,
+    law,
+)
 from flowref.model.abilities import Flow, Living, Rounded, offers
 from flowref.model.steps import Eval, Run, Step
 
@@ -33,8 +44,8 @@ ENTRIES = 2**18
     "same/history[other-sizes]",
     key="conduct/earlier-sizes",
     effort=2,
-    size=6,
-    scales=(0.0, 0.3),
+    size=7,
+    scales=NEARBY,
     history="fresh",
     applies=not_estimator,
     source="masks, constants and workspaces are kept from one call to the next by their shape alone",
@@ -139,8 +150,8 @@ def halved(points: Array) -> Array | None:
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
-    size=4,
-    scales=(0.0,),
+    size=3,
+    scales=GIVEN,
     local=False,
     source="what is computed for each pair of points does not fit where batches are large",
 )

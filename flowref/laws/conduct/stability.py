@@ -8,7 +8,18 @@ from flowref.laws.common.cases import MANY_OFTEN
 from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.probes import MAPS, Probe, probes
 from flowref.laws.common.requirements import in_double, not_estimator
-from flowref.model import ADVICE, BOUND, Array, Batch, Mapped, Residual, Unsupported, law, requires
+from flowref.model import (
+    ADVICE,
+    BOUND,
+    NEARBY,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Unsupported,
+    law,
+    requires,
+)
 from flowref.model.abilities import Bijection, Composite, Flow, Living, Parametric, offers
 from flowref.model.steps import State
 
@@ -106,7 +117,7 @@ def distance(first: Mapped, second: Mapped, rows: int) -> tuple[Array, Array]:
     tolerance=BOUND,
     effort=4,
     size=16,
-    scales=(0.0, 0.1, 0.3),
+    scales=NEARBY,
     applies=in_double & single & not_estimator,
     source="Higham, Accuracy and Stability of Numerical Algorithms, section 1.5: mixed forward-backward stability",
     pointwise=True,

@@ -27,6 +27,7 @@ from flowref.laws.common.structure import LARGE
 from flowref.model import (
     ADVICE,
     EXACT,
+    GIVEN,
     Batch,
     Life,
     Mapped,
@@ -142,7 +143,7 @@ def refused(error: str) -> bool:
 @law(
     "same/saved[reload]",
     key="state/reload-equals",
-    effort=3,
+    effort=4,
     applies=has_modules & repeatable,
     version=2,
     source="torch.nn.Module.state_dict holds the whole state of a module; plain tensor attributes are not in it",
@@ -264,7 +265,7 @@ def _is_buffer(name: str, buffers: set[str]) -> bool:
 @law(
     "same/history[optimizer-step]",
     key="hygiene/cache-coherent",
-    effort=3,
+    effort=2,
     applies=movable,
     version=4,
     source="a cached inverse weight, log-det or spline that outlives an optimizer step (pyro issues 2384, 2503, 2545)",
@@ -324,7 +325,7 @@ def memory_flat(flow: Living, batch: Batch) -> Residual:
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=has_modules,
     source="an experiment is repeatable if torch's seed decides the initial weights",
 )

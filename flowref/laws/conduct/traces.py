@@ -13,7 +13,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import MAPS, Outcomes, Probe, agree, probes
 from flowref.laws.conduct.samples import continuous, drawing
-from flowref.model import EXACT, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.model import EXACT, GIVEN, NEARBY, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Keyed, Pulling, Traced
 
 # Rows of traces that come before, so that it is another one.
@@ -50,7 +50,7 @@ def own(flow: Traced, batch: Batch, before: Sequence[int], note: str, *how: str)
     key="conduct/tree-roundtrip",
     effort=1,
     size=7,
-    scales=(0.0,),
+    scales=GIVEN,
     local=False,
     source="jax.tree_util: what transformations, optimizers and checkpoints hand back is an object put "
     "together from its leaves",
@@ -65,7 +65,7 @@ def tree_roundtrip(flow: Traced, batch: Batch) -> Residual:
     key="conduct/traced-again",
     effort=1,
     size=7,
-    scales=(0.0,),
+    scales=GIVEN,
     local=False,
     version=2,
     source="jax.errors.UnexpectedTracerError: a value of a trace is kept in the object and used after it",
@@ -82,7 +82,7 @@ def traced_again(flow: Traced, batch: Batch) -> Residual:
     key="conduct/saved-leaves",
     effort=1,
     size=7,
-    scales=(0.0,),
+    scales=GIVEN,
     local=False,
     source="equinox.tree_serialise_leaves: what is read back into an object of the same structure is that "
     "which was saved",
@@ -97,7 +97,7 @@ def saved_leaves(flow: Traced, batch: Batch) -> Residual:
     key="conduct/numbers-traced",
     effort=1,
     size=7,
-    scales=(0.0,),
+    scales=GIVEN,
     local=False,
     source="jax.jit: a number of Python among the leaves of an argument is traced, and it is static where it "
     "is closed over",
@@ -112,7 +112,7 @@ def numbers_traced(flow: Traced, batch: Batch) -> Residual:
     key="conduct/gradient-traced",
     effort=1,
     size=3,
-    scales=(0.0,),
+    scales=GIVEN,
     local=False,
     source="jax.grad, jax.jit: transformations compose, so that a gradient that is compiled is the gradient",
 )
@@ -143,7 +143,7 @@ def gradient_traced(flow: Graded, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     size=1,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=continuous,
     source="jax.random: a sampler that makes a key of its own draws the same points for ever",
 )

@@ -9,7 +9,18 @@ from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.requirements import exact_log_det, in_double
 from flowref.laws.conduct.train_mode import has_modes
 from flowref.laws.conduct.training_batches import LivingBijection, ordinary, played
-from flowref.model import EXACT, VOLUME, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.model import (
+    EXACT,
+    GIVEN,
+    NEARBY,
+    VOLUME,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Unsupported,
+    law,
+)
 from flowref.model.steps import Eval, State, Step, Train
 
 # Features of an event of which a matrix is fitted to a batch, and how many rows each has; what a fit
@@ -27,7 +38,7 @@ ORDERED, ROUNDED = 5, 1e-7
     tolerance=EXACT,
     effort=1,
     size=3,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.7: the log-det of a batch is that of one affine map",
 )
 def train_log_det_of_matrix(flow: LivingBijection, batch: Batch) -> Residual:
@@ -74,7 +85,7 @@ def of_matrix(flow: LivingBijection, x: Array, out: Mapped, rows: int) -> Residu
     tolerance=EXACT,
     effort=1,
     size=3,
-    scales=(0.0,),
+    scales=GIVEN,
     source="statistics of a batch are symmetric in its samples",
 )
 def rows_count_alike(flow: LivingBijection, batch: Batch) -> Residual:

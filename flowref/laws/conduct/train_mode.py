@@ -16,6 +16,8 @@ from flowref.laws.common.probes import DRAWING, Probe, probe_of, probes
 from flowref.laws.common.requirements import exact_log_det, repeatable
 from flowref.model import (
     EXACT,
+    GIVEN,
+    NEARBY,
     VOLUME,
     Array,
     Batch,
@@ -128,7 +130,6 @@ def beyond(flow: Flow, difference: Array, size: Array) -> Array:
     applies=has_modes & exact_log_det,
     tolerance=EXACT,
     effort=4,
-    scales=(0.0, 0.3, 1.0),
 )
 def train_log_det(flow: Bijection, batch: Batch) -> Residual:
     """Where forward returns the same value in train and in eval mode, it returns the same log-det,
@@ -165,7 +166,6 @@ def settles(flow: Living, probe: Probe, evaluated: Mapped, trained: Mapped) -> b
     applies=has_modes & repeatable & inverts_alike,
     tolerance=EXACT,
     effort=4,
-    scales=(0.0, 0.3, 1.0),
 )
 def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     """Where forward returns the same value in train and in eval mode, so does inverse, unless it is what
@@ -201,7 +201,7 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     history="fresh",
     effort=2,
     size=16,
-    scales=(0.0,),
+    scales=GIVEN,
     source="a layer that its first batch initializes has a log-det of the weights that it then has",
 )
 def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
@@ -235,7 +235,7 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
     applies=has_modes & exact_log_det,
     tolerance=EXACT,
     effort=2,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source="a model that is trained on another density than it is evaluated by",
 )
 def train_density(flow: LivingDensity, batch: Batch) -> Residual:

@@ -11,7 +11,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import probe_of
 from flowref.laws.common.requirements import exact_log_det
 from flowref.laws.conduct.train_mode import has_modes
-from flowref.model import ADVICE, BOUND, Batch, Residual, Undecidable, Unsupported, law
+from flowref.model import ADVICE, BOUND, NEARBY, Batch, Residual, Undecidable, Unsupported, law
 from flowref.model.abilities import Invertible, Living
 from flowref.model.steps import Eval, Train
 
@@ -35,7 +35,7 @@ LOST, KEPT = {"float64": 1e-6, "float32": 1e-2}, {"float64": 1e-9, "float32": 1e
     local=False,
     effort=2,
     size=16,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     version=2,
     applies=has_modes & exact_log_det,
     source="dropout in a conditioner draws other noise on the way back, and running statistics are not those of the batch",

@@ -7,7 +7,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.requirements import has_parameters, repeatable
 from flowref.laws.conduct.state import not_fixed
-from flowref.model import EXACT, Batch, Residual, Unsupported, law
+from flowref.model import EXACT, GIVEN, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Living
 from flowref.model.steps import Fit, State
 
@@ -21,7 +21,7 @@ TRIED = "30 steps of Adam of size 0.01 on batches of 64 points with two modes"
     tolerance=EXACT,
     effort=1,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     applies=not_fixed & has_parameters & repeatable,
     source="a state that is reached by an object's own gradients is a valid one",
 )

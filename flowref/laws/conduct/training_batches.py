@@ -11,7 +11,18 @@ from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import Probe, probe_of
 from flowref.laws.common.requirements import in_double, repeatable
 from flowref.laws.conduct.train_mode import has_modes
-from flowref.model import EXACT, VALUES, Array, Batch, Life, Residual, Unsupported, draw, law
+from flowref.model import (
+    EXACT,
+    NEARBY,
+    VALUES,
+    Array,
+    Batch,
+    Life,
+    Residual,
+    Unsupported,
+    draw,
+    law,
+)
 from flowref.model.abilities import Bijection, Flow, Invertible, Living
 from flowref.model.steps import Eval, Run, Step, Train
 
@@ -53,7 +64,7 @@ def ordinary(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:
     tolerance=EXACT,
     effort=1,
     size=3,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source="the inverse of a batch normalization in train mode: what it keeps of the batch is what the batch was divided by",
     pointwise=True,
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from flowref.laws.bijection.log_det_estimate import estimator
 from flowref.laws.common.outcomes import flags
-from flowref.model import ADVICE, EXACT, Batch, Residual, Unsupported, law, requires
+from flowref.model import ADVICE, EXACT, GIVEN, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import Bijection, Flow, Living, offers
 from flowref.model.steps import Eval, Run
 
@@ -34,8 +34,8 @@ def solves(flow: Flow) -> bool:
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
-    size=4,
-    scales=(0.0,),
+    size=3,
+    scales=GIVEN,
     local=False,
     applies=estimator & solves,
     source=f"{SOURCE}: with fresh noise at every evaluation there is no differential equation to solve, and "
@@ -66,8 +66,8 @@ def noise_once_per_solve(flow: Flow, batch: Batch) -> Residual:
     key="continuous/noise-of-its-own",
     tolerance=EXACT,
     effort=1,
-    size=4,
-    scales=(0.0,),
+    size=3,
+    scales=GIVEN,
     local=False,
     applies=estimator,
     source=f"{SOURCE}: the noise is drawn anew for each solve, or the mean of estimates is no trace",

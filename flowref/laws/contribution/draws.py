@@ -11,7 +11,7 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.contribution.calls import contribution, measurable
-from flowref.model import EXACT, Array, Batch, Mapped, Residual, Undecidable, law, requires
+from flowref.model import EXACT, NEARBY, Array, Batch, Mapped, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow, Pushing, TwoWay, offers
 
 # How many random seeds are tried, and how many draws are undone at each point.
@@ -30,9 +30,9 @@ def says(flow: Flow) -> bool:
     key="contribution/draws-as-told",
     tolerance=EXACT,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     effort=2,
-    size=8,
+    size=7,
     applies=says,
     version=3,
     source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): a layer is deterministic in a direction or "

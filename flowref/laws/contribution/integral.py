@@ -15,6 +15,7 @@ from flowref.laws.contribution.places import SAY, placed, proposals
 from flowref.laws.contribution.sets import drawn_on, normal_on
 from flowref.laws.contribution.weights import cut, filled, weighed
 from flowref.model import (
+    NEARBY,
     STATISTICAL,
     Array,
     Batch,
@@ -48,7 +49,7 @@ def few_entries(flow: Flow) -> bool:
     key="contribution/integral",
     tolerance=STATISTICAL,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     effort=2,
     size=1,
     applies=few_entries,
@@ -107,7 +108,7 @@ def _mean_weight(flow: Pushing, support: Support, look: Look) -> Mean:
     key="contribution/balance",
     tolerance=STATISTICAL,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     effort=2,
     size=1,
     source="Bennett 1976, the acceptance ratio, and Crooks 1999, of paths: the weight of a pair is the ratio "

@@ -21,7 +21,7 @@ from flowref.laws.contribution.integral import few_entries
 from flowref.laws.contribution.places import whole
 from flowref.laws.contribution.sets import Leaning, drawn_on, leaning, whole_entries
 from flowref.laws.contribution.weights import MOST, filled
-from flowref.model import STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
+from flowref.model import NEARBY, STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
 from flowref.model.abilities import TwoWay
 
 # Points of the two stages around each of so many pairs, those by which widths are found, and those that tell
@@ -71,7 +71,7 @@ class Bump(NamedTuple):
     key="contribution/near-pairs",
     tolerance=STATISTICAL,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     effort=2,
     size=1,
     applies=few_entries,

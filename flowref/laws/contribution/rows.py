@@ -8,7 +8,17 @@ from flowref.laws.common.arithmetic import rows_max
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import Finding, Look, two_stage
 from flowref.laws.contribution.calls import contribution, taken
-from flowref.model import EXACT, STATISTICAL, Array, Batch, Residual, Undecidable, Unsupported, law
+from flowref.model import (
+    EXACT,
+    GIVEN,
+    STATISTICAL,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+)
 from flowref.model.abilities import Pushing, TwoWay, offers
 
 # Random seeds that are tried at each batch.
@@ -62,8 +72,8 @@ def rows_independent(flow: Pushing, batch: Batch) -> Residual:
     "map/finite[draws]",
     key="contribution/finite-for-every-draw",
     tolerance=EXACT,
-    effort=6,
-    size=32,
+    effort=4,
+    size=48,
     source="a proposal that is refused leaves nothing behind: 0 times infinity is NaN",
 )
 def finite_for_every_draw(flow: Pushing, batch: Batch) -> Residual:
@@ -87,9 +97,9 @@ def finite_for_every_draw(flow: Pushing, batch: Batch) -> Residual:
     key="contribution/noise-of-each-row",
     tolerance=STATISTICAL,
     local=False,
-    scales=(0.0,),
+    scales=GIVEN,
     effort=1,
-    size=4,
+    size=3,
     version=3,
     source="rows of a batch are independent events: what is drawn once for all of them gives none of them another "
     "distribution, and a batch no more samples than one",

@@ -15,7 +15,7 @@ from flowref.laws.contribution.integral import SHARE, STAGES, few_entries
 from flowref.laws.contribution.places import Levels, proposals
 from flowref.laws.contribution.sets import Points, drawn_on, normal_on
 from flowref.laws.contribution.weights import filled, weighed
-from flowref.model import STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
+from flowref.model import NEARBY, STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
 from flowref.model.abilities import TwoWay
 
 # From this share of what accuses on more draws are taken.
@@ -31,7 +31,7 @@ CALLS, SHARE_IN_COMMON, COMMON = 16, 0.02, 0.02
     key="contribution/two-ways",
     tolerance=STATISTICAL,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     effort=2,
     size=1,
     applies=few_entries,

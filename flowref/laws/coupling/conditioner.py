@@ -19,6 +19,7 @@ from flowref.laws.coupling.structure import copying, straight
 from flowref.model import (
     ADVICE,
     EXACT,
+    NEARBY,
     Array,
     Batch,
     Mapped,
@@ -60,7 +61,7 @@ def bent(flow: Living, which: str, how: str, size: float = 0.0) -> Callable[...,
 @law(
     "map/inverse[conditioner]",
     key="coupling/any-conditioner",
-    effort=3,
+    effort=4,
     local=False,
     applies=conditioned & copying,
     source=f"{DINH}, section 3.3: neither direction inverts or differentiates the conditioner",
@@ -122,7 +123,7 @@ def apart(flow: Living, batch: Batch, before: Sequence[Step[Any]]) -> Residual:
 @law(
     "same/rows[conditioner]",
     key="coupling/conditioner-batch-free",
-    effort=3,
+    effort=4,
     local=False,
     applies=conditioned,
     source="a log-likelihood is that of one sample; statistics of a batch in the conditioner make it that of a batch",
@@ -141,7 +142,7 @@ def conditioner_batch_free(flow: LivingCoupling, batch: Batch) -> Residual:
     key="coupling/conditioner-batch-free-in-train",
     force=ADVICE,
     effort=2,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     local=False,
     applies=has_modules & conditioned,
     source="batch normalization inside the conditioner couples the samples of a batch in train mode",
@@ -175,7 +176,7 @@ def gives_kept_parameters(flow: Coupled) -> bool:
     key="coupling/kept-parameters-inert",
     force=ADVICE,
     tolerance=EXACT,
-    effort=3,
+    effort=4,
     local=False,
     applies=gives_kept_parameters & conditioned,
     source=f"{DINH}, equation 9; what is masked after the exponential is 0 times inf, and a gradient of nan",
@@ -240,7 +241,7 @@ def log_scale_bounds(flow: LivingCoupling) -> tuple[float, float]:
 
 @law(
     "coupling/scale-bounded",
-    effort=5,
+    effort=4,
     local=False,
     applies=bounds_scales & affine & straight,
     source=f"{DINH}, section 4.1: the log-scale is a learned scale times a hyperbolic tangent",

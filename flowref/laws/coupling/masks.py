@@ -13,8 +13,10 @@ from flowref.laws.coupling.parts import DINH, NICE, Masked, binary
 from flowref.laws.coupling.structure import copying
 from flowref.model import (
     ADVICE,
+    AWAY,
     CONTRACT,
     EXACT,
+    GIVEN,
     Array,
     Batch,
     Residual,
@@ -50,7 +52,7 @@ def kept_entries(flow: Coupled, batch: Batch) -> Array:
     key="coupling/mask-partition",
     tolerance=EXACT,
     effort=1,
-    scales=(0.0,),
+    scales=GIVEN,
     source=f"{DINH}, section 3.3; {NICE}",
 )
 def mask_partition(flow: Masked, batch: Batch) -> Residual:
@@ -71,7 +73,7 @@ def mask_partition(flow: Masked, batch: Batch) -> Residual:
     promise="alternating-mask",
     tolerance=EXACT,
     effort=1,
-    scales=(0.3,),
+    scales=AWAY,
     applies=copying,
     source=NICE,
 )
@@ -88,7 +90,7 @@ def alternating_mask(flow: Coupled, batch: Batch) -> Residual:
     promise="checkerboard-mask",
     tolerance=EXACT,
     effort=1,
-    scales=(0.3,),
+    scales=AWAY,
     applies=copying,
     source=PATTERNS,
 )
@@ -116,7 +118,7 @@ def checkerboard_mask(flow: Coupled, batch: Batch) -> Residual:
     promise="channel-mask",
     tolerance=EXACT,
     effort=1,
-    scales=(0.3,),
+    scales=AWAY,
     applies=copying,
     source=PATTERNS,
 )
@@ -172,7 +174,7 @@ def walked(flow: Composite, batch: Batch) -> Iterator[tuple[str, Array]]:
     force=ADVICE,
     tolerance=EXACT,
     effort=2,
-    scales=(0.3, 1.0),
+    scales=AWAY,
     applies=has_squeeze,
     source=f"{DINH}, section 3.6: channel masks after a squeeze are chosen so as not to repeat the checkerboard before it",
 )

@@ -11,6 +11,7 @@ from flowref.laws.common.requirements import not_estimator
 from flowref.laws.coupling.parts import DINH
 from flowref.model import (
     ADVICE,
+    AWAY,
     CONTRACT,
     EXACT,
     Array,
@@ -93,7 +94,7 @@ def left(flow: Differentiable, batch: Batch) -> Residual:
     promise="transforms-all",
     tolerance=EXACT,
     effort=2,
-    scales=(0.3, 1.0),
+    scales=AWAY,
     applies=connected,
     source=SOURCE,
 )
@@ -110,7 +111,7 @@ def transforms_all(flow: Differentiable, batch: Batch) -> Residual:
     force=ADVICE,
     tolerance=EXACT,
     effort=2,
-    scales=(0.3, 1.0),
+    scales=AWAY,
     applies=stacks_couplings & promises_nothing & connected,
     source=SOURCE,
 )

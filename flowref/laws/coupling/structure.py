@@ -54,7 +54,7 @@ straight = linear_kind & takes_reals & in_two_parts
     "coupling/pattern[kept-part]",
     key="coupling/identity-part",
     tolerance=EXACT,
-    effort=5,
+    effort=4,
     local=False,
     applies=copying,
     source=f"{DINH}, equation 4 and section 3.3; {NICE}",
@@ -187,7 +187,7 @@ def off_the_line(flow: Coupled, batch: Batch) -> Residual:
 
 @law(
     "coupling/closed-form",
-    effort=5,
+    effort=4,
     local=False,
     applies=straight,
     source=f"{DINH}, equations 4 to 6; {NICE}",

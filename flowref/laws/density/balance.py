@@ -31,7 +31,7 @@ from flowref.laws.density.draws import (
     width,
 )
 from flowref.laws.density.pictures import samples_beside
-from flowref.model import STATISTICAL, Array, Batch, Residual, Undecidable, law, requires
+from flowref.model import NEARBY, STATISTICAL, Array, Batch, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow
 from flowref.model.means import means
 
@@ -79,7 +79,7 @@ sampled = full_dimensional & continuous & repeatable & exact_density
     points="data",
     picture=samples_beside,
     tolerance=STATISTICAL,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     applies=comparable,

@@ -9,6 +9,7 @@ import numpy as np
 
 from flowref.laws.common.arithmetic import finite_rows
 from flowref.model import (
+    NEARBY,
     OPPOSITE,
     VOLUME,
     Array,
@@ -74,7 +75,7 @@ def standard_normal(z: Array) -> Array:
     about=VOLUME,
     points="data",
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     effort=4,
     applies=normal_base,
     source="the density of the standard normal distribution in D dimensions",

@@ -31,6 +31,7 @@ from flowref.laws.density.lower_bound import (
 )
 from flowref.model import (
     CONTRACT,
+    NEARBY,
     STATISTICAL,
     VOLUME,
     Array,
@@ -77,7 +78,7 @@ class Held(NamedTuple):
     promise="lower-bound",
     tolerance=STATISTICAL,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     applies=few_entries & unconditional,
@@ -113,7 +114,7 @@ def estimated_density(flow: Flow) -> bool:
     points="data",
     tolerance=STATISTICAL,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     applies=estimated_density & few_entries & unconditional,

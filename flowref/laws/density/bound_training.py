@@ -11,6 +11,7 @@ from flowref.laws.common.requirements import has_parameters, in_double, true_gra
 from flowref.laws.conduct.state import not_fixed
 from flowref.model import (
     BOUND,
+    NEARBY,
     VOLUME,
     Batch,
     Residual,
@@ -41,7 +42,7 @@ def random_bound(flow: Flow) -> bool:
     points="data",
     tolerance=BOUND,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     effort=1,
     size=16,
     applies=random_bound & in_double & true_gradients & has_parameters & not_fixed,

@@ -21,6 +21,7 @@ from flowref.laws.common.statistics import (
 from flowref.laws.density.draws import SampledDensity, refuse_surfaces, repeats
 from flowref.laws.density.pictures import samples_beside
 from flowref.model import (
+    NEARBY,
     STATISTICAL,
     VOLUME,
     Array,
@@ -94,7 +95,7 @@ can_be_sampled = few_entries & full_dimensional & exact_log_det & exact_density
     version=3,
     points="data",
     tolerance=STATISTICAL,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     picture=samples_beside,

@@ -13,7 +13,7 @@ from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import absent
 from flowref.laws.density.consistency import unconditional_or_bound
 from flowref.laws.density.draws import ALONE, SampledDensity, number
-from flowref.model import BOUND, EXACT, VOLUME, Array, Batch, Residual, Unsupported, law
+from flowref.model import BOUND, EXACT, GIVEN, VOLUME, Array, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Density, Sampler
 
 # How many samples are asked for: squeezed axes show where there is one, swapped ones where there are
@@ -33,7 +33,7 @@ CLOSE = 1e-4
     key="sampling/sample-shape",
     points="data",
     tolerance=EXACT,
-    scales=(0.0,),
+    scales=GIVEN,
     size=1,
     effort=1,
     applies=unconditional_or_bound,
@@ -75,7 +75,7 @@ def misshapen(flow: SampledDensity, count: int, seed: int) -> Iterator[str]:
     points="data",
     tolerance=EXACT,
     local=False,
-    scales=(0.0,),
+    scales=GIVEN,
     size=1,
     effort=1,
     applies=unconditional_or_bound,
@@ -120,7 +120,7 @@ def without_density(flow: Sampler, x: Array) -> int:
     points="data",
     tolerance=BOUND,
     local=False,
-    scales=(0.0,),
+    scales=GIVEN,
     size=7,
     effort=2,
     version=3,

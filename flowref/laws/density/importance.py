@@ -17,6 +17,7 @@ from flowref.laws.density.annealing import MILLION, PulledDensity, found_mass
 from flowref.laws.density.pictures import density_map
 from flowref.laws.density.value import promised_everywhere
 from flowref.model import (
+    NEARBY,
     STATISTICAL,
     VOLUME,
     Array,
@@ -105,7 +106,7 @@ class Proposal:
     picture=density_map,
     tolerance=STATISTICAL,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     applies=several_entries

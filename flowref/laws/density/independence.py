@@ -14,7 +14,7 @@ from flowref.laws.density.balance import sampled
 from flowref.laws.density.base import demand_unmoved_base, normal_base, normalizing_calls
 from flowref.laws.density.consistency import unconditional_or_bound
 from flowref.laws.density.draws import ALONE, SampledDensity, drawn, number
-from flowref.model import BOUND, Array, Batch, Residual, Undecidable, law
+from flowref.model import BOUND, GIVEN, Array, Batch, Residual, Undecidable, law
 from flowref.model.abilities import Bijection, offers
 from flowref.model.means import fitting
 
@@ -43,7 +43,7 @@ COMPARED, SHARE = 512, 0.05
     points="data",
     tolerance=BOUND,
     local=False,
-    scales=(0.0,),
+    scales=GIVEN,
     size=1,
     effort=2,
     applies=sampled & unconditional_or_bound,
@@ -154,7 +154,7 @@ def strongest(some: Array, others: Array) -> float:
     points="data",
     tolerance=BOUND,
     local=False,
-    scales=(0.0,),
+    scales=GIVEN,
     size=1,
     effort=2,
     applies=sampled,

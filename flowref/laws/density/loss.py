@@ -123,7 +123,7 @@ def _usable(flow: Density, batch: Batch) -> tuple[Array, Array | None, Array]:
     points="data",
     history="fresh",
     local=False,
-    effort=5,
+    effort=4,
     applies=exact_log_det,
     source=LOSS,
 )

@@ -25,6 +25,7 @@ from flowref.laws.common.statistics import (
 from flowref.laws.density.consistency import few_entries, unconditional
 from flowref.model import (
     CONTRACT,
+    NEARBY,
     STATISTICAL,
     VOLUME,
     Array,
@@ -64,7 +65,7 @@ EVEN, AGREE = 1.0, 3.0
     force=CONTRACT,
     promise="lower-bound",
     tolerance=STATISTICAL,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     applies=few_entries & unconditional,

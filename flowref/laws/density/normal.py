@@ -14,6 +14,7 @@ from flowref.laws.density.balance import comparable
 from flowref.laws.density.base import LOG_2_PI, MappedDensity
 from flowref.laws.density.draws import answered
 from flowref.model import (
+    NEARBY,
     VOLUME,
     Array,
     Batch,
@@ -60,7 +61,7 @@ def unbounded(flow: Flow) -> bool:
     points="data",
     local=False,
     size=7,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     effort=2,
     applies=comparable & unbounded & few_entries & in_double,
     source="the normal density: a quadratic form whose constant is half the log-determinant of its matrix",
@@ -142,7 +143,7 @@ def values(flow: Density, batch: Batch, x: Array) -> Array:
     about=VOLUME,
     points="data",
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     effort=2,
     fewest=FEWEST,
     applies=exact_log_det & exact_density,

@@ -29,7 +29,17 @@ from flowref.laws.density.draws import (
 from flowref.laws.density.fit import Fitted, fitting
 from flowref.laws.density.lower_bound import DRAWS, FEWER, averaged, bounds
 from flowref.laws.density.pictures import samples_beside
-from flowref.model import CONTRACT, STATISTICAL, VOLUME, Array, Batch, Residual, Undecidable, law
+from flowref.model import (
+    CONTRACT,
+    NEARBY,
+    STATISTICAL,
+    VOLUME,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    law,
+)
 
 # The log-densities that are asked for of each sample.
 ASKED = 2
@@ -52,7 +62,7 @@ MOST, HALVES, NOTHING = 1e4, 40, 1e3
     points="data",
     picture=samples_beside,
     tolerance=STATISTICAL,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     applies=comparable,
@@ -202,7 +212,7 @@ class Ratios(NamedTuple):
     promise="lower-bound",
     tolerance=STATISTICAL,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     applies=unconditional,

@@ -15,7 +15,7 @@ from flowref.laws.density.consistency import unconditional
 from flowref.laws.density.draws import REPEATED, number
 from flowref.laws.density.independence import MappedSamples
 from flowref.laws.density.normal import takes_to_normal
-from flowref.model import BOUND, Array, Batch, Residual, Undecidable, Unsupported, law
+from flowref.model import BOUND, GIVEN, Array, Batch, Residual, Undecidable, Unsupported, law
 
 # Rows that are drawn at most, how many of them may meet at an end, and how near they are there.
 ROWS, FEW, SAME = 8000, 4, 1e-9
@@ -35,7 +35,7 @@ SHORT = 256.0
     points="data",
     tolerance=BOUND,
     local=False,
-    scales=(0.0,),
+    scales=GIVEN,
     size=1,
     effort=2,
     applies=comparable & unconditional,

@@ -46,8 +46,6 @@ SELDOM, TAILS = 0.2, (-4.0, -2.0)
 # Draws of one estimate of a likelihood, how many estimates are averaged in the two stages, and which share of
 # their sum is too much for one.
 DRAWS, ESTIMATES, DOMINATING = 64, (200, 1000), 0.05
-# Points are near the middle of the samples, where few draws make no difference of their own.
-LATENT_POINTS = 4
 RATE_ERROR = 1e-5
 # Points beyond may overflow a distribution function.
 REACH = 1e6
@@ -182,7 +180,7 @@ def exp_quantile(flow: Quantiles, batch: Batch) -> Residual:
     points="data",
     tolerance=STATISTICAL,
     local=False,
-    size=LATENT_POINTS,
+    size=3,  # near the middle of the samples, where few draws make no difference of their own
     effort=2,
     source="log p(x) = log E_z[p(x|z)] with z from the prior; Jensen's inequality for the logarithm of an average",
 )

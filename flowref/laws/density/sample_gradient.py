@@ -12,6 +12,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det, has_parameters
 from flowref.laws.density.consistency import few_entries, unconditional_or_bound
 from flowref.model import (
+    NEARBY,
     STATISTICAL,
     VOLUME,
     Array,
@@ -64,7 +65,7 @@ def without_ends(flow: Flow) -> bool:
     points="data",
     tolerance=STATISTICAL,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     applies=only_samples

@@ -16,6 +16,7 @@ from flowref.laws.density.consistency import unconditional
 from flowref.laws.density.draws import SampledDensity
 from flowref.laws.density.overlap import overlap
 from flowref.model import (
+    NEARBY,
     REAL,
     STATISTICAL,
     Array,
@@ -45,7 +46,7 @@ def on_a_simplex(flow: Flow) -> bool:
     points="data",
     tolerance=STATISTICAL,
     local=False,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     applies=on_a_simplex & unconditional & exact_log_det & exact_density,

@@ -13,6 +13,7 @@ from flowref.laws.density.fit import Fitted
 from flowref.model import (
     ADVICE,
     EXACT,
+    GIVEN,
     STATISTICAL,
     VOLUME,
     Array,
@@ -47,7 +48,7 @@ def has_ends(flow: Flow) -> bool:
     points="data",
     force=ADVICE,  # some document that they assume points inside, or check them only if asked to
     tolerance=STATISTICAL,
-    scales=(0.0,),
+    scales=GIVEN,
     size=1,
     effort=2,
     applies=has_ends & comparable,
@@ -126,7 +127,7 @@ def box(flow: Flow) -> bool:
     points="data",
     tolerance=EXACT,
     local=False,
-    scales=(0.0,),
+    scales=GIVEN,
     effort=1,
     size=3,
     applies=has_ends & box,

@@ -26,6 +26,7 @@ from flowref.laws.density.draws import (
 )
 from flowref.laws.density.pictures import density_map
 from flowref.model import (
+    NEARBY,
     OPPOSITE,
     STATISTICAL,
     VOLUME,
@@ -66,7 +67,7 @@ class InvertibleDensity(Density, Invertible, Protocol):
     points="data",
     picture=density_map,
     tolerance=STATISTICAL,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     applies=comparable,

@@ -20,6 +20,7 @@ from flowref.laws.density.draws import atoms
 from flowref.laws.density.pictures import density_map
 from flowref.model import (
     BOUND,
+    NEARBY,
     VOLUME,
     Array,
     Batch,
@@ -96,7 +97,6 @@ def change(
     about=VOLUME,
     points="data",
     applies=exact_log_det & exact_density,
-    effort=8,
     source=CHANGE,
     cases=(TRAIN, CONTEXT),
 )
@@ -133,7 +133,7 @@ def change_of_variables(flow: MappedDensity, batch: Batch) -> Residual:
     points="data",
     applies=has_parts & exact_log_det & exact_density,
     effort=4,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     source=f"{CHANGE}, and the chain rule for its layers",
 )
 def log_prob_by_parts(flow: ComposedDensity, batch: Batch) -> Residual:
@@ -182,8 +182,7 @@ def _through(flow: ComposedDensity, batch: Batch) -> tuple[Array, Array, Array]:
     points="data",
     local=False,
     size=16,
-    scales=(0.0, 0.3, 1.0),
-    effort=3,
+    effort=4,
     applies=exact_log_det & exact_density,
     source="a sampler that returns log-densities saves a second pass: log q(x) = log p_Z(z) - log|det dx/dz|",
 )
@@ -230,7 +229,7 @@ def left_open(
     local=False,
     effort=2,
     size=7,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     applies=exact_density,
     source="torch.distributions: expand returns the same distribution with its batch dimensions expanded",
 )
@@ -297,7 +296,7 @@ def promised_everywhere(flow: Flow) -> bool:
     about=VOLUME,
     points="data",
     tolerance=BOUND,
-    scales=(0.0, 0.3),
+    scales=NEARBY,
     size=1,
     effort=2,
     picture=density_map,

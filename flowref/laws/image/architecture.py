@@ -10,6 +10,7 @@ from flowref.model import (
     ADVICE,
     CONTRACT,
     EXACT,
+    GIVEN,
     Batch,
     Residual,
     Undecidable,
@@ -30,7 +31,7 @@ BEFORE, AFTER, FINAL = 3, 3, 4
     force=ADVICE,
     tolerance=EXACT,
     source="a loop over range(couplings, final) that leaves the last couplings out trains without complaint",
-    **{**WHOLE, "scales": (0.0,)},
+    **{**WHOLE, "scales": GIVEN},
 )
 def all_layers_run(flow: InvertibleMultiScale, batch: Batch) -> Residual:
     """Every layer that has parameters runs in both calls, equally often."""
@@ -61,7 +62,7 @@ def lists_layers(flow: MultiScaled) -> bool:
     tolerance=EXACT,
     applies=lists_layers,
     source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), sections 3.6 and 4.1",
-    **{**WHOLE, "scales": (0.0,)},
+    **{**WHOLE, "scales": GIVEN},
 )
 def real_nvp_architecture(flow: MultiScaled, batch: Batch) -> Residual:
     """Each level has three checkerboard couplings, a squeeze and three channel couplings with twice

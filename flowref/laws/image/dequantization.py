@@ -9,7 +9,7 @@ import numpy as np
 
 from flowref.laws.common.outcomes import flags
 from flowref.laws.image.preprocessing import preprocessing_of
-from flowref.model import BOUND, EXACT, Array, Batch, Residual, Unsupported, law, requires
+from flowref.model import BOUND, EXACT, GIVEN, Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import Dequantizer, Flow
 
 THEIS = (
@@ -53,7 +53,7 @@ def dequantized(flow: Dequantizer, levels: Array, noise: Array, dtype: str) -> A
     tolerance=EXACT,
     local=False,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     effort=1,
     applies=has_levels,
     source=THEIS,
@@ -97,7 +97,7 @@ def dequantize_floor(flow: Dequantizer, batch: Batch) -> Residual:
     tolerance=BOUND,
     local=False,
     size=1,
-    scales=(0.0,),
+    scales=GIVEN,
     effort=1,
     applies=has_levels,
     source=f"{THEIS}, by Jensen's inequality",

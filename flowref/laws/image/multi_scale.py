@@ -22,7 +22,7 @@ from flowref.laws.image.levels import (
     sizes,
     traversal,
 )
-from flowref.model import EXACT, OPPOSITE, VOLUME, Batch, Residual, Unsupported, law
+from flowref.model import EXACT, NEARBY, OPPOSITE, VOLUME, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Invertible, MultiScaled
 from flowref.model.steps import Cut, Trace
 
@@ -33,7 +33,7 @@ class InvertibleMultiScale(Invertible, MultiScaled, Protocol):
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.6"
 # What is followed is which entries go where, which does not depend on the point.
-WHOLE: dict[str, Any] = {"size": 3, "local": False, "scales": (0.0, 0.3), "effort": 2}
+WHOLE: dict[str, Any] = {"size": 3, "local": False, "scales": NEARBY, "effort": 2}
 
 
 @law(

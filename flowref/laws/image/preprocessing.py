@@ -14,6 +14,7 @@ from flowref.laws.density.base import normalizing_call
 from flowref.model import (
     BOUND,
     EXACT,
+    GIVEN,
     OPPOSITE,
     VALUES,
     Batch,
@@ -111,8 +112,8 @@ def affine_scale_bits(flow: RescaledDensity, batch: Batch) -> Residual:
     points="data",
     tolerance=EXACT,
     local=False,
-    size=4,
-    scales=(0.0,),
+    size=3,
+    scales=GIVEN,
     effort=2,
     applies=closed_range,
     source=f"{REAL_NVP}; the largest noise rounds to the next level, so that data reach both ends",

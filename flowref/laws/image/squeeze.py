@@ -10,6 +10,7 @@ from flowref.laws.common.outcomes import attempt, flags
 from flowref.model import (
     ADVICE,
     EXACT,
+    GIVEN,
     Array,
     Batch,
     Call,
@@ -23,7 +24,7 @@ from flowref.model.abilities import Squeezed
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.6"
 # A squeeze is the same at every point: few small measurements say all.
-WHOLE: dict[str, Any] = {"size": 1, "local": False, "scales": (0.0,), "effort": 2}
+WHOLE: dict[str, Any] = {"size": 1, "local": False, "scales": GIVEN, "effort": 2}
 # The corners of a window of 2 by 2 as "real_nvp" numbers them, each as f i + j.
 DIAGONALS = (0, 3, 1, 2)
 

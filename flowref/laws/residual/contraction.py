@@ -10,6 +10,7 @@ from flowref.laws.common.structure import WHOLE
 from flowref.model import (
     BOUND,
     CONTRACT,
+    GIVEN,
     Array,
     Batch,
     Residual,
@@ -42,8 +43,8 @@ def square(flow: Flow) -> bool:
     promise="contraction",
     tolerance=BOUND,
     effort=4,
-    size=24,
-    scales=(0.0,),
+    size=16,
+    scales=GIVEN,
     local=False,
     applies=square,
     source=SOURCE,

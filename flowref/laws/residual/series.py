@@ -20,6 +20,7 @@ from flowref.laws.common.arithmetic import log_abs_det
 from flowref.laws.common.statistics import ERRORS, Finding, Look, two_stage
 from flowref.laws.residual.contraction import square
 from flowref.model import (
+    AWAY,
     STATISTICAL,
     VOLUME,
     Array,
@@ -63,8 +64,8 @@ def no_integral(flow: Flow) -> bool:
     about=VOLUME,
     tolerance=STATISTICAL,
     effort=2,
-    size=32,
-    scales=(0.3, 1.0, 3.0),
+    size=48,
+    scales=AWAY,
     local=False,
     applies=estimator & square & no_integral,
     source="Behrmann et al., Invertible Residual Networks (arXiv:1811.00995), equation 4, cut after n terms; "

@@ -10,6 +10,7 @@ from flowref.laws.residual.contraction import square
 from flowref.model import (
     ADVICE,
     BOUND,
+    GIVEN,
     VOLUME,
     Batch,
     Residual,
@@ -35,8 +36,8 @@ def stops(flow: Flow) -> bool:
     about=VOLUME,
     tolerance=BOUND,
     effort=2,
-    size=24,
-    scales=(0.0,),
+    size=16,
+    scales=GIVEN,
     local=False,
     applies=stops & square,
     source="Chen et al., Residual Flows (arXiv:1906.02735), section 3.1: each term is divided by the chance that it "

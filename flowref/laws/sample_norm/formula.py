@@ -77,7 +77,7 @@ def others(flow: BatchNormal) -> list[int]:
     applies=normalizes_samples & holds_weights_alone & whole_groups,
     size=1,
     local=False,
-    effort=6,
+    effort=4,
     source=f"{BA}, section 3; {WU}, section 3; {ZHANG}, section 4; {SINGH}, section 3",
 )
 def formula(flow: BatchNormal, batch: Batch) -> Residual:
@@ -119,7 +119,7 @@ def formula(flow: BatchNormal, batch: Batch) -> Residual:
     applies=normalizes_samples & keeps_nothing,
     size=1,
     local=False,
-    effort=3,
+    effort=4,
     source=f"{WU}, section 1: without statistics of batches, training and inference are the same",
 )
 def modes_agree(flow: BatchNormal, batch: Batch) -> Residual:

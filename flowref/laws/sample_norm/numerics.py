@@ -27,7 +27,7 @@ from flowref.laws.sample_norm.groups import (
     values_together,
 )
 from flowref.laws.sample_norm.parameters import channels
-from flowref.model import ADVICE, BOUND, EXACT, Batch, Residual, Unsupported, law
+from flowref.model import ADVICE, BOUND, EXACT, GIVEN, Batch, Residual, Unsupported, law
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Cast, Roles, Train
 
@@ -76,7 +76,7 @@ def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
     size=1,
     local=False,
     effort=1,
-    scales=(0.0,),
+    scales=GIVEN,
     source=f"{BA}, section 3; {WU}, section 3: a sample is normalized by its biased variance",
 )
 def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
