@@ -68,7 +68,8 @@ from flowref.model.target import CONVENTIONS, OBJECT, USER, Condition, History, 
 from flowref.model.verdict import Counterexample, Counts, Evidence, Size, Status, Verdict, identity
 
 __all__ = [
-    "ADVICE", "ANYWHERE", "AWAY", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "CORNER", "DEVIATION", "EXACT", "GIVEN", "KINDS", "MASKS", "MEANINGS",
+    "ADVICE", "ANYWHERE", "AWAY", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "CORNER", "DEVIATION", "EXACT",
+    "GIVEN", "KINDS", "MASKS", "MEANINGS",
     "NEARBY", "OBJECT",
     "OPPOSITE", "ORDERS", "OTHER_WEIGHTS", "PARTS", "PROMISES", "PUBLISHED", "REAL", "RENORM", "ROLES", "ROOT_MEAN_SQUARE",
     "ROUNDING", "RUNNING", "SAMPLE", "SPREADS",

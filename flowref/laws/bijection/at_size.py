@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.amounts import planned, taken
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.entries import entry_by_entry, refusal
@@ -203,7 +204,7 @@ def refuse_to_walk_back(flow: Flow, size: int) -> None:
 
 def in_steps(flow: Flow) -> bool:
     """Whether the inverse takes many times the work of forward."""
-    there, back = (flow.facts.cost.of(name).work.of(1) for name in ("forward", "inverse"))
+    there, back = (taken(flow, name, 1) for name in ("forward", "inverse"))
     return back > STEPS * there > 0
 
 
@@ -214,9 +215,8 @@ def pulled_truly(flow: Walked, which: str, x: Array, context: Array | None) -> b
     if not offers(flow, Pulling):
         return True
     rng = np.random.default_rng(seed_of("lines", which) % 2**63)
-    call, heavy = flow.calls[which], flow.facts.cost.heavy
-    exponents = FINE if heavy else EXPONENTS
-    for _ in range(1 if heavy else LINES):
+    call, exponents = flow.calls[which], planned(flow, EXPONENTS, FINE)
+    for _ in range(planned(flow, LINES, 1)):
         line = rng.standard_normal(x.shape) * (1 + np.abs(x)) / np.sqrt(x[0].size)
         weights = rng.standard_normal(np.shape(call(x, context).value))
 

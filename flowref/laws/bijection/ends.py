@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flowref.laws.common.amounts import planned
 from flowref.laws.common.outcomes import attempt, log_det
 from flowref.laws.common.requirements import repeatable
 from flowref.model import ADVICE, EXACT, GIVEN, Array, Batch, Residual, Unsupported, law, requires
@@ -43,7 +44,7 @@ def closed_ends(flow: Bijection, batch: Batch) -> Residual:
     lows, highs = (np.broadcast_to(end, flat.shape[1:]) for end in flow.domain.ends)
     jumps = np.zeros(rows)
     note, seen = "", False
-    entries = ENTRIES_OF_HEAVY if flow.facts.cost.heavy else ENTRIES
+    entries = planned(flow, ENTRIES, ENTRIES_OF_HEAVY)
     for entry in range(min(entries, flat.shape[1])):
         ends = (float(lows[entry]), float(highs[entry]))
         tended: list[Array | None] = []

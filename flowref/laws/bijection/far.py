@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flowref.laws.common.amounts import sparing
 from flowref.laws.common.outcomes import attempt, log_det
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.model import (
@@ -49,10 +50,10 @@ def endless(support: Support) -> bool:
 
 
 def rays(
-    support: Support, shape: tuple[int, ...], batch: Batch, heavy: bool = False
+    support: Support, shape: tuple[int, ...], batch: Batch, few: bool
 ) -> list[tuple[Array, Array | None]]:
     """Points from an ordinary one outward, one coordinate or all of them large."""
-    count, entries = (FEW_STEPS, FEW_ENTRIES) if heavy else (STEPS, ENTRIES)
+    count, entries = (FEW_STEPS, FEW_ENTRIES) if few else (STEPS, ENTRIES)
     rng = np.random.default_rng(batch.seed)
     start = draw(support, (1, *shape), rng).reshape(-1)
     steps = np.geomspace(NEAREST, FARTHEST, count)
@@ -90,7 +91,7 @@ def far_log_det(flow: Bijection, batch: Batch) -> Residual:
     """
     lost: list[tuple[float, float, float]] = []
     seen = False
-    for x, context in rays(flow.domain, flow.event_shape, batch, flow.facts.cost.heavy):
+    for x, context in rays(flow.domain, flow.event_shape, batch, sparing(flow)):
         out, error = attempt(flow.forward, x, context)
         if error or out.ladj is None:
             continue
@@ -123,8 +124,7 @@ def far_log_prob(flow: Density, batch: Batch) -> Residual:
     does not drop to -inf, as it does at the end of a support.
     """
     lost: list[tuple[float, float, float]] = []
-    heavy = flow.facts.cost.heavy
-    for x, context in rays(flow.density_support, flow.density_shape, batch, heavy):
+    for x, context in rays(flow.density_support, flow.density_shape, batch, sparing(flow)):
         out, error = attempt(flow.log_prob, x, context)
         if error or np.size(out) != len(x):
             continue

@@ -19,6 +19,7 @@ from flowref.laws.bijection.oracles import (
     log_det_tolerance,
 )
 from flowref.laws.bijection.roundtrip import inverse_tolerance
+from flowref.laws.common.amounts import planned, sparing
 from flowref.laws.common.arithmetic import (
     NOT_BACK,
     differences,
@@ -287,10 +288,9 @@ def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
     rng = np.random.default_rng(batch.seed)
     rows, context = len(batch.x), batch.context
     gaps, size = [], np.ones(rows)
-    heavy = flow.facts.cost.heavy
-    pullbacks = 1 if heavy else PULLBACKS
+    pullbacks = planned(flow, PULLBACKS, 1)
     # What the gap is compared with is told once, where telling it takes long.
-    again = heavy and offers(flow, Rounded) and flow.rounding()
+    again = sparing(flow) and offers(flow, Rounded) and flow.rounding()
     for _ in range(pullbacks):
         start = rng.standard_normal(batch.x.shape)
         between = flow.vjp("inverse", image, context, start, None)

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.bijection.oracles import DIFFERENCE_FACTOR, DIFFERENCE_SIZE
+from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.arithmetic import (
     differences,
     finite_rows,
@@ -57,7 +58,7 @@ def pulled_back(flow: Flow) -> bool:
     if refused or y is None:
         return False
     asked = [("forward", x, rng.standard_normal(y.shape))]
-    if "inverse" in flow.calls and not flow.facts.cost.of("inverse").repeats:
+    if "inverse" in flow.calls and not stepwise(flow, "inverse"):
         asked.append(("inverse", y, rng.standard_normal(x.shape)))
     try:
         return not any(
@@ -143,7 +144,7 @@ def gap(flow: Bijection, which: str, x: Array, context: Array | None) -> tuple[A
     """See `gaps`; None where the call is not judged by differences."""
     if which not in flow.calls or (which == "inverse" and flow.promises.get("inverse-tolerance")):
         return None
-    if which == "inverse" and flow.facts.cost.of(which).repeats:
+    if which == "inverse" and stepwise(flow, which):
         return None  # of an inverse in so many steps other laws go back by forward
     points = x if which == "forward" else inside(flow, flow.forward(x, context).value)[0]
     if differentiable(flow, which, points, context):

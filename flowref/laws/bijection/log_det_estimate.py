@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.bijection.log_det import brought_back
+from flowref.laws.common.amounts import planned
 from flowref.laws.common.arithmetic import finite_rows, inside, log_abs_det, reported, resolvable
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det, has_modules
@@ -312,7 +313,7 @@ def of_a_series(flow: Flow, matrices: Array) -> Array:
 def means(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -> Residual:
     """How far means of estimates are from true log-dets, where these are known."""
     usable = usable & (np.abs(truth) < LARGE)
-    times = OFTEN if flow.operations < CHEAP else REPEATS
+    times = planned(flow, OFTEN, REPEATS, CHEAP)
 
     def biases(look: Look) -> Finding:
         estimates = fresh(flow, batch, times, look.count, sum(STAGES[: look.index]), which)

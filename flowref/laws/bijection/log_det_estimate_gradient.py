@@ -8,6 +8,7 @@ import numpy as np
 
 from flowref.laws.bijection.log_det import BijectionParametric
 from flowref.laws.bijection.log_det_estimate import LARGE, SOURCE, estimator
+from flowref.laws.common.amounts import planned
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.outcomes import attempt
@@ -142,7 +143,7 @@ def held(flow: BijectionParametric, batch: Batch, seed: int, usable: Array) -> P
     def total_at(t: float) -> float:
         return total(flow, batch, flow.along(*inputs, seed, t), usable)
 
-    exponents = FINE if flow.facts.cost.heavy else EXPONENTS
+    exponents = planned(flow, EXPONENTS, FINE)
     estimate, error = derivative(total_at, slope, DOUBT, exponents)
     if not error <= SHARP * (abs(slope) + abs(estimate)) + STILL:
         raise Undecidable("differences of its estimates do not settle")

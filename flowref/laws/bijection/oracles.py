@@ -8,6 +8,7 @@ import numpy as np
 
 from flowref.laws.bijection.at_size import pulled_truly
 from flowref.laws.bijection.told_once import told_against, told_once
+from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.arithmetic import (
     differences,
     finite_rows,
@@ -77,8 +78,7 @@ def against_autograd(flow: Differentiable, which: str, x: Array, context: Array 
     call = flow.calls[which]
     out = call(x, context)
     claimed = reported(flow, out, len(x))
-    stepwise = flow.facts.cost.of(which).repeats
-    if (x[0].size > LARGE or stepwise) and offers(flow, Walked):
+    if (x[0].size > LARGE or stepwise(flow, which)) and offers(flow, Walked):
         return against_structure(flow, which, x, context, out)
     matrices, errors = jacobians(flow, which, x, context)
     square(matrices[:0])

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from flowref.laws.bijection.at_size import log_det_of
+from flowref.laws.common.amounts import sparing
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.structure import Told
@@ -56,7 +57,7 @@ def told_once(flow: Walked, which: str, x: Array, context: Array | None) -> Told
     """log|det| of a call at each point, as `log_det_of` tells it; as it was told before, where that
     was at these very points.
     """
-    if not (flow.facts.cost.heavy and offers(flow, RoundedWalked)):
+    if not (sparing(flow) and offers(flow, RoundedWalked)):
         return log_det_of(flow, which, x, context)
     memory, rounding = _memory_of(flow.walk), flow.rounding()
     found = _found(memory, flow, which, x, context)
@@ -79,7 +80,7 @@ def told_against(flow: Walked, which: str, x: Array, context: Array | None, clai
     accusation needs another one, beside the point.
     """
     told = told_once(flow, which, x, context)
-    if told.estimated or not (flow.facts.cost.heavy and offers(flow, RoundedWalked)):
+    if told.estimated or not (sparing(flow) and offers(flow, RoundedWalked)):
         return told
     memory = _memory_of(flow.walk)
     found = _found(memory, flow, which, x, context)

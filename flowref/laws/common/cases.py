@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import sparing
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import MAPS, Probe, probes, random
 from flowref.model import (
@@ -40,7 +41,7 @@ class Differentiated(Bijection, Pulling, Protocol):
 @requires("its calls are too dear to be made in this circumstance as well", waits=True)
 def affordable(flow: Flow) -> bool:
     """Whether a case may ask what it needs to know in a dozen calls."""
-    return not flow.facts.cost.heavy
+    return not sparing(flow)
 
 
 @requires("its calls do the same in both modes")
@@ -135,13 +136,13 @@ def records_on_request(flow: Flow) -> bool:
 @requires("its calls are too dear to be made at a thousand points at once", waits=True)
 def light(flow: Flow) -> bool:
     """A thousand points take no more than a batch of a heavy one."""
-    return not flow.facts.cost.heavy and MANY_ROWS * max(1, flow.operations) <= ROW_OPERATIONS
+    return not sparing(flow, ROW_OPERATIONS // MANY_ROWS)
 
 
 @requires("its calls are too dear to be made at a thousand points many times", waits=True)
 def lighter(flow: Flow) -> bool:
     """The same of a dozen calls."""
-    return light(flow) and MANY_ROWS * max(1, flow.operations) <= ROW_OPERATIONS / OFTEN
+    return not sparing(flow, ROW_OPERATIONS // (MANY_ROWS * OFTEN))
 
 
 TRAIN = Case(

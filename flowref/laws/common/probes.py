@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.amounts import sparing, stepwise
 from flowref.laws.common.outcomes import attempt, compared, flags, gap, listed
 from flowref.model import (
     Array,
@@ -122,10 +123,9 @@ class Probe:
 
 def few(flow: Flow, which: str) -> int:
     """How many points a call draws where any number would do."""
-    cost = flow.facts.cost.of(which)
-    if cost.repeats:
+    if stepwise(flow, which):
         return DEARLY_DRAWN
-    return HEAVILY_DRAWN if cost.heavy else DRAWN
+    return HEAVILY_DRAWN if sparing(flow, call=which) else DRAWN
 
 
 def tolerance_of(flow: Flow, which: str) -> float:

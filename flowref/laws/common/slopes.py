@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.amounts import planned
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quotients import DOUBT
@@ -99,8 +100,8 @@ class Slope:
             raise Unsupported(f"it cannot be differentiated here ({refused})")
         told = float(np.nan_to_num(slope, posinf=0.0, neginf=0.0))
         size = float(np.abs(self.entries_at(0.0)).sum())
-        heavy, scale = self.flow.facts.cost.heavy, 1 + abs(told) + size
-        for exponents in (FINE,) if heavy else (EXPONENTS, FINE):
+        scale = 1 + abs(told) + size
+        for exponents in planned(self.flow, (EXPONENTS, FINE), (FINE,)):
             estimate, error = derivative(self.total_at, told, DOUBT, exponents)
             # Beside what is claimed: a map of so many kinks that none is passed alone has large slopes.
             decides = error < SHARP * (1 + min(abs(told), abs(estimate)) + size)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import sparing
 from flowref.laws.common.cases import CONTEXT, INVERSE, TRAIN, TRAINED
 from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.probes import Probe, probe_of
@@ -79,9 +80,7 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     support = flow.density_support if which == "log_prob" else flow.domain
     direction = within(points, directions(points.shape, batch.seed) * (1 + np.abs(points)), support)
     with np.errstate(all="ignore"):
-        # Of these there are fewer differences.
-        long = flow.facts.cost.heavy or flow.operations > LENGTHY
-        difference = quotient(measure, points, direction, support, long)
+        difference = quotient(measure, points, direction, support, sparing(flow, LENGTHY))
     slope = difference.slope
     cotangents = (weights, None) if of == "value" else (None, weights)
     try:

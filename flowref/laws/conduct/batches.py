@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from flowref.laws.common.amounts import share_of
 from flowref.laws.common.outcomes import attempt, finite, gap
 from flowref.laws.common.probes import POINTWISE, Probe, echo_of, probes, random
 from flowref.laws.common.requirements import not_estimator
@@ -53,7 +54,7 @@ def apart(flow: Flow, probe: Probe, whole: Mapped) -> Array:
     """How far the results of the points move, ``(rows,)``, relative to their own size."""
     rows = len(probe.points)
     arrangements = [np.zeros(EQUAL, dtype=int)]
-    if LARGE * math.prod(probe.points.shape[1:]) <= ENTRIES and flow.operations <= OPERATIONS:
+    if LARGE * math.prod(probe.points.shape[1:]) <= ENTRIES and share_of(flow, OPERATIONS) == 1:
         arrangements.append(np.arange(LARGE) % rows)
     worst = np.zeros(rows)
     for index in arrangements:

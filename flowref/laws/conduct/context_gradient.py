@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flowref.laws.common.amounts import sparing
 from flowref.laws.common.cases import CONTEXT, TRAIN
 from flowref.laws.common.outcomes import attempt, finite, flags, log_det
 from flowref.laws.common.probes import probe_of
@@ -86,7 +87,7 @@ def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
 
     direction = directions(context.shape, batch.seed)
     with np.errstate(all="ignore"):
-        difference = quotient(measure, context, direction, None, flow.facts.cost.heavy)
+        difference = quotient(measure, context, direction, None, sparing(flow))
     ones = np.ones(rows) if own else None
     gradient, refused = attempt(flow.context_vjp, which, batch.x, context, weights, ones)
     if refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flowref.laws.common.amounts import sparing
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import WITH_KERNELS, data, lived, probes, same
 from flowref.laws.common.requirements import has_modules, repeatable
@@ -122,7 +123,7 @@ def can_be_copied(flow: Living, batch: Batch) -> Residual:
     """After training steps the object can be deep-copied, pickled, and saved through torch."""
     step = Learn(data(flow, batch), batch.context)
     steps: Steps = [Train(), *([step] * 2 if flow.trainable else [])]
-    if flow.facts.cost.heavy:
+    if sparing(flow):
         if not _copied(flow, [*steps, *COPIES.values()])[1]:
             return flags(False, len(batch.x))  # each a copy of the last one
         for way, copy in COPIES.items():  # what is refused as it is built needs no training

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.amounts import rows_of, sparing
 from flowref.laws.common.cases import CONTEXT
 from flowref.laws.common.outcomes import attempt, flags, met_a_graph
 from flowref.laws.common.probes import absent, data
@@ -28,7 +29,6 @@ from flowref.model import (
     law,
 )
 from flowref.model.abilities import Living
-from flowref.model.means import fitting
 from flowref.model.steps import Eval, Learn, Nudge, Step, Train, Trained
 
 # Perturbations and steps after which a parameter without any gradient is called dead.
@@ -117,7 +117,7 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
     modes: list[list[Step[Any]]] = [[Train()], [Eval()]] if flow.stateful else [[]]
     for mode in modes:
         train(*mode)
-        if flow.facts.cost.heavy and names and not names - alive:
+        if sparing(flow) and names and not names - alive:
             break
     if names - alive and not flow.promises.get("fixed"):
         # A tensor that stays at zero gradient only for the weights as given (units that happen to
@@ -165,7 +165,7 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
     # Points without special values, enough of them for every unit to see some.
     rng = np.random.default_rng(batch.seed)
     called = "log_prob" if "log_prob" in flow.calls else flow.normalizing
-    count = max(2, min(POINTS, fitting(flow.facts.cost.of(called), graphed=True)))
+    count = rows_of(flow, POINTS, 2, called, graphed=True)
     points = draw(flow.domain, (count, *flow.event_shape), rng)
     shape = flow.context_shape
     context = None if shape is None else rng.standard_normal((count, *shape))
@@ -176,7 +176,7 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
     modes: list[list[Step[Any]]] = [[Train()], [Eval()]] if flow.stateful else [[]]
     # Of what is dear few steps are made first, which reach everything as a rule.
     plans = [[*mode, *([step] * PATIENCE)] for mode in modes]
-    if flow.facts.cost.heavy:
+    if sparing(flow):
         plans.insert(0, [*modes[0], *([replace(step, rate=GENTLE)] * FIRST)])
     for plan in plans:
         mode = [one for one in plan if not isinstance(one, Learn)]
@@ -188,7 +188,7 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
                 break
             names.update(outcome.gradients)
             alive.update(reached(outcome))
-        if (flow.facts.cost.heavy or astray) and names and not names - alive:
+        if (sparing(flow) or astray) and names and not names - alive:
             break
     if astray and (not names or names - alive):
         where = "after a few steps of training" if names else "at ordinary points"

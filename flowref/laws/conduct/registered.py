@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flowref.laws.common.amounts import sparing
 from flowref.laws.common.outcomes import attempt, changed, gap
 from flowref.laws.common.probes import (
     BATCHED,
@@ -61,7 +62,7 @@ def registered(flow: Living, batch: Batch) -> Residual:
     runs = [probe.step() for probe in probed]
     plain = flow.play(runs)
     matter = []
-    if flow.facts.cost.heavy and len(hidden) > FEW:  # those of many layers are alike
+    if sparing(flow) and len(hidden) > FEW:  # those of many layers are alike
         hidden = [hidden[round(at)] for at in np.linspace(0, len(hidden) - 1, FEW)]
     for path in hidden:
         life, error = attempt(flow.play, [Sway(path, runs, SWAY)])
@@ -151,7 +152,7 @@ def parameters_kept(flow: Living, batch: Batch) -> Residual:
     written += [f"{name} (by {first.name} in eval mode)" for name in changed(life[4], life[7])]
     others = [first] if waiting else probes(flow, batch, complete=False)
     for probe in others:
-        if flow.facts.cost.heavy and probe.name == first.name and not waiting:
+        if sparing(flow) and probe.name == first.name and not waiting:
             continue  # the life above made that call again, at other points
         after, error = attempt(flow.play, [*begin, probe.step(), Weights()])
         if not error:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt, flags, listed
 from flowref.laws.common.probes import Probe, few, probe_of
@@ -157,7 +158,7 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
     """
     if not flow.trainable:
         return carried(flow, batch)
-    count, dear = few(flow, "rsample"), flow.facts.cost.of("rsample").repeats
+    count, dear = few(flow, "rsample"), stepwise(flow, "rsample")
     weights = np.random.default_rng(batch.seed).standard_normal((count, *flow.density_shape))
     path = Pathwise(count, weights, batch.seed, some=dear)
     alone = Pathwise(count, weights, batch.seed, alone=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.amounts import planned
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import WITH_KERNELS, Probe, lived, normalizing_probe, probes, same
 from flowref.laws.common.requirements import any_batch, has_modules, in_double, repeatable
@@ -124,7 +125,7 @@ def degenerate_batch(flow: Living, batch: Batch) -> Residual:
     for name, points in degenerate(follows.points).items():
         spoiled = follows.at(points).rows(slice(len(points)))
         # What a first batch leaves, a later one leaves as well, save what happens at the first alone.
-        for fresh in (True,) if flow.facts.cost.heavy else (False, True):
+        for fresh in planned(flow, (False, True), (True,)):
             start: Steps = [Train(), spoiled.step()]
             life, error = attempt(
                 flow.play, [*start, State(), follows.step(), State(), Eval(), follows.step()], fresh

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import sparing
 from flowref.laws.common.outcomes import finite
 from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient
 from flowref.laws.conduct.autograd import differentiable
@@ -44,7 +45,7 @@ def double_backward(flow: BijectionCurved, batch: Batch) -> Residual:
         return np.asarray((gradient * direction).reshape(rows, -1).sum(1))
 
     with np.errstate(all="ignore"):
-        difference = quotient(measure, batch.x, direction, flow.domain, flow.facts.cost.heavy)
+        difference = quotient(measure, batch.x, direction, flow.domain, sparing(flow))
         slope = np.abs(difference.slope)
         second = np.asarray(
             flow.curvature("forward", batch.x, batch.context, *cotangents, direction),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flowref.laws.common.amounts import planned, share_of, sparing, taken
 from flowref.laws.common.outcomes import flags
 from flowref.laws.common.probes import probe_of
 from flowref.laws.common.requirements import in_double, repeatable
@@ -86,16 +87,16 @@ def settled(flow: LivingBijection, batch: Batch) -> Residual:
     context = None
     if flow.context_shape is not None:
         context = np.repeat(rng.standard_normal((1, *flow.context_shape)), ROWS, axis=0)
-    if not flow.facts.cost.heavy and matrices_alone(flow, x, context):
+    if not sparing(flow) and matrices_alone(flow, x, context):
         return of_matrices(flow, batch, x)
-    rows = FEW if flow.facts.cost.heavy else ROWS
+    rows = planned(flow, ROWS, FEW)
     glance(flow, x[:rows], None if context is None else context[:rows])
-    if flow.facts.cost.heavy:
+    if sparing(flow):
         calls = 3 * (SHOWN[0] + 2)
-        work = calls * flow.facts.cost.of(flow.normalizing).work.of(ROWS)
+        work = taken(flow, flow.normalizing, ROWS, calls)
         means().ask(f"{calls} batches in train mode", 0.0, work)
     for shown in SHOWN:
-        if shown > SHOWN[0] and flow.operations > PATIENT:
+        if shown > SHOWN[0] and share_of(flow, PATIENT) < 1:
             break
         found = [course(flow, points, context, shown) for points in (x, LARGER * x, x + HIGHER)]
         trained = shares(*(one.trained for one in found))

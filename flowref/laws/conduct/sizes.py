@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.amounts import planned, sparing
 from flowref.laws.common.cases import NO_GRAD
 from flowref.laws.common.outcomes import attempt, flags, gap
 from flowref.laws.common.probes import POINTWISE, Probe, probes, same
@@ -67,11 +68,11 @@ def earlier_sizes(flow: Living, batch: Batch) -> Residual:
     alone, error = attempt(lambda: [flow.play([*begin, one])[-1] for one in asked])
     if alone is None:
         raise Unsupported(f"it refuses to be called so ({error})")
-    heavy = flow.facts.cost.heavy
-    if heavy:  # few calls show what all of them would come to
+    early = sparing(flow)
+    if early:  # few calls show what all of them would come to
         not_by_its_first_points(flow, probed, begin, alone)
     seen, refused = [], ""
-    for others in beforehand(probed, rows, heavy):
+    for others in beforehand(probed, rows, early):
         taken = others
         after, error = attempt(flow.play, [*begin, *taken, *asked]) if taken else (None, "")
         if after is None:  # some of them may be refused alone
@@ -85,7 +86,7 @@ def earlier_sizes(flow: Living, batch: Batch) -> Residual:
             refused = refused or ("" if resized else error)
             continue
         seen += list(zip(probed, alone, after[-len(asked) :], strict=True))
-    if not heavy:
+    if not early:
         not_by_its_first_points(flow, probed, begin, alone)
     if refused:  # it took each of these calls alone
         note = f"after calls at other sizes it raises {refused}"
@@ -162,7 +163,7 @@ def memory_by_row(flow: Flow, batch: Batch) -> Residual:
     tell something.
     """
     rows = len(batch.x)
-    sizes = BATCHES_OF_HEAVY if flow.facts.cost.heavy else BATCHES
+    sizes = planned(flow, BATCHES, BATCHES_OF_HEAVY)
     if sizes[-1][-1] * math.prod(batch.x.shape[1:]) > ENTRIES:
         raise Unsupported("its events are too large for batches of several dozen", waits=True)
     worst, named = 0.0, ""

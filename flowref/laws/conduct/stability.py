@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flowref.laws.common.amounts import sparing
 from flowref.laws.common.cases import MANY_OFTEN
 from flowref.laws.common.outcomes import attempt, finite, log_det
 from flowref.laws.common.probes import MAPS, Probe, probes
@@ -50,7 +51,7 @@ def spread(flow: Flow, seed: int, probe: Probe, exact: Mapped, errors: Both, flo
     moves allow more: what is heavy is not moved again once that allows the errors of all points.
     """
     rows, rng = len(probe.points), np.random.default_rng(seed)
-    value, ladj, heavy = np.zeros(rows), np.zeros(rows), flow.facts.cost.heavy
+    value, ladj = np.zeros(rows), np.zeros(rows)
     size = largest_parameter(flow) if offers(flow, Parametric) else 0.0
     for _ in range(TRIALS):
         moved = probe.mapped(
@@ -64,7 +65,9 @@ def spread(flow: Flow, seed: int, probe: Probe, exact: Mapped, errors: Both, flo
             apart, other = distance(exact, out, rows)
             value, ladj = np.maximum(value, apart), np.maximum(ladj, other)
         allowed = allowances((value, ladj), floors)
-        if heavy and all((one <= most).all() for one, most in zip(errors, allowed, strict=True)):
+        if sparing(flow) and all(
+            (one <= most).all() for one, most in zip(errors, allowed, strict=True)
+        ):
             break
     return value, ladj
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.laws.common.amounts import planned, sparing
 from flowref.laws.common.outcomes import attempt, changed, compared, flags, met_a_graph, state_gap
 from flowref.laws.common.probes import (
     WITH_KERNELS,
@@ -155,7 +156,7 @@ def reload_equals(flow: Living, batch: Batch) -> Residual:
     given.
     """
     # A permutation that is drawn and not saved may be the same in another object by chance.
-    drawn = 1 if flow.facts.built_here or flow.facts.cost.heavy else OTHERS
+    drawn = 1 if flow.facts.built_here else planned(flow, OTHERS, 1)
     for number in range(drawn):
         _, error = attempt(flow.play, [Reload(number)])
         if refused(error):
@@ -222,7 +223,7 @@ def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
     steps = [step] * 3 if flow.trainable else []
     # Checkpointing makes the input require a gradient, as the input of an inner layer does.
     last: Steps = [probe.step("checkpoint"), State(), Graphs()]
-    if steps and flow.facts.cost.heavy:  # both of the lives below in one, if nothing is refused
+    if steps and sparing(flow):  # both of the lives below in one, if nothing is refused
         played, error = attempt(play, [Train(), *steps, Eval(), step, Train(), *last])
         if not error and not _held(played):
             return absent([], rows, "")

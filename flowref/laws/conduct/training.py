@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flowref.laws.common.amounts import trained_by
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.requirements import has_parameters, repeatable
 from flowref.laws.conduct.state import not_fixed
@@ -29,10 +30,7 @@ def trains(flow: Living, batch: Batch) -> Residual:
     """Some thirty steps of Adam on its own log-likelihood run through, from finite losses to finite
     gradients, and leave every parameter and buffer finite.
     """
-    operations = flow.operations
-    if flow.facts.cost.heavy:  # of what training calls alone
-        called = "log_prob" if "log_prob" in flow.calls else flow.normalizing
-        operations = 2 * flow.facts.cost.of(called).operations
+    operations = trained_by(flow, "log_prob" if "log_prob" in flow.calls else flow.normalizing)
     if operations > AFFORDABLE:
         raise Unsupported(f"its calls take {operations} operations: training takes long")
     life, error = attempt(flow.play, [Fit(), State()])

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import planned
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import Probe, probe_of
 from flowref.laws.common.requirements import in_double, repeatable
@@ -44,7 +45,7 @@ class LivingInvertible(Invertible, Living, Protocol):
 
 def ordinary_rows(flow: Flow) -> int:
     """How many rows an ordinary batch in train mode has."""
-    return FEW_ROWS if flow.positioned and flow.facts.cost.heavy else ROWS
+    return planned(flow, ROWS, FEW_ROWS) if flow.positioned else ROWS
 
 
 def ordinary(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import sparing
 from flowref.laws.common.held_noise import slopes_of
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
@@ -107,7 +108,7 @@ def point_gradient(flow: PushingDifferentiable, batch: Batch) -> Residual:
     out = flow.push(x, batch.seed, batch.context)
     here = contribution(out, rows)
     with np.errstate(all="ignore"):
-        difference = quotient(measure, x, direction, flow.domain, flow.facts.cost.heavy)
+        difference = quotient(measure, x, direction, flow.domain, sparing(flow))
     # Of a contribution without a graph the gradient is none, where the value has one.
     cotangents = np.zeros(np.shape(out.value)), np.ones(rows)
     gradient, refused = attempt(flow.vjp, "push", x, batch.context, *cotangents)

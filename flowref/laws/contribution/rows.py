@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flowref.laws.common.amounts import sparing
 from flowref.laws.common.arithmetic import rows_max
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import Finding, Look, two_stage
@@ -138,7 +139,7 @@ def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> Finding | No
         drawn, few = results(flow, name, x, batch, look, often)
         told = spread_over_calls(drawn)
         calm = told is None or told <= CONSPICUOUS
-        if calm and few and often == ROWS and not flow.facts.cost.heavy:
+        if calm and few and often == ROWS and not sparing(flow):
             often = OFTEN
             told = spread_over_calls(results(flow, name, x, batch, look, often)[0])
         return (

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import taken
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.density.draws import elsewhere, repeats
 from flowref.model import Array, Batch, Undecidable, derive
@@ -153,7 +154,7 @@ def found_mass(flow: PulledDensity, batch: Batch) -> tuple[float, float]:
 def _afford(flow: PulledDensity) -> None:
     """Raises `Undecidable` where this takes more than there is."""
     steps = SEARCH + 3 * TEMPERATURES
-    work = steps * (2 + BACKWARD) * flow.facts.cost.of("log_prob").work.of(CHAINS)
+    work = taken(flow, "log_prob", CHAINS, steps * (2 + BACKWARD))
     if work > SHARE * means().left:
         what = f"{steps} steps of {CHAINS} chains"
         raise Undecidable(f"not judged: {what} {means().too_long(work / SHARE)}")

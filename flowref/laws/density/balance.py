@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flowref.laws.common.amounts import rows_for, stepwise, taken
 from flowref.laws.common.requirements import exact_density, exact_log_det, repeatable
 from flowref.laws.common.statistics import Finding, Look, critical, two_stage
 from flowref.laws.density.consistency import LACKING, full_dimensional, lacking
@@ -200,11 +201,10 @@ def affordable(flow: SampledDensity, asked: int) -> int:
     take all the time there is, and nothing be said; not of events of so many entries that hardly a sample
     lies within the range of as few others.
     """
-    cost, count = flow.facts.cost, number(flow)
+    count = number(flow)
     if math.prod(flow.density_shape) > WITHIN * FEWEST:
         return count
-    sampling = cost.of("sample").work.of(count + pilot(flow))
-    work = sampling + asked * cost.of("log_prob").work.of(count)
+    work = taken(flow, "sample", count + pilot(flow)) + taken(flow, "log_prob", count, asked)
     return min(count, FEWEST) if work > means().left else count
 
 
@@ -213,10 +213,10 @@ def _part(flow: SampledDensity, count: int, enough: float) -> tuple[int, int]:
     are dear by all, as far as the log-density is cheap; of few others by as many as a mean takes, along
     fewer where there are more than these.
     """
-    cost, part = flow.facts.cost, max(1, int(SHARE * count))
-    if cost.of("sample").repeats:
-        most = OF_SAMPLES / CALLS * cost.of("sample").work.of(count)
-        return max(part, min(count, cost.of("log_prob").work.rows(most))), DIRECTIONS
+    part = max(1, int(SHARE * count))
+    if stepwise(flow, "sample"):
+        most = taken(flow, "sample", count, OF_SAMPLES / CALLS)
+        return max(part, min(count, rows_for(flow, "log_prob", most))), DIRECTIONS
     wanted = int(EACH * enough)
     if count < LEAST or part >= wanted:
         return part, DIRECTIONS

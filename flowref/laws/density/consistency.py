@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from flowref.laws.common.amounts import share_of
 from flowref.laws.common.ends import onto_an_end
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
@@ -118,7 +119,7 @@ def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
         try:
             return ratio_scores(flow, look.count, look.seed, given)
         except TooFew:
-            if look.index or flow.operations > AFFORDABLE:
+            if look.index or share_of(flow, AFFORDABLE) < 1:
                 raise
             return ratio_scores(flow, STAGES[-1], batch.seed + 500, given)
 

@@ -8,11 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import rows_of, share_of, stepwise
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import center_and_spread
 from flowref.model import Array, Batch, Undecidable, Unsupported, seed_of
 from flowref.model.abilities import Density, Flow, Sampler, offers
-from flowref.model.means import fitting
 
 
 class SampledDensity(Density, Sampler, Protocol):
@@ -106,10 +106,8 @@ class Frame:
 def number(flow: Sampler) -> int:
     """How many samples a first look takes."""
     size = max(1, math.prod(flow.density_shape))
-    affordable = COUNT * OPERATIONS // max(OPERATIONS, flow.operations)
-    cost = flow.facts.cost.of("sample")
-    least = FEWEST if cost.repeats else LEAST
-    return max(least, min(affordable, ENTRIES // size, fitting(cost)))
+    most = min(int(COUNT * share_of(flow, OPERATIONS)), ENTRIES // size)
+    return rows_of(flow, most, FEWEST if stepwise(flow, "sample") else LEAST, "sample")
 
 
 def pilot(flow: SampledDensity) -> int:
@@ -148,7 +146,7 @@ def tried(flow: SampledDensity, count: int) -> int:
     """How many samples show whether it can be sampled: those that are wanted where each is solved step
     by step, since what was drawn is kept.
     """
-    return count if flow.facts.cost.of("sample").repeats else 2
+    return count if stepwise(flow, "sample") else 2
 
 
 def _flat(x: Array, count: int, shape: tuple[int, ...]) -> Array:

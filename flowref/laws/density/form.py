@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import absent
@@ -45,7 +46,7 @@ def sample_shape(flow: SampledDensity, batch: Batch) -> Residual:
     in the precision of the object, and ``log_prob`` takes them and gives n numbers, for one sample
     as for several.
     """
-    numbers = DEAR_NUMBERS if flow.facts.cost.of("sample").repeats else NUMBERS
+    numbers = DEAR_NUMBERS if stepwise(flow, "sample") else NUMBERS
     wrong = [note for count in numbers for note in misshapen(flow, count, batch.seed)]
     return absent(wrong[:1], len(batch.x), "{}")
 

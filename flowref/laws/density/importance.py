@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flowref.laws.common.amounts import share_of
 from flowref.laws.common.cases import CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
@@ -163,12 +164,12 @@ def estimate(flow: Density, batch: Batch, look: Look) -> Mean:
     """The mass. Raises `Undecidable` where a few points decide."""
     rng = np.random.default_rng(look.seed)
     size = math.prod(flow.density_shape)
-    share = min(1.0, OPERATIONS / max(1, flow.operations))
+    part = share_of(flow, OPERATIONS)
     proposal = Proposal(np.zeros(size), START * np.eye(size))
     for _ in range(ROUNDS):
-        x = proposal.draw(max(50 * size, int(share * ROUND)), rng)
+        x = proposal.draw(max(50 * size, int(part * ROUND)), rng)
         proposal = moved(x, log_ratios(flow, proposal, x, batch))
-    x = proposal.draw(max(4 * COUNTING, int(share * look.count)), rng)
+    x = proposal.draw(max(4 * COUNTING, int(part * look.count)), rng)
     log_w = log_ratios(flow, proposal, x, batch)
     top = float(log_w.max())
     if not math.isfinite(top):

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import rows_of, sparing, stepwise
 from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import Finding, Look, two_stage
@@ -16,7 +17,6 @@ from flowref.laws.density.consistency import unconditional_or_bound
 from flowref.laws.density.draws import ALONE, SampledDensity, drawn, number
 from flowref.model import BOUND, GIVEN, Array, Batch, Residual, Undecidable, law
 from flowref.model.abilities import Bijection, offers
-from flowref.model.means import fitting
 
 
 class MappedSamples(SampledDensity, Bijection, Protocol):
@@ -59,7 +59,7 @@ def rows_independent(flow: SampledDensity, batch: Batch) -> Residual:
     their latents are looked at together, if the base is standard normal.
     """
     large = math.prod(flow.density_shape) >= LARGE
-    if large and flow.facts.cost.of("sample").repeats and offers(flow, MappedSamples):
+    if large and stepwise(flow, "sample") and offers(flow, MappedSamples):
         return of_four(flow, batch)
     count = 4 * (min(ROWS, number(flow)) // 4)
 
@@ -167,10 +167,11 @@ def rows_differ(flow: SampledDensity, batch: Batch) -> Residual:
     Values that two calls share are those of a discrete distribution, of which nothing is said, nor
     of rows that stay as they were for a while, as those of a Markov chain do.
     """
-    count = max(ALONE, min(COMPARED, fitting(flow.facts.cost.of("sample"))))
+    count = rows_of(flow, COMPARED, ALONE, "sample")
     first = drawn(flow, count, batch.seed).flat
-    dear = flow.facts.cost.of("sample").heavy
-    if not dear or len(np.unique(first, axis=0)) < len(first):  # else there is nothing to excuse
+    if not sparing(flow, call="sample") or len(np.unique(first, axis=0)) < len(
+        first
+    ):  # else there is nothing to excuse
         second = drawn(flow, count, batch.seed + 1).flat
         if np.isin(first, second).mean() > SHARE:
             raise Undecidable("two calls give the same values, as discrete distributions do")

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.density.balance import comparable
 from flowref.laws.density.base import normalizing_calls
@@ -50,7 +51,7 @@ def no_piling_up(flow: MappedSamples, batch: Batch) -> Residual:
     are dear to sample a few are drawn, and the latents of all their entries looked at together.
     """
     large = math.prod(flow.density_shape) >= LARGE
-    pooled = flow.facts.cost.of("sample").repeats and large
+    pooled = stepwise(flow, "sample") and large
     count = DEAR_ROWS if pooled else min(ROWS, number(flow))
     x = np.asarray(flow.sample(count, batch.seed, None), dtype=np.float64)
     if x.shape != (count, *flow.density_shape):

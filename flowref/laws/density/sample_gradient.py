@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det, has_parameters
@@ -89,7 +90,7 @@ def rsample_follows_density(flow: Reparameterized, batch: Batch) -> Residual:
     1e-6. Where an end of the data or a jump of the density moves it does not hold, so that densities
     that do not fade at their outermost samples, or that jump between samples, are left out.
     """
-    if flow.facts.cost.of("rsample").repeats:
+    if stepwise(flow, "rsample"):
         raise Undecidable("not judged: it repeats itself to draw")
     score, numbers = 0.0, dict[str, float]()
     for way in range(WAYS):

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import stepwise, taken
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.requirements import exact_log_det, has_parameters, repeatable
 from flowref.laws.common.statistics import APART, LEVEL, Finding, Look, two_stage
@@ -179,10 +180,9 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     The gradient is compared with differences of samples that are drawn from the same random state
     with moved parameters.
     """
-    seed, cost = batch.seed, flow.facts.cost.of("rsample")
-    # Before the first of them is drawn.
-    work = (2 * len(STEPS) + ONCE) * cost.work.of(PATHS)
-    if cost.repeats:
+    seed = batch.seed
+    if stepwise(flow, "rsample"):  # before the first of them is drawn
+        work = taken(flow, "rsample", PATHS, 2 * len(STEPS) + ONCE)
         means().foresee("comparing its gradients with differences", work)
     weights = np.random.default_rng(seed).standard_normal((PATHS, *flow.density_shape))
     draw, reparameterized = Draw(PATHS), Pathwise(PATHS, weights, seed)

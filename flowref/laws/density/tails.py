@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from flowref.laws.common.amounts import rows_of, taken
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.statistics import center_and_spread
 from flowref.laws.density.balance import comparable
@@ -38,7 +39,7 @@ from flowref.model import (
     law,
 )
 from flowref.model.abilities import Density, Flow, Invertible, offers
-from flowref.model.means import fitting, means
+from flowref.model.means import means
 
 # Points on random rays, and how few do where a log-density is dear; how far they reach, in units of
 # the spread, and the mass beyond which they accuse, twice.
@@ -97,9 +98,8 @@ def tails(flow: Density, batch: Batch) -> Residual:
             note="the log-density falls along some latents, and is the same however far others are moved",
         )
     # Samples that tell where the mass is are not drawn for nothing.
-    cost = flow.facts.cost.of("log_prob")
-    rays = max(FEW_RAYS, min(RAYS, fitting(cost)))
-    means().foresee(f"log_prob of {rays} points, twice", 2 * cost.work.of(rays))
+    rays = rows_of(flow, RAYS, FEW_RAYS, "log_prob")
+    means().foresee(f"log_prob of {rays} points, twice", taken(flow, "log_prob", rays, 2))
     center, spread = _place(flow, batch.seed)
     logs = [_log_mass(flow, center, spread, rays, batch, batch.seed + stage) for stage in range(2)]
     mass = min(logs)
@@ -121,8 +121,9 @@ def _place(flow: Density, seed: int) -> tuple[Array, Array]:
     size = math.prod(flow.density_shape)
     if offers(flow, SampledDensity):
         try:
-            fits = fitting(flow.facts.cost.of("sample"))
-            count = min(pilot(flow), max(BARELY if fits < BARELY else PLACED, fits))
+            fits = rows_of(flow, PLACED, 0, "sample")
+            most, least = pilot(flow), BARELY if fits < BARELY else PLACED
+            count = min(most, rows_of(flow, most, least, "sample"))
             flat = drawn(flow, count, seed).flat
             center, spread = center_and_spread(flat)
             if (spread > 0).all():
@@ -216,8 +217,7 @@ def forgotten(flow: Flow, batch: Batch) -> Iterator[tuple[str, Array]]:
 
 def _affordable(flow: InvertibleDensity) -> int:
     """How many blocks there are: fewer where calls are so dear that no time would be left."""
-    cost = flow.facts.cost
-    rows = min(fitting(cost.of(name)) for name in ("forward", "inverse", "log_prob"))
+    rows = rows_of(flow, 4 * BLOCKS // SPARED + 1, 0, "forward", "inverse", "log_prob")
     return max(FEWEST, min(BLOCKS, SPARED * rows // 4))
 
 

@@ -20,6 +20,7 @@ BACKWARD = (
     "batch-norm/gradient",
     "batch-norm/gradient[weight-orthogonality]",
     "batch-norm/gradient[weight-scale]",
+    "gradient/input[batch]",
 )
 SINGLE = (
     "state/degenerate-batch[single-value]",

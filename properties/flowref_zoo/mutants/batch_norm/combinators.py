@@ -62,7 +62,14 @@ def in_mode(subject: Subject, training: bool, change: OutputChange) -> Subject:
     def changed(moment: Moment, step: Normalize, y: Array) -> Array:
         return change(step.x, y) if moment.training is training else y
 
-    return at(subject, Normalize, changed)
+    # The same call, asked for its log-det as well.
+    def changed_with_log_det(moment: Moment, step: Run, out: Mapped) -> Mapped:
+        if moment.training is not training or step.call != normalizing:
+            return out
+        return out._replace(value=change(step.inputs[0], np.asarray(out.value)))
+
+    normalizing = subject.normalizer.call
+    return at(at(subject, Normalize, changed), Run, changed_with_log_det)
 
 
 def in_training(subject: Subject, change: OutputChange) -> Subject:

@@ -68,7 +68,7 @@ def batch_log_det_off(subject: Subject, size: float = 1.0) -> Subject:
     return reporting(subject, True, lambda ladj: ladj + size)
 
 
-@mutant("batch-norm/modes-agree[average-limit]", host=RUNNING, sizes=(1e-9, 1e-2))
+@mutant("batch-norm/modes-agree[running-average]", host=RUNNING, sizes=(1e-9, 1e-2))
 def averages_before_the_batch(subject: Subject, size: float = 1e-2) -> Subject:
     """Train mode normalizes by other averages than it holds afterwards."""
     return in_training(subject, louder(size))
@@ -84,9 +84,3 @@ def other_variance_in_log_det(subject: Subject, size: float = 1e-2) -> Subject:
 def gradient_in_full(subject: Subject, size: float = 1.0) -> Subject:
     """The gradient passes through the mean of the batch as if it were not averaged."""
     return pulling(subject, "x", lambda x, dy, dx: dx - size * mean(dx))
-
-
-@mutant("batch-norm/modes-agree[average-limit]", host=RUNNING, sizes=(1e-9, 1e-2))
-def limits_off(subject: Subject, size: float = 1e-2) -> Subject:
-    """At the ends of the momentum the output is off."""
-    return in_training(subject, louder(size))

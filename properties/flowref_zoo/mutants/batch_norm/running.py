@@ -153,7 +153,7 @@ def variance_from_zero(subject: Subject, size: float = 1.0) -> Subject:
     return role_changed(subject, "running_var", lambda var: 0 * var)
 
 
-@mutant("batch-norm/modes-agree[average-limit]", host=IMAGE, sizes=(1e-9, 300.0))
+@mutant("batch-norm/modes-agree", host=IMAGE, sizes=(1e-9, 300.0))
 def untrained_layer_explodes(subject: Subject, size: float = 300.0) -> Subject:
     """Before training the output in eval mode is too large, as where the running variance starts at
     0.
