@@ -50,7 +50,7 @@ def excused(measurement: Measurement, row: int) -> str:
     of a series, or steps of an iteration, that are not enough for such weights.
     """
     subject, law = measurement.subject, measurement.law
-    stated = float(subject.promises.get("log-det-tolerance", 0.0))
+    stated = subject.certainty.log_det
     if law.echo is not None and measurement.size[row] <= stated * measurement.scale[row]:
         return WITHIN
     assumed = bool(subject.promises.get("assumed-accuracy"))

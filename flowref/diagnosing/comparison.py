@@ -72,7 +72,7 @@ class Comparison:
     @property
     def tolerance(self) -> float:
         """What its log-dets are solved to; 0 of what solves nothing."""
-        return float(self.subject.promises.get("log-det-tolerance", 0.0))
+        return self.subject.certainty.log_det
 
     @property
     def entries(self) -> int:

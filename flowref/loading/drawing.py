@@ -106,7 +106,7 @@ def _returns_more(instance: Instance, x: Array, context: Array | None) -> bool:
 def _drawing(
     instance: Instance, spoken: Settled, facts: Facts, x: Array, context: Array | None
 ) -> tuple[Facts, Settled] | None:
-    told = facts.promises.get("estimator") or instance.source.target.option("kind") == "bijection"
+    told = facts.certainty.estimate or instance.source.target.option("kind") == "bijection"
     if told or facts.normalizer is not None or instance.backend.name != "torch":
         return None
     with contextlib.suppress(Exception):  # what cannot be called is spoken of elsewhere

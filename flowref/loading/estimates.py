@@ -27,7 +27,7 @@ def measured(facts: Facts, subject: Subject) -> Facts:
     log-dets, or log-densities of what has no map, are others, and values are not; as built, where all of
     it may be zero, or with moved parameters. Where a call is refused neither is said.
     """
-    if not facts.promises.get("estimator") or subject.play is None:
+    if not facts.certainty.estimate or subject.play is None:
         return facts
     rng = np.random.default_rng(2)
     x = draw(subject.domain, (ROWS, *subject.event_shape), rng)
@@ -41,7 +41,7 @@ def measured(facts: Facts, subject: Subject) -> Facts:
         points = {"forward": x} if subject.forward is not None else {"log_prob": x}
         if subject.forward is not None and subject.inverse is not None:
             points["inverse"] = np.asarray(subject.forward(x, context).value) + 0.0
-        solver = float(facts.promises.get("log-det-tolerance", 0.0))
+        solver = facts.certainty.log_det
         seen = [
             _seen(subject, life, Run(which, at, context, draws=0), STEPS * solver)
             for life in lives

@@ -109,7 +109,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         promised = facts.promises.get("lower-bound")
         if promised or (dialect.log_prob and documents(instance.obj, BOUND, "log_prob")):
             told, bound = bounded(instance, dialect, facts)
-            if promised or told.promises.get("estimator"):
+            if promised or told.certainty.estimate:
                 facts, conventions = told, (*conventions, bound)
         elif dialect.log_prob and (noise := noise_taken(instance, dialect, facts)):
             facts, bound = bounded(instance, dialect, facts)

@@ -169,7 +169,7 @@ def settled(
         facts = replace(facts, promises={"log-det-tolerance": series.tolerance, **facts.promises})
     elif of_log_det(estimated, instance, spoken.dialect, x, context):
         facts = replace(facts, promises={"estimator": True, **facts.promises})
-        held = facts.promises.get("unbiased-log-det")
+        held = facts.certainty.unbiased
         spoken = spoken.saying(ESTIMATED if held else f"{ESTIMATED}; {UNBIASED}")
     if circle := circled(instance, spoken.dialect, facts):
         facts = replace(facts, domain=circle)

@@ -30,7 +30,7 @@ def unended(instance: Instance, dialect: Dialect, facts: Facts) -> Facts | None:
     """
     if instance.backend.name != "torch" or (name := _named(dialect)) == "":
         return None
-    if not facts.promises.get("estimator") and not integrates(instance.obj):
+    if not facts.certainty.estimate and not integrates(instance.obj):
         return None
     alone = Dialect(**{name: getattr(dialect, name)})
     for shape in itertools.islice(_shapes(instance, facts), TRIED):

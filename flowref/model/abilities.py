@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeGuard, TypeVar
 
 from flowref.model.call import Array, Call, Mapped
+from flowref.model.certainty import Certainty
 from flowref.model.component import Facts, Shape
 from flowref.model.steps import Life, Step
 from flowref.model.structure.batch_norm import Normalizer
@@ -48,6 +49,8 @@ class Flow(Protocol):
     def density_shape(self) -> Shape: ...
     @property
     def promises(self) -> Mapping[str, Any]: ...
+    @property
+    def certainty(self) -> Certainty: ...
     @property
     def normalizing(self) -> str: ...
     @property

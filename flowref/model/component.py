@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowref.model.certainty import Certainty
 from flowref.model.cost import UNCOUNTED, Cost
 from flowref.model.promises import canonical
 from flowref.model.structure.batch_norm import Normalizer
@@ -168,6 +169,11 @@ class Facts:
     def __post_init__(self) -> None:
         promises = {canonical(name): value for name, value in self.promises.items()}
         object.__setattr__(self, "promises", promises)
+
+    @property
+    def certainty(self) -> Certainty:
+        """What is promised of the numbers that its calls return."""
+        return Certainty.of(self.promises)
 
 
 @dataclass(frozen=True)

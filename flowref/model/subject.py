@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flowref.model.call import Array, Call, Mapped
+from flowref.model.certainty import Certainty
 from flowref.model.component import Facts, Shape
 from flowref.model.cost import Cost
 from flowref.model.steps import Life
@@ -284,6 +285,11 @@ class Subject:
     def promises(self) -> Mapping[str, Any]:
         """What the component documents."""
         return self.facts.promises
+
+    @property
+    def certainty(self) -> Certainty:
+        """What is promised of the numbers that its calls return."""
+        return self.facts.certainty
 
     @property
     def normalizer(self) -> Normalizer | None:

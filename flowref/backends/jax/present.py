@@ -82,7 +82,7 @@ def present(
         name, live = parts.part_at(live, name, condition.part)
     subject = subject_of(live, name, condition, scale)
     # Only of what nobody says how accurate it is more steps are asked for.
-    stated = facts.promises.get("log-det-tolerance") and not facts.promises.get("assumed-accuracy")
+    stated = facts.certainty.log_det and not facts.promises.get("assumed-accuracy")
     if condition.part or stated:
         return subject
 

@@ -33,7 +33,7 @@ def trained(live: Live) -> list[Any]:
     """
     if not any(live.moving) or live.facts.promises.get("fixed"):
         raise Unsupported("it has no parameters that training moves")
-    if live.facts.promises.get("estimator"):  # the noise of one key is fitted, and no likelihood
+    if live.facts.certainty.estimate:  # the noise of one key is fitted, and no likelihood
         raise Unsupported("its log-det is an estimate, by which it is not trained here")
     support, shape = _data(live)
     if math.prod(shape) >= ENTRIES:

@@ -144,7 +144,7 @@ def present(
     subject = subject_of(loaded, name, condition)
     # Only of what nobody says how accurate it is more steps are asked for; and where weights were moved,
     # of every map: a series that is long enough for those it has may not be for these.
-    stated = facts.promises.get("log-det-tolerance") and not facts.promises.get("assumed-accuracy")
+    stated = facts.certainty.log_det and not facts.promises.get("assumed-accuracy")
     if not condition.scale and (stated or condition.part):
         return subject
     ways: list[Turning | None] = []

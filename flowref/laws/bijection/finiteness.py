@@ -193,7 +193,7 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array | N
     if back.value.shape != x.shape:  # another law reports it
         return None
     lost = usable & ~finite(back, len(x))
-    if flow.promises.get("inverse-tolerance"):  # an iteration may diverge far out
+    if flow.certainty.inverse:  # an iteration may diverge far out
         lost &= rows_max(x) <= ORDINARY
     rows = some(lost & (rows_max(x) <= FARTHEST))
     lost[:] = False
@@ -209,7 +209,7 @@ def raising(flow: Invertible, batch: Batch, image: Array, asked: Array) -> Array
     """
     refused = np.zeros(len(image), dtype=bool)
     guilty = np.flatnonzero(asked)
-    if flow.promises.get("inverse-tolerance"):
+    if flow.certainty.inverse:
         return refused
 
     def refuses(some: Array) -> bool:

@@ -24,7 +24,7 @@ ORDINARY = 64
 @requires("its inverse iterates")
 def solves_nothing(flow: Flow) -> bool:
     """The way back is a formula."""
-    return not flow.promises.get("inverse-tolerance")
+    return not flow.certainty.inverse
 
 
 @law(

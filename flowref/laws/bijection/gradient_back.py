@@ -27,7 +27,7 @@ ORDINARY, BESIDE = 1e3, 1e-3
 @requires("its inverse is iterative, and what autograd records of it is not its derivative")
 def goes_straight_back(flow: Flow) -> bool:
     """The way back is a formula."""
-    return not flow.promises.get("inverse-tolerance")
+    return not flow.certainty.inverse
 
 
 @law(

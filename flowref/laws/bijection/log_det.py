@@ -128,7 +128,7 @@ def log_det(flow: Differentiable, batch: Batch) -> Residual:
 )
 def inverse_in_closed_form(flow: Flow) -> bool:
     """An iterative inverse is differentiated only as far as it converged."""
-    return not flow.promises.get("inverse-tolerance")
+    return not flow.certainty.inverse
 
 
 @law(

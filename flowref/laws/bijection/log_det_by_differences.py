@@ -142,7 +142,7 @@ def differentiable(flow: Flow, which: str, points: Array, context: Array | None)
 
 def gap(flow: Bijection, which: str, x: Array, context: Array | None) -> tuple[Array, Array] | None:
     """See `gaps`; None where the call is not judged by differences."""
-    if which not in flow.calls or (which == "inverse" and flow.promises.get("inverse-tolerance")):
+    if which not in flow.calls or (which == "inverse" and flow.certainty.inverse):
         return None
     if which == "inverse" and stepwise(flow, which):
         return None  # of an inverse in so many steps other laws go back by forward
@@ -168,7 +168,7 @@ def gap(flow: Bijection, which: str, x: Array, context: Array | None) -> tuple[A
                 continue
             sensitivity = float(np.abs(np.linalg.pinv(estimate[0])).sum())
         slack = DIFFERENCE_FACTOR * (error * sensitivity + 1e-10 * (1 + abs(measured)))
-        slack += float(flow.promises.get("log-det-tolerance", 0.0)) * (1 + abs(measured))
+        slack += flow.certainty.log_det * (1 + abs(measured))
         if slack <= OPEN and (never or np.isfinite(claimed[row])):
             apart[row], left[row] = np.inf if never else claimed[row] - measured, slack
     return apart, left

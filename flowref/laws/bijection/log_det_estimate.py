@@ -70,7 +70,7 @@ class LivingDifferentiableInvertible(LivingDifferentiable, Invertible, Protocol)
 def estimator(flow: Flow) -> bool:
     """Its log-det is promised to be an estimate, point by point."""
     others = ("batch-statistics", "scalar-ladj")
-    return bool(flow.promises.get("estimator")) and not any(map(flow.promises.get, others))
+    return flow.certainty.estimate and not any(map(flow.promises.get, others))
 
 
 @law(
@@ -151,7 +151,7 @@ def train_log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual
     if all(np.allclose(ladjs[0], other, STILL, STILL, True) for other in ladjs[1:]):
         raise Unsupported("in train mode its log-det is not drawn", waits=False)
     _, truth, usable = true_log_dets(flow, batch)
-    lost = INTEGRATED if flow.promises.get("log-det-tolerance") else LOST
+    lost = INTEGRATED if flow.certainty.log_det else LOST
     return factors(flow, "forward", batch, truth, usable, Train(), lost)
 
 
@@ -304,7 +304,7 @@ def of_a_series(flow: Flow, matrices: Array) -> Array:
     """Where a series of a Jacobian converges: that of a matrix that is none of a contraction diverges,
     whatever draws its length. An integral is no series.
     """
-    if flow.promises.get("log-det-tolerance"):
+    if flow.certainty.log_det:
         return np.ones(len(matrices), dtype=bool)
     rest = matrices - np.eye(matrices.shape[1], matrices.shape[2])
     return np.asarray(np.linalg.norm(rest, 2, axis=(1, 2)) < CONTRACTS)

@@ -143,7 +143,7 @@ def powerful(claimed: Array, told: Told, known: Array) -> Array:
 
 def log_det_tolerance(flow: Flow, log_det: Array) -> Array:
     """What a log-det that is integrated promises, per point: absolute and relative alike."""
-    promised = float(flow.promises.get("log-det-tolerance", 0.0))
+    promised = flow.certainty.log_det
     return promised * (1 + np.where(np.isfinite(log_det), np.abs(log_det), 0.0))
 
 

@@ -40,7 +40,7 @@ def inverse_tolerance(flow: Flow, value: Array) -> Array:
 
 def promised(flow: Flow) -> float:
     """How exactly an iterative inverse is promised to be."""
-    return float(flow.promises.get("inverse-tolerance", 0.0))
+    return flow.certainty.inverse
 
 
 @law(
@@ -92,7 +92,7 @@ def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     x, usable = back_inside(flow, inverse(z + 0.0, batch.context).value)
     again = flow.forward(x + 0.0, batch.context).value
     slack: Array | float = unit(flow)
-    if flow.promises.get("inverse-tolerance"):
+    if flow.certainty.inverse:
         # An error within the promise in x moves f(x) by about as much again at the neighboring
         # points.
         tolerance = inverse_tolerance(flow, x).reshape(-1, *[1] * (x.ndim - 1))

@@ -31,7 +31,7 @@ def out_of_reach(flow: Invertible, x: Array, back: Array, context: Array | None)
 
 def searches(flow: Flow) -> bool:
     """Whether the inverse is a search over a domain that nobody declares."""
-    return bool(flow.promises.get("inverse-tolerance")) and not flow.facts.declared
+    return flow.certainty.inverse > 0 and not flow.facts.declared
 
 
 def beyond_draws(flow: Invertible, x: Array, end: Array, y: Array, context: Array | None) -> Array:

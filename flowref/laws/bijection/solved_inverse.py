@@ -29,7 +29,7 @@ WRONG, REACH, CONDITION = 0.02, 16.0, 1e4
 def solves(flow: Flow) -> bool:
     """An inverse that iterates to a tolerance."""
     size = int(np.prod(flow.event_shape))
-    return bool(flow.promises.get("inverse-tolerance")) and size <= LARGE
+    return flow.certainty.inverse > 0 and size <= LARGE
 
 
 @law(

@@ -131,7 +131,7 @@ def few(flow: Flow, which: str) -> int:
 def tolerance_of(flow: Flow, which: str) -> float:
     """What an iterative call promises about its own error; 0 for what is computed in closed form."""
     iterative = "forward" if flow.promises.get("iterative-forward") else "inverse"
-    return float(flow.promises.get("inverse-tolerance", 0.0)) if which == iterative else 0.0
+    return flow.certainty.inverse if which == iterative else 0.0
 
 
 def probe_of(flow: Flow, which: str, *inputs: Any) -> Probe:

@@ -14,18 +14,15 @@ def not_estimator(flow: Flow) -> bool:
     """Estimators (random probes, adaptive solvers) may draw random numbers and may couple the rows
     of a batch.
     """
-    return not flow.promises.get("estimator")
+    return not flow.certainty.estimate
 
 
 @requires("it promises an estimate, and no random state is seen to hold it", waits=True)
 def repeatable(flow: Flow) -> bool:
-    """In one random state the same call of the same batch returns the same: what an estimate draws is
-    then held, and laws that compare such calls speak of estimators, too. Statistics of a batch, by which
-    rows meet on purpose, are left to laws of their own.
+    """What an estimate draws is held, and laws that compare a call with itself speak of estimators, too.
+    Statistics of a batch, by which rows meet on purpose, are left to laws of their own.
     """
-    promises = flow.promises
-    held = bool(promises.get("held")) and not promises.get("batch-statistics")
-    return held or not promises.get("estimator")
+    return flow.certainty.repeats
 
 
 @requires("it promises an estimate, which may differ from call to call", waits=True)
@@ -33,21 +30,15 @@ def calculated(flow: Flow) -> bool:
     """No log-det of it is drawn. Raises `Unsupported` where it is: that a call returns one number, or has
     the gradient of one, is then not what is stated.
     """
-    if flow.promises.get("drawn"):
+    if flow.certainty.drawn:
         raise Unsupported(DRAWN, waits=False)
-    return repeatable(flow)
+    return flow.certainty.repeats
 
 
 @requires("it promises an estimate, and its values may be approximate as well", waits=True)
 def exact_values(flow: Flow) -> bool:
     """Where random states are seen to change its log-det alone, its values are no estimate."""
-    return not flow.promises.get("estimator") or bool(flow.promises.get("drawn"))
-
-
-@requires("its train batches are declared to have several rows and no constant feature")
-def any_batch(flow: Flow) -> bool:
-    """Whether a train batch may be of one row, or without a spread."""
-    return not flow.promises.get("varied-batches")
+    return flow.certainty.values == "exact"
 
 
 @requires("its log-det is promised to be an estimate", waits=True)
@@ -55,15 +46,21 @@ def exact_log_det(flow: Flow) -> bool:
     """Estimated log-dets are not held to exact ones. Raises `Unsupported` where they are seen to be
     drawn: what is stated of each number then holds for their mean, of which other laws speak.
     """
-    if flow.promises.get("estimator") and flow.promises.get("drawn"):
+    if flow.certainty.drawn:
         raise Unsupported(DRAWN, waits=False)
-    return not flow.promises.get("estimator")
+    return flow.certainty.log_dets == "exact"
 
 
 @requires("its log-density is promised to be a lower bound")
 def exact_density(flow: Flow) -> bool:
     """Bounds of a density are not held to the density."""
-    return not flow.promises.get("lower-bound")
+    return flow.certainty.densities != "bound"
+
+
+@requires("its train batches are declared to have several rows and no constant feature")
+def any_batch(flow: Flow) -> bool:
+    """Whether a train batch may be of one row, or without a spread."""
+    return not flow.promises.get("varied-batches")
 
 
 @requires("it holds no modules, hence has no modes and no state_dict")

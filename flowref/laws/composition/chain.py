@@ -70,7 +70,7 @@ def additive(flow: Composite, batch: Batch) -> Residual:
         raise Unsupported("its parts do not act one after the other on the whole event")
     # Values are compared where some part returns no log-det, too, and where log-dets are estimates:
     # the parts, called one by one, do not draw what the whole drew.
-    silent = any(out.ladj is None for out in outs) or bool(flow.promises.get("estimator"))
+    silent = any(out.ladj is None for out in outs) or flow.certainty.estimate
     ladjs = [np.zeros(len(x)) if silent else returned(out, len(x)) for out in outs]
     claimed, total = ladjs[0], np.sum(ladjs[1:], axis=0)
     gap = np.concatenate(

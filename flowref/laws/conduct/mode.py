@@ -78,7 +78,7 @@ def protocol(flow: Living, batch: Batch) -> Residual:
     # Not asked of train(): keeping a frozen part in eval mode by overriding train() is an
     # established idiom. Nor of estimators: a part that stays random in eval mode may be what they
     # are made of.
-    stuck = not evaluating.recursed and not flow.promises.get("estimator")
+    stuck = not evaluating.recursed and not flow.certainty.estimate
     note = (
         f"{listed(wrong)} did not return the module"
         if wrong

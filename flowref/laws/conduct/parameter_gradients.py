@@ -171,7 +171,7 @@ def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
 @requires("its log-det is exact, and its gradients are held to differences")
 def estimates(flow: Flow) -> bool:
     """What is estimated, or solved by steps that adapt, is no match for differences."""
-    return bool(flow.promises.get("estimator"))
+    return flow.certainty.estimate
 
 
 @law(

@@ -46,7 +46,7 @@ def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
     """
     x, context = batch.x, batch.context
     onward = probe_of(flow, "forward", x, context).step()
-    tolerance = float(flow.promises.get("inverse-tolerance", 0.0))
+    tolerance = flow.certainty.inverse
     lost, kept = LOST[flow.dtype] + 100 * tolerance, KEPT[flow.dtype] + tolerance
     errors = []
     for mode in (Train(), Eval()):  # the first is the one that is refused, if any is

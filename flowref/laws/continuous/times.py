@@ -21,7 +21,7 @@ SOURCE = "flows of differential equations: Chen et al., Neural ODEs (arXiv:1806.
 @requires("nothing says that it integrates: it takes no steps, and states no log_det_tolerance")
 def integrates(flow: Flow) -> bool:
     """Its log-det is that of an integral, to some accuracy."""
-    return bool(flow.promises.get("log-det-tolerance"))
+    return flow.certainty.log_det > 0
 
 
 @law(

@@ -93,8 +93,8 @@ def lower_bound_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
 
     Two stages; violated only if a larger one with fresh draws confirms.
     """
-    random = bool(flow.promises.get("estimator"))
-    sampled = random and flow.promises["lower-bound"] == "one-sample"
+    random = flow.certainty.estimate
+    sampled = random and flow.certainty.bound == "one-sample"
     refuse_large(flow)
     held = Held(sampled, DRAWS if random and not sampled else 1)
     return beside_samples(flow, batch, held, "the bound")
@@ -134,8 +134,8 @@ def estimate_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
     # As estimates scatter at most of the samples.
     if np.median(told.reshape(len(x), -1).var(1, ddof=1)) > SCATTER * DRAWS:
         raise Undecidable("its estimates scatter too much to know e to their mean")
-    share = INTEGRATED if flow.promises.get("log-det-tolerance") else CUT
-    share = SHARE if flow.promises.get("unbiased-log-det") else share
+    share = INTEGRATED if flow.certainty.log_det else CUT
+    share = SHARE if flow.certainty.unbiased else share
     return beside_samples(flow, batch, Held(True, DRAWS, 0.5, share), "the estimate")
 
 

@@ -32,7 +32,7 @@ class TrainedBound(Density, Parametric, Protocol):
 @requires("its log-density is no random lower bound")
 def random_bound(flow: Flow) -> bool:
     """What is exact is held to more."""
-    return bool(flow.promises.get("lower-bound")) and bool(flow.promises.get("estimator"))
+    return bool(flow.certainty.bound) and flow.certainty.estimate
 
 
 @law(

@@ -82,10 +82,10 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
     whole = levels(flow, batch.seed) if flow.density_support.bounded else None
     if flow.density_support.bounded and whole is None:
         raise Unsupported("its support is bounded")
-    random = bool(flow.promises.get("estimator"))
-    expected = random and flow.promises["lower-bound"] == "expected"
+    random = flow.certainty.estimate
+    expected = random and flow.certainty.bound == "expected"
     # One that draws nothing, as zeros in the place of noise, is no sample of anything.
-    sampled = random or flow.promises["lower-bound"] == "one-sample"
+    sampled = random or flow.certainty.bound == "one-sample"
     bounded = expected or not sampled or whole is not None
 
     def mass(look: Look) -> Finding:
@@ -198,7 +198,7 @@ def spread_points(flow: Density, count: int, seed: int) -> tuple[Array, Array]:
 
 def factors_of(flow: Density, draws: int) -> tuple[float, ...]:
     """Those that may help: of e to a mean of several draws none does, nor of what draws nothing."""
-    random = bool(flow.promises.get("estimator"))
+    random = flow.certainty.estimate
     return FACTORS if draws == 1 and random and offers(flow, Widened) else FACTORS[:1]
 
 

@@ -228,8 +228,8 @@ def lower_bound_overlap(flow: SampledDensity, batch: Batch) -> Residual:
     $r$ is normal and fits the samples, or is bent to them. Two stages; violated only if a larger one with
     fresh draws confirms.
     """
-    random = bool(flow.promises.get("estimator"))
-    draws = DRAWS if random and flow.promises["lower-bound"] == "expected" else 1
+    random = flow.certainty.estimate
+    draws = DRAWS if random and flow.certainty.bound == "expected" else 1
     count = max(FEWEST, number(flow) // (FEWER if draws > 1 else 1))
     told = fitting(flow, lambda *drawn: ratios(flow, draws, *drawn))
     found = two_stage(told, (count, MORE * count), batch.seed)
@@ -258,7 +258,7 @@ def ratios(
     if not inside.any() or inside[: len(samples)].mean() < OVERLAP:
         return None
     asked = np.where(inside[:, None], both, both[inside][:1])
-    if flow.promises.get("estimator"):
+    if flow.certainty.estimate:
         again = bounds(flow, np.repeat(asked[:1], REPEATS, 0), 1, 1.0)
         # Rows are independent, unless all of them have the same noise: then their mean is that of one draw.
         if again is not None and len(np.unique(again)) == 1:

@@ -116,7 +116,7 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
     returned = np.maximum(u - again, 0.0) if stepped else np.abs(u - again)
     return Residual(
         np.concatenate([galois, returned], 1),
-        allowed=QUANTILE_ERROR[flow.dtype] + float(flow.promises.get("inverse-tolerance", 0.0)),
+        allowed=QUANTILE_ERROR[flow.dtype] + flow.certainty.inverse,
         decidable=(known | ~excused).all(1) & ~refused & ~lost,
         observed={"u": u, "quantile of u": quantile, "F(quantile of u)": again},
     )

@@ -136,7 +136,7 @@ def sample_then_inverse(flow: InvertibleSampler, batch: Batch) -> Residual:
     for to_latents, to_data in maps_of(flow):
         made = np.asarray(to_data(z, None).value, dtype=np.float64).reshape(count, -1)
         values = [x.reshape(count, -1) - made]
-        if not flow.promises.get("inverse-tolerance"):
+        if not flow.certainty.inverse:
             # What an iterative inverse leaves open, the map back may enlarge.
             back = np.asarray(to_latents(x, None).value, dtype=np.float64).reshape(count, -1)
             off = back - z.reshape(count, -1)
@@ -259,7 +259,7 @@ def _passed_on(flow: LivingSampler, weights: Array, seed: int) -> bool:
 @requires("its inverse is approximate", waits=True)
 def exact_inverse(flow: Flow) -> bool:
     """Latents are those of the samples."""
-    return float(flow.promises.get("inverse-tolerance", 0.0)) <= 1e-4
+    return flow.certainty.inverse <= 1e-4
 
 
 @law(

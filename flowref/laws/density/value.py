@@ -211,7 +211,7 @@ def left_open(
     flow: Density, x: Array, context: Array | None, density: Array, seed: int
 ) -> Array | float:
     """What an iterative inverse that is within its tolerance may change, ``(batch,)``."""
-    tolerance = float(flow.promises.get("inverse-tolerance", 0.0))
+    tolerance = flow.certainty.inverse
     if not tolerance:
         return 0.0
     signs = np.random.default_rng(seed).choice((-1.0, 1.0), x.shape)
@@ -322,7 +322,7 @@ def normalizes(flow: Density, batch: Batch) -> Residual:
         QUADRATURE_FACTOR * error
         + MASS_FLOOR
         + float(flow.promises.get("normalization-tolerance", 0.0))
-        + float(flow.promises.get("log-det-tolerance", 0.0))
+        + flow.certainty.log_det
     )
     if not np.isfinite(mass) or allowed > 0.05:
         raise Undecidable(

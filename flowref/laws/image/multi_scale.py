@@ -173,7 +173,7 @@ def recombines(flow: InvertibleMultiScale, batch: Batch) -> Residual:
             gaps.append(np.abs(first - second).max(1))
             size = np.maximum(size, rows_max(first))
     value = np.stack(gaps, axis=1)
-    tolerance = float(flow.promises.get("inverse-tolerance", 0.0)) * (1 + size)
+    tolerance = flow.certainty.inverse * (1 + size)
     worst = int(np.nan_to_num(value, nan=np.inf).max(0).argmax())
     seen = {"largest difference at each level": value}
     verb = "given" if worst % 2 == 0 else "said to have been given"

@@ -91,7 +91,7 @@ def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
     chosen = np.argsort(-np.where(usable, np.abs(sums[0] - truth), -1.0), kind="stable")[:MEASURED]
     batch, truth, usable = batch.rows(chosen), truth[chosen], usable[chosen]
     sums = [one[chosen] for one in sums]
-    goals = [truth] if flow.promises.get("unbiased-log-det") else [truth, *sums]
+    goals = [truth] if flow.certainty.unbiased else [truth, *sums]
     slack = looseness(flow, batch, truth)
     # What draws nothing is called twice, at each look anew.
     times = REPEATS if drawing(flow, batch) else 1

@@ -68,7 +68,7 @@ def in_mode(subject: Subject, training: bool, change: OutputChange) -> Subject:
             return out
         return out._replace(value=change(step.inputs[0], np.asarray(out.value)))
 
-    normalizing = subject.normalizer.call
+    normalizing = subject.normalizer.call if subject.normalizer else ""
     return at(at(subject, Normalize, changed), Run, changed_with_log_det)
 
 
