@@ -16,6 +16,7 @@ from flowref.laws.bijection.oracles import against_structure
 from flowref.laws.bijection.told_once import NOISE, told_against
 from flowref.laws.common.structure import Told
 from flowref.model import Mapped
+from flowref.model.certainty import Certainty
 
 X = np.arange(6.0).reshape(2, 3)
 TRUE, MOVED = np.array([5.0, -3.0]), 1e-7
@@ -29,6 +30,7 @@ class Walked:
     def __init__(self, how: str = "elementwise", stray: float = 0.0, error: float = 0.0) -> None:
         self.calls, self.stray, self.error = {"forward": self.reports}, stray, error
         self.promises: dict[str, Any] = {}
+        self.certainty = Certainty.of(self.promises)
         self.facts = SimpleNamespace(
             cost=SimpleNamespace(heavy=True),
             coupling=None,

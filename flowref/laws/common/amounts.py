@@ -14,7 +14,8 @@ T = TypeVar("T")
 def sparing(flow: Flow, operations: float = math.inf, call: str = "") -> bool:
     """Whether enough has to do: of calls that are heavy, or of one, or of a round trip of more operations than that."""
     cost = flow.facts.cost
-    return (cost.of(call) if call else cost).heavy or flow.operations > operations
+    long = operations < math.inf and flow.operations > operations
+    return long or (cost.of(call) if call else cost).heavy
 
 
 def planned(flow: Flow, usual: T, enough: T, operations: float = math.inf) -> T:

@@ -100,7 +100,7 @@ def finite_for_every_draw(flow: Pushing, batch: Batch) -> Residual:
     local=False,
     scales=GIVEN,
     effort=1,
-    size=3,
+    size=16,
     version=3,
     source="rows of a batch are independent events: what is drawn once for all of them gives none of them another "
     "distribution, and a batch no more samples than one",
