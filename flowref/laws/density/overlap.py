@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from flowref.laws.common.cases import CONTEXT
 from flowref.laws.common.statistics import ERRORS, Finding, critical, two_stage
 from flowref.laws.density.balance import NEGLIGIBLE, SEEN, affordable, comparable, unexplained
 from flowref.laws.density.consistency import unconditional
@@ -66,6 +67,7 @@ MOST, HALVES, NOTHING = 1e4, 40, 1e3
     size=1,
     effort=2,
     applies=comparable,
+    cases=(CONTEXT,),
     source="Bennett 1976, Efficient estimation of free energy differences: the acceptance ratio",
 )
 def overlap(flow: SampledDensity, batch: Batch) -> Residual:

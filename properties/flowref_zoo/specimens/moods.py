@@ -250,6 +250,36 @@ class OptionalDensity(nn.Module):
         return torch.distributions.Normal(0.0, 1.0).log_prob(x * scale.exp()).sum(-1) + told
 
 
+class OptionalSampler(nn.Module):
+    r"""$x = \mu(c) + e\,\sigma(c)$, standard normal without a context."""
+
+    event_shape = (2,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.net = nn.Linear(3, 4)
+
+    def base(self, context: Any, rows: int) -> Any:
+        """The distribution, of rows."""
+        told = torch.zeros(rows, 4) if context is None else self.net(context)
+        mean, scale = told.chunk(2, -1)
+        return torch.distributions.Normal(mean, scale.tanh().exp())
+
+    def log_prob(self, x: Any, context: Any = None) -> Any:
+        """Log-densities."""
+        return self.base(context, len(x)).log_prob(x).sum(-1)
+
+    def sample(self, n: int, context: Any = None) -> Any:
+        """Points, one for each row of a context."""
+        base = self.base(context, n)
+        if self.defect == "guidance" and context is not None:  # its mean, pushed on
+            return base.mean + 0.3 * base.mean + base.stddev * torch.randn_like(base.mean)
+        if self.defect == "widened" and context is not None:
+            return base.mean + 1.5 * base.stddev * torch.randn_like(base.mean)
+        return base.sample()
+
+
 class Started(nn.Module):
     r"""$z_b = x_b\, e^{s(x_a)}$, the identity until it is trained; its base is standard normal."""
 
@@ -305,6 +335,11 @@ def optional(defect: str = "") -> nn.Module:
 def optional_density(defect: str = "") -> nn.Module:
     """A density that a context may stretch."""
     return OptionalDensity(defect)
+
+
+def optional_sampler(defect: str = "") -> nn.Module:
+    """A normal distribution that a context may move."""
+    return OptionalSampler(defect)
 
 
 def started(defect: str = "") -> nn.Module:
@@ -382,6 +417,13 @@ SPECIMENS = (
         },
     ),
     Specimen("optional_density", {"not-normalized": ("density/mass[context]",)}),
+    Specimen(
+        "optional_sampler",
+        {
+            "guidance": ("sampling/follows-density[context]",),
+            "widened": ("sampling/follows-density[context]",),
+        },
+    ),
     Specimen("mild_given", {"half-of-context-detached": ("gradient/context[train]",)}),
     Specimen(
         "started",
