@@ -20,9 +20,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from flowref import registry
 from flowref.auditing.power import sizes as thresholds
 from flowref.auditing.power import soak
-from power_page import pictures, tables
+from power_page import circumstances, pictures, tables
 
 REPORTS = Path(__file__).parents[1]
 FOLDER, PAGE = "power", "power.md"
@@ -57,6 +58,10 @@ are meaningful, seconds depend on the machine.
 
 {laws}
 
+## Which cases are visited
+
+{cases}
+
 ## How small a bug may be
 
 {sizes}
@@ -71,6 +76,10 @@ draws, and not about other code.
 {rounds}
 """
 
+CASES_TEXT = """A statement is measured in its usual case, beside it in those of its own, and in circumstances that any statement
+may have: {circumstances}. Which it leaves out, and why:
+
+{{cases}}""".format(circumstances=", ".join(circumstances.EVERY))
 SIZES_TEXT = """A mutant with a size is planted smaller and smaller, by factors of the square root of ten, until its
 law misses it. The size is whatever the mutant multiplies or adds; most are relative to the number
 that they change. A statistical law must catch it under every one of {seeds} root seeds, so that the size shown is
@@ -112,6 +121,7 @@ def page(kills: dict[str, Any], sizes: list[dict[str, Any]], rounds: soak.Soak) 
         soak=tables.silence(rounds),
         escaped=tables.escaped(defects),
         laws=tables.laws(kills["laws"]),
+        cases=CASES_TEXT.format(cases=circumstances.table(registry.laws())),
         sizes=SIZES_TEXT.format(seeds=max(one["seeds"] for one in sizes), sizes=tables.sizes(sizes))
         if sizes
         else NO_SIZES,
