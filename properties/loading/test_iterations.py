@@ -24,6 +24,7 @@ FOUND, SOLVED = "inverse-tolerance", "log-det-tolerance"
     ("spec", "promised"),
     [
         (f"{SOLVERS}:runge_kutta", {FOUND: 1e-5, SOLVED: 1e-4}),
+        (f"{SOLVERS}:buffered", {FOUND: 1e-5, SOLVED: 1e-4}),
         (f"{SOLVERS}:logistic_mixture", {FOUND: 1e-5}),
         (f"{SOLVERS}:logistic_mixture?promises=inverse-tolerance=1e-9", {FOUND: "1e-9"}),
         ("flowref_zoo.specimens.coupling:affine_coupling", {}),

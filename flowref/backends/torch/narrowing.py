@@ -31,7 +31,7 @@ OFTEN = 8
 
 
 class Watching(TorchDispatchMode):
-    """Count the operations dispatched under it, how often each parameter is read, and the most rows of a
+    """Count the operations dispatched under it, how often what is held is read, and the most rows of a
     product of matrices, or positions of a convolution; change nothing.
     """
 
@@ -40,6 +40,9 @@ class Watching(TorchDispatchMode):
         self.operations = self.rows = 0
         self.read: Counter[int] = Counter()
         self.read_frozen: Counter[int] = Counter()
+        # The same of what is no parameter and was there before, as buffers are; and what was made since.
+        self.read_held: Counter[int] = Counter()
+        self.made: set[int] = set()
         self.draws = 0
         self.unknown: set[str] = set()
         # Of each parameter how often calls forward read it, and after how many draws first and last.
@@ -60,9 +63,10 @@ class Watching(TorchDispatchMode):
     @property
     def readings(self) -> int:
         """How often the trained parameters were read that were read at all: half of them at least so
-        often. Of what is trained elsewhere, as an average of weights, those that are frozen.
+        often. Of what is trained elsewhere, as an average of weights, those that are frozen, and of what
+        has none, whatever it holds.
         """
-        read = self.read or self.read_frozen
+        read = self.read or self.read_frozen or self.read_held
         return sorted(read.values())[len(read) // 2] if read else 0
 
     @classmethod
@@ -82,10 +86,14 @@ class Watching(TorchDispatchMode):
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.draws += 1
         if getattr(func, "_opname", "") not in (*PIECES, *COPIES):
-            read = [value for value in _flat(args) if isinstance(value, nn.Parameter)]
+            floats = [value for value in _flat(args) if _floating(value)]
+            read = [value for value in floats if isinstance(value, nn.Parameter)]
+            self.read_held.update({whole for value in floats if (whole := _whole(value))} - self.made)
             self._reads([id(value) for value in read if value.requires_grad])
             self.read_frozen.update(id(value) for value in read if not value.requires_grad)
         out = func(*args, **(kwargs or {}))
+        given = {_place(value) for value in _flat(args)}
+        self.made.update({_place(value) for value in _flat((out,))} - given)
         if not known(func).known and any(map(_floating, _flat((out,)))):
             self.unknown.add(f"{func.namespace}::{func._opname}")
         kind = getattr(func, "_opname", "")
@@ -193,6 +201,21 @@ class Narrowing(Watching):
 
 def _floating(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _place(value: Any) -> int:
+    """Where the numbers of a tensor lie; 0 of what does not say, as under a transform of functions."""
+    try:
+        return value.untyped_storage().data_ptr()
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return 0
+
+
+def _whole(value: torch.Tensor) -> int:
+    """The same of a tensor that is no piece of a larger one."""
+    place = _place(value)
+    whole = place and value.untyped_storage().nbytes() <= value.numel() * value.element_size()
+    return place if whole else 0
 
 
 def _is_mask(value: torch.Tensor) -> bool:

@@ -64,6 +64,30 @@ def runge_kutta(defect: str = "") -> nn.Module:
     return RungeKuttaFlow(defect=defect)
 
 
+class BufferedFlow(RungeKuttaFlow):
+    """The same of a field that holds buffers, and nothing that is trained."""
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__(dim=1, defect=defect)
+        rates = torch.linspace(0.4, 1.6, 5)
+        self.first = self.second = nn.Identity()
+        self.register_buffer("rates", rates)
+        self.register_buffer("heights", torch.cos(3 * rates))
+
+    def velocity(self, t: Any, x: Any) -> tuple[Any, Any]:
+        """The velocity, and its derivative."""
+        wave = torch.tanh(self.rates * (x + t))
+        slope = self.heights * self.rates * (1 - wave**2)
+        if self.defect == "trace-of-the-first-entry":
+            slope = slope[:, :1]
+        return (self.heights * wave).sum(1, keepdim=True), slope.sum(1)
+
+
+def buffered(defect: str = "") -> nn.Module:
+    """A continuous flow of one number, of a field that is given."""
+    return BufferedFlow(defect=defect)
+
+
 class AskedFlow(RungeKuttaFlow):
     """The same between two times that it is asked for."""
 
@@ -229,6 +253,7 @@ SPECIMENS = (
             "times-swapped": ("map/inverse",),
         },
     ),
+    Specimen("buffered", {"trace-of-the-first-entry": ("map/log-det",)}),
     Specimen("asked", {"starts-at-zero": ("composition/in-time",)}),
     Specimen(
         "growth",
