@@ -175,6 +175,7 @@ PROMISES: Mapping[str, Promise] = _table(
     Promise("assumed-accuracy", FLAG, "the accuracy of its solver is not stated", by=ADAPTERS),
     Promise("iterated-weights", FLAG, "its weights come of an iteration of their own", by=ADAPTERS),
     Promise("own-rule", FLAG, "its way back has a rule of derivatives of its own", by=ADAPTERS),
+    Promise("writes", WORD, "forward writes to this argument", by=ADAPTERS),
     Promise("direction", WORD, "either: forward may be either side", ("either",), by=ADAPTERS),
 )  # fmt: skip
 

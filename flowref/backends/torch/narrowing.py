@@ -88,7 +88,9 @@ class Watching(TorchDispatchMode):
         if getattr(func, "_opname", "") not in (*PIECES, *COPIES):
             floats = [value for value in _flat(args) if _floating(value)]
             read = [value for value in floats if isinstance(value, nn.Parameter)]
-            self.read_held.update({whole for value in floats if (whole := _whole(value))} - self.made)
+            self.read_held.update(
+                {whole for value in floats if (whole := _whole(value))} - self.made
+            )
             self._reads([id(value) for value in read if value.requires_grad])
             self.read_frozen.update(id(value) for value in read if not value.requires_grad)
         out = func(*args, **(kwargs or {}))

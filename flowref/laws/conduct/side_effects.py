@@ -100,11 +100,13 @@ def conduct(
     cases=(NO_GRAD, CONTEXT_NO_GRAD),
 )
 def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
-    """In either mode, no call writes to its input or to its context, nor makes it require a
-    gradient.
+    """In either mode, no call writes to its input, to its context or to a running log-det that it is given, nor
+    makes one require a gradient.
     """
     watch = conduct(flow, batch, WITH_KERNELS)
     seen = [f"{name} (by {which})" for which, one in watch for name in one.mutated]
+    if "writes" in flow.promises:
+        seen.append(f"{flow.promises['writes']} (by forward)")
     return absent(seen, len(batch.x), "it wrote to {}")
 
 

@@ -24,6 +24,8 @@ class Adding(Coupled):
         y, ladj = self.back(x) if reverse else self.onward(x)
         if self.defect == "running-dropped":
             return y, ladj
+        if self.defect == "running-written-to":
+            return y, logdet.add_(ladj)
         return y, 2 * logdet + ladj if self.defect == "running-doubled" else logdet + ladj
 
 
@@ -114,7 +116,7 @@ def untouched(defect: str = "") -> nn.Module:
 
 
 SPECIMENS = (
-    Specimen("adding", RUNNING),
+    Specimen("adding", {**RUNNING, "running-written-to": ("effects/process[input]",)}),
     # With the other sign both ways it adds a log-det of another name: it is asked which is meant.
     Specimen("subtracting", {one: laws for one, laws in RUNNING.items() if one != "log-det-sign"}),
     Specimen("accumulating", RUNNING),

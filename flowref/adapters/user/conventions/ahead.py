@@ -29,6 +29,9 @@ from flowref.adapters.user.conventions.spoken import (
     of_several,
 )
 
+# What a call may write to, beside its input and its context.
+RUNNING = "the running log-det that it is given"
+
 
 def way_ahead(
     obj: Any, way: Way, x: Any, context: Any, chosen: Chosen, volume: bool
@@ -144,8 +147,8 @@ def _running(obj: Any, way: Way, x: Any, context: Any) -> Spoken | None:
             continue
         if way.keyword and not follows(way.ask(obj, x, context, before + 1), out):
             return None
-        written = "" if bool((given == before).all()) else ", written to the tensor that came in"
-        return Spoken(way.speak(column=column), (running_words(obj, way) + written,))
+        writes = "" if bool((given == before).all()) else RUNNING
+        return Spoken(way.speak(column=column), (running_words(obj, way),), writes=writes)
     return None
 
 

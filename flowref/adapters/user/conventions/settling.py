@@ -109,7 +109,8 @@ def settle_map(
     return replace(
         settled,
         ladj_event=form.event,
-        promises={"scalar-ladj": True} if form.constant else {},
+        promises=dict.fromkeys(["scalar-ladj"] * form.constant, True)
+        | dict.fromkeys(["writes"] * bool(spoken.writes), spoken.writes),
         conventions=tuple(dict.fromkeys(words)),
         hints=tuple(hints),
     )

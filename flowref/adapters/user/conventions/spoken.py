@@ -19,7 +19,7 @@ BACK_ALONE = "inverse without log-det"
 class Spoken:
     """One call of an object as it is made and read: the function of the dialect, what its words
     are, how latents come as a list, what tells its log-det beside it, and what of it nobody judges,
-    and what of the size of a point nobody reads.
+    what of the size of a point nobody reads, and to which of its arguments it writes.
     """
 
     function: Any
@@ -29,6 +29,7 @@ class Spoken:
     beside: Told | None = None
     unjudged: str = ""
     left: str = ""
+    writes: str = ""
 
 
 def entries_of(x: Any) -> int:

@@ -371,7 +371,7 @@ TEMPLATES = {
     "shape/wrong-refused[features]": (Template(WRONG_SHAPE),),
     "map/finite-far-out[extremes]": (Template(EXTREMES, which="forward"),),
     "map/finite-far-out[outside]": (Template(OUTSIDE, which="forward"),),
-    "effects/process[input]": (Template(MUTATED),),
+    "effects/process[input]": (Template(MUTATED, when="wrote to (x|context)"),),
     "same/history[repeat]": (Template(TWICE, within=1e3),),
     "shape/any-batch[one-row]": (Template(ALONE),),
     "map/finite[nan-row]": (Template(SPOILT, whole=True),),
