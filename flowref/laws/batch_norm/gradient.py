@@ -42,6 +42,7 @@ from flowref.laws.batch_norm.normalizer import (
     pulled_back,
     random_batch,
     random_cotangent,
+    undivided,
 )
 from flowref.laws.common.outcomes import attempt, changed, listed
 from flowref.model import NEARBY, Array, Batch, Residual, Undecidable
@@ -303,10 +304,10 @@ class Linear(NamedTuple):
 
 def random_linear(flow: BatchNormal, rng: np.random.Generator) -> Linear:
     """Random inputs, and weights whose channels differ in size."""
-    count, positions = channels(flow), flow.event_shape[1:]
+    count, positions, rows = channels(flow), flow.event_shape[1:], undivided(flow, ROWS)
     matrix = rng.standard_normal((INPUTS, count)) * 10.0 ** rng.uniform(-2.5, 1, count)
-    u = rng.standard_normal((ROWS * int(np.prod(positions)), INPUTS))
-    return Linear(u, matrix, np.moveaxis((u @ matrix).reshape(ROWS, *positions, count), -1, 1))
+    u = rng.standard_normal((rows * int(np.prod(positions)), INPUTS))
+    return Linear(u, matrix, np.moveaxis((u @ matrix).reshape(rows, *positions, count), -1, 1))
 
 
 @batch_norm_law(
