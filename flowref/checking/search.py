@@ -296,6 +296,8 @@ class Search:
         if measurement is None:
             return
         try:
+            if self.law.mode == "train" and (example.scale or example.trained):
+                self._still_speaks(subject)
             judgement = self._reviewed(judge(measurement))
         except Unsupported as reason:
             self.tally.refused(reason)
@@ -306,6 +308,14 @@ class Search:
         self.tally.judged(judgement)
         if judgement.accuses:
             self._accuse(judgement, example)
+
+    def _still_speaks(self, subject: Subject) -> None:
+        """Raise `Unsupported` where a case is none for other weights than those as given: rows that meet in a net
+        whose last layer starts at zero are alone until it is moved.
+        """
+        unmet = None if self.law.applies is None else self.law.applies.unmet(subject)
+        if unmet is not None:
+            raise Unsupported(f"{unmet.reason}, where its weights were moved", waits=unmet.waits)
 
     def _reviewed(self, judgement: Judgement) -> Judgement:
         """What review leaves of a judgement. Once a minor violation is known only a larger one is of

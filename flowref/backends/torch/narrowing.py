@@ -208,7 +208,7 @@ def _floating(value: Any) -> bool:
 def _place(value: Any) -> int:
     """Where the numbers of a tensor lie; 0 of what does not say, as under a transform of functions."""
     try:
-        return value.untyped_storage().data_ptr()
+        return int(value.untyped_storage().data_ptr())
     except (AttributeError, NotImplementedError, RuntimeError):
         return 0
 

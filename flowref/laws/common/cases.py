@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import weakref
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from flowref.model import (
     Batch,
     Case,
     Mapped,
+    Silence,
     Unsupported,
     draw,
     requires,
@@ -54,11 +56,25 @@ def mode_matters(flow: Flow) -> bool:
     return flow.mode_matters()
 
 
+# What was seen of an object in its condition, which many laws ask.
+_ALONE: weakref.WeakKeyDictionary[Any, Silence | None] = weakref.WeakKeyDictionary()
+
+
 @requires("in train mode the rows of a batch depend on each other")
 def rows_alone(flow: Flow) -> bool:
     """In train mode a point has a result of its own: it is none of the batch, of its place in it, or of
     random numbers. Raises `Unsupported` where it is refused, or drawn.
     """
+    key = flow.mode_matters
+    if key not in _ALONE:
+        _ALONE[key] = _seen_alone.unmet(flow)
+    if (seen := _ALONE[key]) is not None:
+        raise Unsupported(seen.reason, waits=seen.waits)
+    return True
+
+
+@requires("in train mode the rows of a batch depend on each other")
+def _seen_alone(flow: Flow) -> bool:
     batch = ordinary(flow)
     probed = probes(flow, batch, complete=False, calls=MAPS)
     for probe in probed:
@@ -222,7 +238,7 @@ CONTEXT_NO_GRAD = Case(
 MANY = Case(
     "many",
     "Of a thousand points at once",
-    {"rows": MANY_ROWS, "size": MANY_ROWS, "effort": 1, "scales": AWAY, "parted": False},
+    {"rows": MANY_ROWS, "size": MANY_ROWS, "effort": 1, "scales": NEARBY, "parted": False},
     light,
 )
 # The same where it takes a dozen calls.

@@ -307,6 +307,14 @@ class Started(nn.Module):
         return torch.distributions.Normal(0.0, 1.0).log_prob(z).sum(-1) + ladj
 
 
+class StartedNormed(Started):
+    """The same with a batch norm in its net: in train mode rows meet as soon as it is trained."""
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__(defect)
+        self.net.insert(1, nn.BatchNorm1d(8))
+
+
 def mild(defect: str = "") -> nn.Module:
     """A coupling on three features."""
     return Mild(defect)
@@ -345,6 +353,11 @@ def optional_sampler(defect: str = "") -> nn.Module:
 def started(defect: str = "") -> nn.Module:
     """A coupling on three features that starts as the identity."""
     return Started(defect)
+
+
+def started_normed(defect: str = "") -> nn.Module:
+    """A coupling that starts as the identity, with a batch norm in its net."""
+    return StartedNormed(defect)
 
 
 SPECIMENS = (
@@ -433,4 +446,5 @@ SPECIMENS = (
             "latents-detached": ("gradient/input[log-prob, trained]",),
         },
     ),
+    Specimen("started_normed", {"log-det-detached": ("gradient/parameters[log-det]",)}),
 )

@@ -67,10 +67,13 @@ def runge_kutta(defect: str = "") -> nn.Module:
 class BufferedFlow(RungeKuttaFlow):
     """The same of a field that holds buffers, and nothing that is trained."""
 
+    rates: Any
+    heights: Any
+
     def __init__(self, defect: str = "") -> None:
         super().__init__(dim=1, defect=defect)
         rates = torch.linspace(0.4, 1.6, 5)
-        self.first = self.second = nn.Identity()
+        del self.first, self.second
         self.register_buffer("rates", rates)
         self.register_buffer("heights", torch.cos(3 * rates))
 
