@@ -4,6 +4,7 @@ in large batches, and with what it has returned.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -308,11 +309,17 @@ class Started(nn.Module):
 
 
 class StartedNormed(Started):
-    """The same with a batch norm in its net: in train mode rows meet as soon as it is trained."""
+    """The same with a batch norm in its net: in train mode rows meet as soon as it is moved."""
 
     def __init__(self, defect: str = "") -> None:
         super().__init__(defect)
         self.net.insert(1, nn.BatchNorm1d(8))
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents, a little wider in training."""
+        z, ladj = super().forward(x)
+        wider = 1.1 if self.training else 1.0
+        return wider * z, ladj + 3 * math.log(wider)
 
 
 def mild(defect: str = "") -> nn.Module:
