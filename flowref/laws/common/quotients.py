@@ -39,12 +39,29 @@ def within(x: Array, direction: Array, support: Support | None) -> Array:
 class Quotient(NamedTuple):
     """The derivative along a direction, by differences, one row per point.
 
-    ``error``: its error estimate. ``smooth``: where it can be trusted.
+    ``error``: its error estimate. ``smooth``: where it can be trusted. ``slopes``, ``gaps``: the estimates at
+    successive steps, and how far each is from the one before.
     """
 
     slope: Array
     error: Array
     smooth: Array
+    slopes: Array
+    gaps: Array
+
+    def beside(self, claimed: Array) -> Quotient:
+        """The same, but for a finer estimate where one sides with what is claimed: two steps that straddle the
+        same kinks agree by chance.
+        """
+        sides = np.abs(claimed - self.slopes[1:]) <= DOUBT * self.gaps
+        finer = np.arange(len(self.gaps))[:, None] >= _finite(self.gaps).argmin(0)
+        found = sides & finer
+        at, every = found.argmax(0), np.arange(len(claimed))
+        believed = found.any(0)
+        return self._replace(
+            slope=np.where(believed, self.slopes[at + 1, every], self.slope),
+            error=np.where(believed, self.gaps[at, every], self.error),
+        )
 
     def residual(
         self, along: Array, allowed: Array, judged: Array, note: str, trivial: Array | None = None
@@ -104,8 +121,12 @@ def quotient(
         jumps.append(np.abs((ahead - here) / step - (here - behind) / step))
     stacked = np.stack(slopes)
     gaps = np.abs(np.diff(stacked, axis=0))
-    best = np.where(np.isfinite(gaps), gaps, np.inf).argmin(0)
+    best = _finite(gaps).argmin(0)
     every = np.arange(rows)
     slope, error = stacked[best + 1, every], gaps[best, every]
     smooth = jumps[-1] <= 0.25 * jumps[0] + 1e-6 * (1 + np.abs(slope))
-    return Quotient(slope, error, inside & smooth)
+    return Quotient(slope, error, inside & smooth, stacked, gaps)
+
+
+def _finite(gaps: Array) -> Array:
+    return np.where(np.isfinite(gaps), gaps, np.inf)

@@ -100,6 +100,8 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     gradient = np.asarray(gradient, dtype=np.float64)
     with np.errstate(all="ignore"):
         along = (gradient * direction).reshape(rows, -1).sum(1)
+        difference = difference.beside(along)
+        slope = difference.slope
         # An iterative inverse is as rough as its tolerance.
         rough = probe.tolerance * (1 + np.abs(slope)) / STEPS_DOWN[-1]
         total = np.abs(np.asarray(out.value, dtype=np.float64)).reshape(rows, -1).sum(1)

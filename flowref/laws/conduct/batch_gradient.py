@@ -74,6 +74,7 @@ def batch_gradient(flow: Trained, batch: Batch) -> Residual:
     if refused:
         raise Unsupported(f"it cannot be differentiated here ({refused})")
     along = np.array([float((np.asarray(found) * direction).sum())])
+    difference = difference.beside(along)
     size = np.linalg.norm(np.asarray(found)) * np.linalg.norm(direction)
     allowed = DOUBT * difference.error + OFF * (size + np.abs(difference.slope))
     if not difference.resolved(allowed).all():

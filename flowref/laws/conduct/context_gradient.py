@@ -96,6 +96,7 @@ def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
     if not gradient.any():
         raise Unsupported("it passes no gradient on to the context", waits=False)
     along = (gradient * direction).reshape(rows, -1).sum(1)
+    difference = difference.beside(along)
     with np.errstate(all="ignore"):
         rounding = 2.0**-47 * (1 + np.abs(measure(context))) / STEPS_DOWN[-1]
         allowed = DOUBT * (difference.error + rounding) + APPROXIMATE * (

@@ -46,12 +46,13 @@ def double_backward(flow: BijectionCurved, batch: Batch) -> Residual:
 
     with np.errstate(all="ignore"):
         difference = quotient(measure, batch.x, direction, flow.domain, sparing(flow))
-        slope = np.abs(difference.slope)
         second = np.asarray(
             flow.curvature("forward", batch.x, batch.context, *cotangents, direction),
             dtype=np.float64,
         )
         along = (second * direction).reshape(rows, -1).sum(1)
+        difference = difference.beside(along)
+        slope = np.abs(difference.slope)
         rounding = 2.0**-47 * (1 + np.abs(measure(batch.x))) / STEPS_DOWN[-1]
         allowed = DOUBT * (difference.error + rounding) + 1e-7 * slope
     return difference.residual(
