@@ -41,6 +41,10 @@ class Counter(Protocol):
         """
 
     @property
+    def rounds(self) -> bool:
+        """Whether numbers were rounded to whole ones."""
+
+    @property
     def unknown(self) -> Set[str]:
         """The names of operations with floating results of which nothing says whether they round."""
 

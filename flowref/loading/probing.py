@@ -147,7 +147,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
             facts, trip, lambda: integrates(instance.obj) or refinable(turned(), backend, trip)
         )
         conventions += found
-        facts, found = stepping(facts, subject)
+        facts, found = stepping(facts, subject, trip.rounds)
         conventions += found
         set_aside = spoken.broken
     facts = measured(facts, subject)

@@ -52,6 +52,8 @@ class Trip(NamedTuple):
     uncalled: str = ""
     # Operations of which nothing says whether they round.
     unknown: tuple[str, ...] = ()
+    # Whether what was called rounds to whole numbers.
+    rounds: bool = False
 
     @property
     def conventions(self) -> tuple[str, ...]:
@@ -118,6 +120,7 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
         called=called,
         uncalled=uncalled,
         unknown=tuple(sorted(there.unknown | back.unknown)),
+        rounds=there.rounds,
     )
     if y is None or trip.read_back < SOME * max(1, trip.read_there):
         return trip

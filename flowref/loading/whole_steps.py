@@ -12,22 +12,38 @@ from flowref.model import Facts, Subject
 ROWS, FAR, SAME = 16, 6, 1e-9
 # As many steps make up one: of whole numbers, and of levels of data that lie between 0 and 1.
 STEPS = (1, 256, 255)
+WHOLE = "its points are whole numbers, and gradients pass straight through its rounding"
 SAID = "it moves points by whole {}: gradients pass straight through its rounding, and samples are whole"
 
 
-def stepping(facts: Facts, subject: Subject) -> tuple[Facts, tuple[str, ...]]:
-    """Facts of an integer discrete flow, and what is said of it; as they were of all else."""
+def stepping(facts: Facts, subject: Subject, rounds: bool) -> tuple[Facts, tuple[str, ...]]:
+    """Facts of an integer discrete flow, or of a density of whole numbers that ``rounds``, and what is said of it;
+    as they were of all else.
+    """
     if facts.promises.get("whole-numbers"):
         return replace(facts, promises={**facts.promises, "straight-through": True}), ()
     try:
         found = next((steps for steps in STEPS if steps_whole(subject, steps)), 0)
     except Exception:  # what a call raises is the laws' affair
         return facts, ()
+    if not found and rounds and samples_whole(subject):
+        return replace(facts, promises={**facts.promises, "straight-through": True}), (WHOLE,)
     if not found:
         return facts, ()
     promises = {**facts.promises, "whole-numbers": True, "straight-through": True}
     words = "numbers" if found == 1 else f"steps of 1/{found}"
     return replace(facts, promises=promises), (SAID.format(words),)
+
+
+def samples_whole(subject: Subject) -> bool:
+    """Whether a density draws whole numbers."""
+    if subject.forward is not None or subject.sample is None or subject.context_shape is not None:
+        return False
+    try:
+        drawn = np.asarray(subject.sample(ROWS, 3, None), dtype=np.float64)
+    except Exception:  # what a call raises is the laws' affair
+        return False
+    return bool(drawn.size and (drawn == np.round(drawn)).all() and np.ptp(drawn))
 
 
 def steps_whole(subject: Subject, steps: int = 1) -> bool:

@@ -20,6 +20,7 @@ class Counter:
 
     operations = 0
     readings = rows = 0
+    rounds = False
 
     def __init__(self) -> None:
         self.unknown: set[str] = set()

@@ -23,6 +23,8 @@ COPIES = ("detach", "clone", "equal")
 
 # Products of matrices, as linear layers make them, and as many nets of one shape do at once.
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
+# What makes numbers whole.
+ROUNDING = ("round", "floor", "ceil", "trunc")
 # Operators that add to what there is.
 ADDED = ("add_", "sub_")
 
@@ -38,6 +40,7 @@ class Watching(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
         self.operations = self.rows = 0
+        self.rounds = False
         self.read: Counter[int] = Counter()
         self.read_frozen: Counter[int] = Counter()
         # The same of what is no parameter and was there before, as buffers are; and what was made since.
@@ -99,6 +102,7 @@ class Watching(TorchDispatchMode):
         if not known(func).known and any(map(_floating, _flat((out,)))):
             self.unknown.add(f"{func.namespace}::{func._opname}")
         kind = getattr(func, "_opname", "")
+        self.rounds |= kind in ROUNDING
         if kind in PRODUCTS or kind == "convolution":
             width = out.shape[1 if kind == "convolution" else -1]
             self.rows = max(self.rows, out.numel() // max(1, width))
