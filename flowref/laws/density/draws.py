@@ -115,15 +115,16 @@ def pilot(flow: SampledDensity) -> int:
     return min(PILOT, number(flow))
 
 
-def drawn(flow: SampledDensity, count: int, seed: int) -> Draws:
-    """Samples; of a conditional density one for each of as many contexts, or where its sampler
-    gives many for each context, those of a few.
+def drawn(flow: SampledDensity, count: int, seed: int, alike: bool = False) -> Draws:
+    """Samples; of a conditional density one for each of as many contexts, which may be ``alike``, or where its
+    sampler gives many for each context, those of a few.
     """
     shape, contexts = flow.density_shape, None
     if flow.context_shape is not None:
         # A stream of their own: what else is drawn of the seed, as points beside samples are, would be the same numbers.
         rng = np.random.default_rng(seed_of(seed, "contexts"))
         contexts = rng.standard_normal((count, *flow.context_shape))
+        contexts = np.repeat(contexts[:1], count, 0) if alike else contexts
         few = np.shape(flow.sample(3, seed, contexts[:3]))
         if few == (3, 3, *shape):
             each = count // CONTEXTS

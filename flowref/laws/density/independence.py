@@ -8,12 +8,10 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.amounts import rows_of, sparing, stepwise
-from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import Finding, Look, two_stage
 from flowref.laws.density.balance import sampled
 from flowref.laws.density.base import demand_unmoved_base, normal_base, normalizing_calls
-from flowref.laws.density.consistency import unconditional_or_bound
 from flowref.laws.density.draws import ALONE, SampledDensity, drawn, number
 from flowref.model import BOUND, GIVEN, Array, Batch, Residual, Undecidable, law
 from flowref.model.abilities import Bijection, offers
@@ -46,12 +44,12 @@ COMPARED, SHARE = 512, 0.05
     scales=GIVEN,
     size=1,
     effort=2,
-    applies=sampled & unconditional_or_bound,
+    applies=sampled,
     source="independent draws: averages over n of them are off by their deviation over the root of n",
-    cases=(ONE_CONTEXT,),
 )
 def rows_independent(flow: SampledDensity, batch: Batch) -> Residual:
-    """The samples of one call are independent of each other: none is another one mirrored.
+    """The samples of one call are independent of each other: none is another one mirrored, nor shares noise with
+    those of other contexts.
 
     Ranks of two halves, of both ends and of neighbors are correlated, and so are their distances
     from the middle. Rows that each follow the one before, as in a Markov chain, are left out, and
@@ -64,7 +62,7 @@ def rows_independent(flow: SampledDensity, batch: Batch) -> Residual:
     count = 4 * (min(ROWS, number(flow)) // 4)
 
     def rows(look: Look) -> Finding:
-        scores = scored(drawn(flow, look.count, look.seed).flat[:, :ENTRIES])
+        scores = scored(drawn(flow, look.count, look.seed, alike=True).flat[:, :ENTRIES])
         found = {name: strongest(*pair) for name, pair in pairings(scores).items()}
         if abs(found.pop("between pairs")) > CHAINED * abs(found["within pairs"]):
             found.pop("within pairs")
@@ -168,11 +166,11 @@ def rows_differ(flow: SampledDensity, batch: Batch) -> Residual:
     of rows that stay as they were for a while, as those of a Markov chain do.
     """
     count = rows_of(flow, COMPARED, ALONE, "sample")
-    first = drawn(flow, count, batch.seed).flat
+    first = drawn(flow, count, batch.seed, alike=True).flat
     if not sparing(flow, call="sample") or len(np.unique(first, axis=0)) < len(
         first
     ):  # else there is nothing to excuse
-        second = drawn(flow, count, batch.seed + 1).flat
+        second = drawn(flow, count, batch.seed + 1, alike=True).flat
         if np.isin(first, second).mean() > SHARE:
             raise Undecidable("two calls give the same values, as discrete distributions do")
     runs = np.flatnonzero(np.append(True, (np.diff(first, axis=0) != 0).any(1)))

@@ -134,7 +134,7 @@ SPECIMENS = (
     Specimen(
         "drawn",
         {
-            "mirrored": ("random/rows-independent[one-context]",),
+            "mirrored": ("random/rows-independent",),
             "broken": ("map/finite[samples, one-context]",),
             "detached": ("gradient/of-samples[density, one-context]",),
             "all-detached": ("gradient/of-samples[graph, one-context]",),
