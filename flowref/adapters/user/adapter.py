@@ -17,6 +17,7 @@ from typing import Any
 from flowref.adapters.user import calls, contributions
 from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
+from flowref.adapters.user.conventions.entries import by_entries
 from flowref.adapters.user.conventions.labels import with_labels
 from flowref.adapters.user.conventions.names import NEGATIVE, USUAL
 from flowref.adapters.user.conventions.samples import sampler
@@ -80,8 +81,15 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
             abilities["parts"] = calls.parts
     if dense:
         named = calls.log_prob_negated if dense in NEGATIVE else calls.log_prob_named
+        named = (
+            calls.log_prob_of_entries
+            if by_entries(obj, dense, chosen.get("sample", "sample"))
+            else named
+        )
         abilities["log_prob"] = (
-            calls.log_prob if dense == "log_prob" else partial(named, method=dense)
+            calls.log_prob
+            if dense == "log_prob" and named is calls.log_prob_named
+            else partial(named, method=dense)
         )
         if (draw := sampler(obj, chosen)) is not None:
             abilities["sample"] = draw

@@ -94,6 +94,11 @@ def log_prob_negated(obj: Any, x: Any, context: Any, method: str) -> Any:
     return -log_prob_named(obj, x, context, method)
 
 
+def log_prob_of_entries(obj: Any, x: Any, context: Any, method: str) -> Any:
+    """The log-density of each point, of an object that takes its entries one by one."""
+    return getattr(obj, method)(*x.unbind(-1))
+
+
 def log_prob(obj: Any, x: Any, context: Any) -> Any:
     """The log-density of each point."""
     return obj.log_prob(x) if context is None else obj.log_prob(x, context)

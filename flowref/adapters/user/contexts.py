@@ -53,6 +53,8 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     """The argument besides points that the map, or the log-density, cannot do without; empty where
     there is none.
     """
+    if getattr(dialect.log_prob, "func", None) is calls.log_prob_of_entries:
+        return ""
     way = forward_way(obj, chosen) if dialect.forward is not None else None
     if way is not None and way.form != "plain" and not (way.form == "running" and way.keyword):
         return ""

@@ -105,6 +105,11 @@ def settle(
             broken = {"log_prob": f"{one_line(error, 200)}{place_of(error)}"}
             dialect = replace(dialect, log_prob=None)
             settled = replace(settled, broken=broken)
+    if getattr(dialect.log_prob, "func", None) is calls.log_prob_of_entries:
+        method = calls.density_method(dialect.log_prob)
+        settled = settled.saying(
+            f"{method}({', '.join(signatures.required(obj, method))}) of a point"
+        )
     if dialect.log_prob is not None:
         column = getattr(dialect.log_prob(obj, x, context), "shape", ())
         if tuple(column) == (len(x), 1) and (method := calls.method_of(dialect.log_prob)):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flowref.adapters.user.conventions.directions import forward_way
+from flowref.adapters.user.conventions.entries import by_entries
 from flowref.adapters.user.conventions.names import (
     CONDITIONS,
     DENSE,
@@ -114,7 +115,7 @@ def _density(obj: Any) -> str:
     """The log-density: what is called a density is one; the logarithm of a probability may leave its
     constant out, but where samples are drawn as well.
     """
-    names = [name for name in _like(obj, DENSE) if _of_one(obj, name)]
+    names = [name for name in _like(obj, DENSE) if _of_one(obj, name) or by_entries(obj, name)]
     draws = callable(getattr(obj, "sample", None)) or _sampler(obj)
     sure = {plain(name) for name in NORMALIZED}
     return next((name for name in names if draws or plain(name) in sure), "")

@@ -1,0 +1,25 @@
+"""Log-densities that take the entries of a point one by one, as copulas do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions.names import is_context
+
+
+def by_entries(obj: Any, dense: str, draw: str = "sample") -> bool:
+    """Whether a log-density takes the entries of a point one by one: it asks for as many arguments as its sampler,
+    which asks for none of them, gives columns.
+    """
+    asked = signatures.required(obj, dense)
+    if len(asked) < 2 or any(map(is_context, asked)) or not callable(getattr(obj, draw, None)):
+        return False
+    if len(signatures.parameters(obj, draw)) > 1:
+        return False
+    try:
+        drawn = getattr(obj, draw)(3)
+        told = getattr(obj, dense)(*drawn.unbind(-1))
+    except Exception:  # it asks for something else
+        return False
+    return tuple(drawn.shape) == (3, len(asked)) and tuple(told.shape) == (3,)
