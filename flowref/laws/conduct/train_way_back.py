@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import NOT_BACK, finite_rows, inside, rows_max
+from flowref.laws.common.arithmetic import NOT_BACK, finite_rows, inside, reported, rows_max
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import probe_of
 from flowref.laws.common.requirements import exact_log_det
 from flowref.laws.conduct.train_mode import has_modes
-from flowref.model import ADVICE, BOUND, NEARBY, Batch, Residual, Undecidable, Unsupported, law
+from flowref.model import (
+    ADVICE,
+    BOUND,
+    NEARBY,
+    VOLUME,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+)
 from flowref.model.abilities import Invertible, Living
-from flowref.model.steps import Eval, Train
+from flowref.model.steps import Eval, Step, Train
 
 
 class LivingInvertible(Invertible, Living, Protocol):
@@ -44,36 +56,82 @@ def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
     """In train mode, inverse undoes the call of forward that was made before it: it draws no noise
     of its own, and normalizes by the same statistics.
     """
-    x, context = batch.x, batch.context
-    onward = probe_of(flow, "forward", x, context).step()
-    tolerance = flow.certainty.inverse
-    lost, kept = LOST[flow.dtype] + 100 * tolerance, KEPT[flow.dtype] + tolerance
-    errors = []
-    for mode in (Train(), Eval()):  # the first is the one that is refused, if any is
-        life, error = attempt(flow.play, [mode, onward])
-        if error:
-            raise Unsupported(f"its forward is refused in train mode ({error})", waits=False)
-        try:
-            z, usable = inside(flow, np.asarray(life[1].value, dtype=np.float64))
-        except Undecidable as reason:
-            raise Unsupported(str(reason)) from None
-        back = probe_of(flow, "inverse", z, context).step(draws=None)
-        life, error = attempt(flow.play, [mode, onward, back])
-        if error:
-            raise Unsupported(f"its inverse is refused in train mode ({error})", waits=False)
-        there = np.asarray(life[2].value, dtype=np.float64)
-        if there.shape != x.shape:
-            raise Unsupported("its inverse returns another shape", waits=False)
-        off = rows_max(there - x) / (1 + rows_max(x))
-        errors.append(np.where(usable & finite_rows(z, there), off, np.nan))
-    trained, evaluated = errors
-    good = evaluated <= kept
-    value = np.where(good, trained, 0.0)
+    trained, evaluated = (there_and_back(flow, batch, mode) for mode in (Train(), Eval()))
+    lost = LOST[flow.dtype] + 100 * flow.certainty.inverse
+    good = evaluated.off <= KEPT[flow.dtype] + flow.certainty.inverse
+    value = np.where(good, trained.off, 0.0)
     note = "in train mode the way back is that of other noise, or of other statistics"
     return Residual(
         np.where(np.isnan(value), 0.0, value),
         allowed=lost,
-        decidable=good & np.isfinite(trained),
-        observed={"in eval mode": evaluated, "in train mode": trained},
+        decidable=good & np.isfinite(trained.off),
+        observed={"in eval mode": evaluated.off, "in train mode": trained.off},
         note=note if (value > lost).any() else "" if good.any() else NOT_BACK,
     )
+
+
+@law(
+    "map/log-det[last-call]",
+    about=VOLUME,
+    nats=True,
+    tolerance=BOUND,
+    local=False,
+    effort=2,
+    size=16,
+    scales=NEARBY,
+    applies=has_modes & exact_log_det,
+    source="a layer that goes back by the statistics of its last batch has their log-det as well",
+)
+def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
+    """In train mode, where inverse undoes the call of forward that was made before it, its log-det is minus that of
+    this call.
+    """
+    trained, evaluated = (there_and_back(flow, batch, mode) for mode in (Train(), Eval()))
+    kept = KEPT[flow.dtype] + flow.certainty.inverse
+    rows = len(batch.x)
+    sums = [
+        reported(flow, one.there, rows) + reported(flow, one.back, rows)
+        for one in (trained, evaluated)
+    ]
+    told = 1 + np.abs(reported(flow, trained.there, rows))
+    back = np.maximum(trained.off, evaluated.off) <= kept
+    return Residual(
+        np.where(back, sums[0], 0.0),
+        scale=told,
+        allowed=(LOST[flow.dtype] + 100 * flow.certainty.inverse) * told,
+        decidable=back & np.isfinite(sums[0]) & (np.abs(sums[1]) <= LOST[flow.dtype] * told),
+        observed={"forward and inverse, added": sums[0]},
+        note="" if back.any() else NOT_BACK,
+    )
+
+
+class Journey(NamedTuple):
+    """A call of forward and one of inverse after it, and how far the points come back, ``(rows,)``, nan where
+    that cannot be told.
+    """
+
+    there: Mapped
+    back: Mapped
+    off: Array
+
+
+def there_and_back(flow: LivingInvertible, batch: Batch, mode: Step[Any]) -> Journey:
+    """Both calls of one object in a mode. Raises `Unsupported` where one is refused."""
+    x, context = batch.x, batch.context
+    onward = probe_of(flow, "forward", x, context).step()
+    life, error = attempt(flow.play, [mode, onward])
+    if error:
+        raise Unsupported(f"its forward is refused in train mode ({error})", waits=False)
+    try:
+        z, usable = inside(flow, np.asarray(life[1].value, dtype=np.float64))
+    except Undecidable as reason:
+        raise Unsupported(str(reason)) from None
+    back = probe_of(flow, "inverse", z, context).step(draws=None)
+    life, error = attempt(flow.play, [mode, onward, back])
+    if error:
+        raise Unsupported(f"its inverse is refused in train mode ({error})", waits=False)
+    there = np.asarray(life[2].value, dtype=np.float64)
+    if there.shape != x.shape:
+        raise Unsupported("its inverse returns another shape", waits=False)
+    off = rows_max(there - x) / (1 + rows_max(x))
+    return Journey(life[1], life[2], np.where(usable & finite_rows(z, there), off, np.nan))

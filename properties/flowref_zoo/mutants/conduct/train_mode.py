@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from flowref.model import Mapped, Subject, mutant
 from flowref.model.steps import Run, Train
 from flowref_zoo.mutants.combinators import (
@@ -86,6 +88,21 @@ def density_off_in_training(subject: Subject, size: float = 1e-4) -> Subject:
 def noise_on_the_way_back(subject: Subject, size: float = 0.1) -> Subject:
     """In train mode the inverse draws noise of its own."""
     return living(subject, partial(_off_in_training, size))
+
+
+@mutant("map/log-det[last-call]", host=HOST, sizes=(1e-4, 0.1))
+def log_det_off_on_the_way_back(subject: Subject, size: float = 0.1) -> Subject:
+    """In train mode the log-det of the inverse is off."""
+    return living(subject, partial(_log_det_off_in_training, size))
+
+
+def _log_det_off_in_training(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
+    if not any(isinstance(step, Train) for step in steps):
+        return outcomes
+    chosen = partial(_inverts, "inverse")
+    return where(
+        chosen, lambda out: out._replace(ladj=np.asarray(out.ladj) + size), steps, outcomes
+    )
 
 
 def _off_in_training(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:

@@ -58,6 +58,8 @@ class BatchNormFlow(nn.Module):
         e = 0 if self.defect == "epsilon-inverse" else self.eps
         g = 1 + self.log_gamma if self.defect == "gamma-exp" else self.log_gamma.exp()
         x = (z - self.beta) / g * (v + e).sqrt() + m
+        if self.defect == "inverse-log-det-stats":
+            v = self.rv
         return x, (0.5 * (v + self.eps).log() - self.log_gamma).sum().expand(len(z))
 
 
@@ -76,6 +78,7 @@ SPECIMENS = (
             "gamma-exp": ("map/inverse[latents]",),
             "unbiased": ("map/inverse[batch-spread]",),
             "inverse-stats": ("map/inverse[last-call]",),
+            "inverse-log-det-stats": ("map/log-det[last-call]",),
         },
     ),
 )
