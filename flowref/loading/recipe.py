@@ -14,7 +14,7 @@ from typing import Any
 from flowref import backends, registry
 from flowref.adapters.user.adapter import part_of
 from flowref.adapters.user.conventions.labels import classes_of
-from flowref.adapters.user.one_context import at_one_context, draws_at_each
+from flowref.adapters.user.one_context import at_one_context, draws_at_each, stated_of
 from flowref.adapters.user.parts import columns
 from flowref.backends import Backend, Wish
 from flowref.loading.declared import Declared, declare
@@ -119,11 +119,13 @@ class Recipe:
             raise Unsupported("it takes no context", waits=False)
         promises = {name: told for name, told in self.facts.promises.items() if name != "labels"}
         facts = replace(self.facts, context_shape=None, optional_context="", promises=promises)
-        each = False
-        if self.dialect.sample is not None and self.backend.name == "torch":
+        each, stated = False, None
+        if self.backend.name == "torch" and self.dialect.log_prob is not None:
             with self.backend.sandbox(0, self.dtype):
-                each = draws_at_each(self.dialect.sample, self.build(), shape, event)
-        dialect = at_one_context(self.dialect, shape, each)
+                obj = self.build()
+                each = draws_at_each(self.dialect.sample, obj, shape, event)
+                stated = None if self.dialect.forward else stated_of(obj, shape, event)
+        dialect = replace(at_one_context(self.dialect, shape, each), stated=stated)
         return replace(self, probed=replace(self.probed, dialect=dialect, facts=facts))
 
     def given(self, condition: Condition) -> Recipe:

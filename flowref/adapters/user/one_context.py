@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.adapters.common import told_functions
 from flowref.adapters.user import calls
 from flowref.model import Dialect, Shape
 
@@ -40,6 +41,22 @@ def at_one_context(dialect: Dialect, shape: Shape, each: bool) -> Dialect:
         if getattr(dialect, name) in (calls.cdf, calls.icdf)
     }
     return Dialect(**kept, repair=dialect.repair, normalizing=dialect.normalizing)
+
+
+def stated_of(obj: Any, shape: Shape, event: Shape) -> Any:
+    """What tells the moments that an object tells given a context; None where it tells none."""
+    values = tuple(map(float, np.random.default_rng(SEED).standard_normal(shape).reshape(-1)))
+    asked = []
+    for moment, names in told_functions.MOMENTS.items():
+        found = next((name for name in names if told_functions.takes(obj, name, 1)), "")
+        if found and not told_functions.is_helper(obj, found):
+            asked.append((moment, partial(of_moment, method=found, values=values, shape=shape)))
+    return partial(told_functions.stated, asked=tuple(asked), shape=event) if asked else None
+
+
+def of_moment(obj: Any, method: str, values: tuple[float, ...], shape: Shape) -> Any:
+    """What a method tells under one context."""
+    return getattr(obj, method)(repeated(values, shape, 1))
 
 
 def draws_at_each(draw: Any, obj: Any, shape: Shape, event: Shape) -> bool:

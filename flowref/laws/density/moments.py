@@ -9,9 +9,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import Finding, Look, critical, two_stage
-from flowref.laws.density.consistency import unconditional
+from flowref.laws.density.consistency import unconditional, unconditional_or_bound
 from flowref.laws.density.draws import atoms
 from flowref.model import (
     BOUND,
@@ -241,7 +242,8 @@ def of_angles(name: str, claim: float, x: Array) -> bool:
     scales=GIVEN,
     size=1,
     effort=1,
-    applies=of_vectors & unconditional & has_density,
+    applies=of_vectors & unconditional_or_bound & has_density,
+    cases=(ONE_CONTEXT,),
     source="mean, variance, covariance and entropy are expectations, which means of samples estimate",
 )
 def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:

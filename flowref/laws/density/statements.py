@@ -80,7 +80,8 @@ def support_of(flow: Density) -> Support:
     scales=GIVEN,
     size=1,
     effort=1,
-    applies=univariate & has_density & unconditional,
+    applies=univariate & has_density & unconditional_or_bound,
+    cases=(ONE_CONTEXT,),
     version=3,
     source="mean, variance and differential entropy are integrals of the density",
 )

@@ -30,6 +30,15 @@ class MixtureNet(nn.Module):
         parts = torch.distributions.Normal(means, spreads).log_prob(theta[:, None]).sum(-1)
         return torch.logsumexp(logits.log_softmax(-1) + parts, -1)
 
+    def variance(self, context: Any) -> Any:
+        """That of each entry, under each context."""
+        logits, means, spreads = self.numbers(context)
+        shares = logits.softmax(-1)[..., None]
+        within, middle = (shares * spreads**2).sum(-2), (shares * means).sum(-2, keepdim=True)
+        if self.defect == "variance-within-components":
+            return within
+        return within + (shares * (means - middle) ** 2).sum(-2)
+
     def sample(self, n: int, context: Any) -> Any:
         """As many points for each context, ``(n, contexts, 2)``."""
         logits, means, spreads = self.numbers(context)
@@ -78,7 +87,45 @@ def normal_net(defect: str = "") -> nn.Module:
     return NormalNet(defect)
 
 
+class WaitingNet(nn.Module):
+    """An exponential distribution of one number whose rate a net makes of a context."""
+
+    event_shape = (1,)
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect = defect
+        self.net = nn.Linear(3, 1)
+
+    def log_prob(self, x: Any, context: Any) -> Any:
+        """Log-densities of points, each under its context; -inf below zero."""
+        rate = self.net(context).tanh().exp()
+        return (rate.log() - rate * x).masked_fill(x < 0, -torch.inf).sum(-1)
+
+    def mean(self, context: Any) -> Any:
+        """The mean wait under each context."""
+        rate = self.net(context).tanh().exp()
+        return rate if self.defect == "rate-for-mean" else 1 / rate
+
+    def sample(self, n: int, context: Any) -> Any:
+        """As many points for each context, ``(contexts, n, 1)``."""
+        rate = self.net(context).tanh().exp()[:, None]
+        return -torch.log1p(-torch.rand(len(context), n, 1).to(rate)) / rate
+
+
+def waiting_net(defect: str = "") -> nn.Module:
+    """An exponential distribution under each context."""
+    return WaitingNet(defect)
+
+
 SPECIMENS = (
-    Specimen("mixture_net", {"component-for-all-contexts": ("random/rows-independent",)}),
+    Specimen(
+        "mixture_net",
+        {
+            "component-for-all-contexts": ("random/rows-independent",),
+            "variance-within-components": ("density/stated[sample-moments, one-context]",),
+        },
+    ),
+    Specimen("waiting_net", {"rate-for-mean": ("density/stated[moments, one-context]",)}),
     Specimen("normal_net", {"noise-for-all-contexts": ("random/rows-independent[duplicates]",)}),
 )
