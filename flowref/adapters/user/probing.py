@@ -121,7 +121,9 @@ def settle(
     if dialect.sample is not None:
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
         settled = settled.saying(*words)
-    dialect = with_times(obj, settle_beside(obj, dialect, x, context), x, context, chosen)
+    dialect, words = settle_beside(obj, dialect, x, context, chosen)
+    settled = settled.saying(*words)
+    dialect = with_times(obj, dialect, x, context, chosen)
     if context is None:
         dialect, words = settle_told(obj, dialect, x)
         settled = settled.saying(*words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.directions import Chosen
 from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, plain
-from flowref.model import Dialect, SpecError
+from flowref.model import Dialect, SpecError, nearest
 
 # Parameters of a sampler that say how many points it draws.
 COUNTS = frozenset(
@@ -120,15 +121,37 @@ def sampler(obj: Any, chosen: Chosen) -> Any:
     return calls.sample_detached if callable(getattr(obj, "rsample", None)) else None
 
 
-def settle_beside(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
+def settle_beside(
+    obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen
+) -> tuple[Dialect, tuple[str, ...]]:
     """The dialect with samples that come with their log-densities, where one method draws them: as
-    many points as it is asked for, with a number each, or one for each context.
+    many points as it is asked for, with a number each, or one for each context. What such numbers are is known by a
+    name alone, and asked where it says nothing.
     """
-    if dialect.log_prob is None or dialect.sample_log_prob is not None:
-        return dialect
+    told = chosen.get("beside", "")
+    if dialect.log_prob is None or dialect.sample_log_prob is not None or told == "none":
+        return dialect, ()
+    if told and not callable(getattr(obj, told, None)):
+        methods = [name for name in dir(obj) if not name.startswith("_")]
+        raise SpecError(
+            f"beside was given as {told!r}; expected a method that draws, or none{nearest(told, methods)}"
+        )
     if context is not None:
-        return _beside_each(obj, dialect, x, context)
-    for method in BESIDE_SAMPLES:
+        return _beside_each(obj, dialect, x, context, told), ()
+    found = _beside(obj, dialect, x, (told,) if told else BESIDE_SAMPLES)
+    if found is not dialect or told:
+        return found, ()
+    drawing = calls.method_of(dialect.sample)
+    if not drawing or _beside(obj, dialect, x, (drawing,)) is dialect:
+        return dialect, ()
+    words = (
+        f"{drawing}() returns numbers beside its points, which nobody reads: say ?beside={drawing}"
+    )
+    return dialect, (f"{words} where they are log-densities",)
+
+
+def _beside(obj: Any, dialect: Dialect, x: Any, methods: Sequence[str]) -> Dialect:
+    for method in methods:
         if not callable(getattr(obj, method, None)):
             continue
         for shape in (False, True):
@@ -143,9 +166,9 @@ def settle_beside(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
     return dialect
 
 
-def _beside_each(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect:
+def _beside_each(obj: Any, dialect: Dialect, x: Any, context: Any, told: str) -> Dialect:
     rows = len(context)
-    for method in BESIDE_SAMPLES:
+    for method in (told,) if told else BESIDE_SAMPLES:
         if not callable(getattr(obj, method, None)):
             continue
         try:
