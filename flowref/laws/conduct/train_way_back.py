@@ -94,6 +94,10 @@ def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
         for one in (trained, evaluated)
     ]
     told = 1 + np.abs(reported(flow, trained.there, rows))
+    again = probe_of(flow, "forward", batch.x, batch.context).step(draws=None)
+    one, other = (reported(flow, out, rows) for out in flow.play([Train(), again, again])[1:])
+    if not (np.abs(one - other) <= LOST[flow.dtype] * told).all():
+        raise Unsupported("in train mode each call has a log-det of its own", waits=False)
     back = np.maximum(trained.off, evaluated.off) <= kept
     return Residual(
         np.where(back, sums[0], 0.0),
