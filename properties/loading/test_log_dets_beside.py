@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from flowref import check
+from flowref import check, loading
 from flowref.checking import Settings
-from flowref.model import Status
+from flowref.model import Ambiguous, SpecError, Status, TargetError
+from flowref.registry import parse_target
 
 QUICK = Settings("quick")
 
@@ -133,3 +134,78 @@ def test_a_log_det_beside_a_map_that_was_named(
     options = f"forward=analyze&inverse=synthesize&factor={factor!r}"
     verdict = check(f"{__file__}:{name}?{options}", law, QUICK)
     assert verdict.status == status, verdict.reason
+
+
+class OfEither(Renamed):
+    """With a log-det whose argument has another name than those of the map."""
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return self.analyze(x)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.synthesize(z)
+
+    def log_jac_det(self, y: Any) -> Any:
+        """Of the way back."""
+        return (-self.factor * self.rates.sum()).expand(len(y))
+
+
+class VolumeChange(OfEither):
+    """The same, of the map, under a name that nobody knows."""
+
+    log_jac_det = None  # type: ignore[assignment]  # there is none of that name
+
+    def grows(self, y: Any) -> Any:
+        """Of the map."""
+        return (self.factor * self.rates.sum()).expand(len(y))
+
+
+OF_BACK, OF_MAP = "inverse_log_det=log_jac_det", "log_det=grows"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "law", "status"),
+    [
+        ("OfEither", OF_BACK, "map/log-det[inverse]", "HOLDS"),
+        ("OfEither", f"{OF_BACK}&factor=0.5", "map/log-det[inverse]", "VIOLATED"),
+        ("OfEither", "log_det=log_jac_det", "map/log-det", "VIOLATED"),
+        ("OfEither", "log_det=none", "map/log-det", "NOT_APPLICABLE"),
+        ("VolumeChange", OF_MAP, "map/log-det", "HOLDS"),
+        ("VolumeChange", f"{OF_MAP}&factor=0.5", "map/log-det", "VIOLATED"),
+        ("VolumeChange", OF_MAP, "map/log-det[inverse]", "HOLDS"),
+    ],
+)
+def test_an_option_says_whose_log_det_it_is(name: str, options: str, law: str, status: str) -> None:
+    """That of the map, of the way back, or none; under any name."""
+    verdict = check(f"{__file__}:{name}?{options}", law, QUICK)
+    assert verdict.status == status, verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "said"),
+    [
+        (
+            "OfEither",
+            Ambiguous,
+            r"say \?log_det=log_jac_det .* \?inverse_log_det=log_jac_det .* \?log_det=none",
+        ),
+        (
+            "OfEither?log_det=log_jac",
+            SpecError,
+            r"'log_jac', which is no method or attribute .*did you mean log_jac_det",
+        ),
+        (
+            "OfEither?log_det=rates",
+            TargetError,
+            r"gives .* for . points; expected a number for each",
+        ),
+    ],
+)
+def test_a_log_det_that_was_not_read_is_asked_for(
+    spec: str, error: type[Exception], said: str
+) -> None:
+    """A method that is named after a log-det is no silence, and an option names one that tells it."""
+    with pytest.raises(error, match=said):
+        loading.load(parse_target(f"{__file__}:{spec}"))

@@ -10,7 +10,13 @@ from typing import Any
 
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import answers, asking, signatures
-from flowref.adapters.user.conventions.beside import told_beside
+from flowref.adapters.user.conventions.beside import (
+    LOG_DET,
+    NOTHING,
+    OF_INVERSE,
+    told_beside,
+    told_by_option,
+)
 from flowref.adapters.user.conventions.columns import packed
 from flowref.adapters.user.conventions.directions import (
     GATHERED,
@@ -105,7 +111,13 @@ def _read(
     alone = reading.ladj is answers.none
     single = hasattr(obj, "log_abs_det_jacobian")
     if alone and is_tensor(out) and not (single and way.usual):
-        beside = told_beside(obj, way.ask, x, context, way.method or method_name(obj))
+        name = chosen.get(LOG_DET, "")
+        if name and name != NOTHING:
+            beside = told_by_option(obj, LOG_DET, name, way.ask, x, context)
+        elif name or OF_INVERSE in chosen:
+            beside = None
+        else:
+            beside = told_beside(obj, way.ask, x, context, way.method or method_name(obj))
         if beside is not None:
             function = beside.onward(way.ask, reading.value)
             return Spoken(function, (beside.words,), beside=beside)

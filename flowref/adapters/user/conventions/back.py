@@ -13,7 +13,13 @@ from typing import Any
 
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import answers, asking, signatures
-from flowref.adapters.user.conventions.beside import Told, told_beside
+from flowref.adapters.user.conventions.beside import (
+    LOG_DET,
+    OF_INVERSE,
+    Told,
+    told_beside,
+    told_by_option,
+)
 from flowref.adapters.user.conventions.columns import packed
 from flowref.adapters.user.conventions.directions import (
     GATHERED,
@@ -240,12 +246,16 @@ def _back(
     if "columns" in chosen and is_tensor(out) and tuple(out.shape) != tuple(x.shape):
         reading = packed(out, len(x), entries_of(x), chosen["columns"], "inverse")
         return Spoken(way.speak(reading.value, reading.ladj))
+    if is_tensor(out) and (name := chosen.get(OF_INVERSE, "")):
+        told = told_by_option(obj, OF_INVERSE, name, way.ask, latent, context)
+        said = f"log-det of {way.method or method_name(obj)}: {name}"
+        return Spoken(told.onward(way.ask, answers.whole), (said,))
     if is_tensor(out) and forward.beside is not None:
         return _back_beside(obj, way, forward.beside, latent, context)
     if way.usual and hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
         one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
         return Spoken(calls.inverse_single_of_input if one else calls.inverse_single)
-    if is_tensor(out) and way.form == "plain":
+    if is_tensor(out) and way.form == "plain" and LOG_DET not in chosen:
         name = way.method or method_name(obj)
         if own := told_beside(obj, way.ask, latent, context, name, (1,)):
             return _of_its_input(obj, own, way, latent, context)

@@ -12,8 +12,10 @@ from typing import Any
 
 from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.names import TELLING, VALUES, plain
-from flowref.model import Shape
+from flowref.model import Shape, SpecError, TargetError, nearest
 
+# The options that name it, and what they say where nothing is meant.
+LOG_DET, OF_INVERSE, NOTHING = "log_det", "inverse_log_det", "none"
 # What the value of a map is called where it is an argument.
 OF_VALUES = frozenset(
     (*VALUES, "v", "w", "f", "h", "fx", "outputs", "input", "inputs", "values", "zs", "ys", "xs", "image", "images")
@@ -48,6 +50,32 @@ class Told:
         """The same for the way back: what the last call left is of that call."""
         call = asking.told_beside_back if self.arity else asking.told_beside
         return partial(call, ask=ask, value=value, log_det=self.name, arity=self.arity)
+
+
+def told_by_option(obj: Any, option: str, name: str, ask: Any, x: Any, context: Any) -> Told:
+    """What an option names. Raises: `SpecError` where it names nothing of the object, `TargetError` where that is no
+    number for each point.
+    """
+    if name not in dir(obj):
+        methods = [one for one in dir(obj) if not one.startswith("_")]
+        raise SpecError(
+            f"{option} was given as {name!r}, which is no method or attribute of the {type(obj).__name__}"
+            f"{nearest(name, methods)}"
+        )
+    method = callable(getattr(type(obj), name, None))
+    told = Told(name, len(signatures.required(obj, name)) if method else 0, left=not method)
+    seen = _seen(obj, told, ask, x, context)
+    if not seen or not _fits(told, seen, x):
+        shape = f"of shape {seen[0]}" if seen else "nothing"
+        raise TargetError(
+            f"{option} was given as {name!r}, which gives {shape} for {len(x)} points; expected a number for each"
+        )
+    return told
+
+
+def likely_of(obj: Any) -> list[str]:
+    """The public methods and attributes that are named after a log-det."""
+    return list(dict.fromkeys(told.name for told in _candidates(obj) if told.name[0] != "_"))
 
 
 def told_beside(

@@ -15,6 +15,7 @@ from flowref.adapters.user.conventions import asking
 from flowref.adapters.user.conventions.ahead import way_ahead
 from flowref.adapters.user.conventions.arrays import computes_in_arrays
 from flowref.adapters.user.conventions.back import way_back
+from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE, likely_of
 from flowref.adapters.user.conventions.directions import Chosen, forward_way
 from flowref.adapters.user.conventions.encoding import ENCODE, refuse_autoencoder
 from flowref.adapters.user.conventions.forms import reformed
@@ -24,7 +25,7 @@ from flowref.adapters.user.conventions.signs import refuse_added
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM, shortened
 from flowref.adapters.user.conventions.spoken import BACK_ALONE
 from flowref.adapters.user.conventions.volumes import agrees
-from flowref.model import Dialect, Shape, TargetError
+from flowref.model import Ambiguous, Dialect, Shape, TargetError
 
 IN_ARRAYS = "calls on arrays of numpy"
 NO_LADJ = "no log-det was found: nothing about volume was checked"
@@ -98,6 +99,8 @@ def settle_map(
     settled = Settled(dialect, latent, left=spoken.left)
     if ladj is None and (back is None or once(back, latent, context)[1] is None):
         words = [word for word in words if word != BACK_ALONE]
+        if back is not None and not volume and LOG_DET not in chosen and OF_INVERSE not in chosen:
+            refuse_unread(obj)
         return replace(settled, conventions=(*dict.fromkeys(words), NO_LADJ), hints=tuple(hints))
     dialect, said = reformed(once, dialect, (x, latent, context), chosen)
     if negated := _documented(once.obj, dialect, x, context):
@@ -114,6 +117,19 @@ def settle_map(
         conventions=tuple(dict.fromkeys(words)),
         hints=tuple(hints),
     )
+
+
+def refuse_unread(obj: Any) -> None:
+    """Raises: `Ambiguous` where a method or an attribute of a bijection is named after a log-det that no call showed
+    to be that of one of its directions.
+    """
+    if likely := likely_of(obj):
+        one = likely[0]
+        raise Ambiguous(
+            f"{', '.join(likely)} of {type(obj).__name__} is named after a log-det, and nothing shows of which call: say "
+            f"?log_det={one} if it is that of forward, ?inverse_log_det={one} if it is that of inverse, each at its own "
+            "input, or ?log_det=none"
+        )
 
 
 def _documented(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect | None:
