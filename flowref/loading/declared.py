@@ -59,6 +59,13 @@ class Declared:
     weights: Weights | None = None
 
 
+# Conventions that are heard of code in PyTorch alone.
+OF_TORCH = (
+    "inverse_ladj", "ladj_list", "latents", "returns", "columns", "offset", "batch_axis", "padded", "beside", "log_det",
+    "inverse_log_det",
+)  # fmt: skip
+
+
 def declare(instance: Instance, recognition: Recognition) -> Declared:
     """What the options of a target say. Raises `SpecError` where they cannot be understood, where a
     promise is none, or where they contradict what the object says and nobody decided.
@@ -70,6 +77,13 @@ def declare(instance: Instance, recognition: Recognition) -> Declared:
     obj = instance.obj if instance.source.statement is None else None
     if of_users(recognition.adapter):
         checked(user.promises_of(obj), registry.promises(), ANYONE, name)
+    if recognition.adapter.backend == "jax" and (
+        unheard := [one for one in options if one in OF_TORCH]
+    ):
+        raise SpecError(
+            f"{name}: ?{unheard[0]}= says how code in PyTorch speaks; in JAX name a factory that gives (parameters, "
+            "forward, inverse), of which forward returns the value and the log-det"
+        )
     facts = stated(recognition.facts, options, name)
     facts = promised(facts, options, name)
     factory = attributes(instance.source.factory)

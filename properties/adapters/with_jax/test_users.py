@@ -12,9 +12,9 @@ import pytest
 pytest.importorskip("jax", reason="what is JAX's is checked where JAX is installed")
 pytest.importorskip("equinox", reason="the modules are equinox's")
 
-from flowref import checking, registry
+from flowref import checking, loading, registry
 from flowref.loading import recipe_of
-from flowref.model import Law, Status, Target, TargetError
+from flowref.model import Law, SpecError, Status, Target, TargetError
 
 HERE = Path(__file__).parent
 MAPS = ("map/log-det", "map/inverse", "map/log-det[inverse]")
@@ -111,3 +111,17 @@ def test_laws_of_parameters_wait_where_arrays_stay(law: str) -> None:
     assert verdict.status is Status.NOT_APPLICABLE and verdict.waits
     assert "its arrays are not moved" in verdict.reason
     assert status("bent", law) is Status.HOLDS
+
+
+@pytest.mark.parametrize("option", ["returns=z,ladj", "log_det=volume", "columns=z:0-1,ladj:2"])
+def test_an_option_of_torch_alone_is_refused(option: str, tmp_path: Path) -> None:
+    """It would change nothing, and a user would think that it does."""
+    path = tmp_path / "flows.py"
+    path.write_text(
+        "import jax.numpy as jnp\n\n\nclass Shifted:\n    event_shape = (2,)\n    by = jnp.ones(2)\n\n"
+        "    def forward(self, x):\n        return x + self.by, jnp.zeros(())\n\n"
+        "    def inverse(self, z):\n        return z - self.by, jnp.zeros(())\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(SpecError, match="says how code in PyTorch speaks"):
+        loading.load(registry.parse_target(f"{path}:Shifted?{option}"))
