@@ -61,7 +61,7 @@ class Pair(NamedTuple):
     about=VOLUME,
     tolerance=STATISTICAL,
     effort=2,
-    size=7,
+    size=16,
     scales=NEARBY,
     local=False,
     applies=estimator & in_double & true_gradients & has_parameters & moves_little,
