@@ -66,6 +66,8 @@ def rows_alone(flow: Flow) -> bool:
     random numbers. Raises `Unsupported` where it is refused, or drawn.
     """
     key = flow.mode_matters
+    if key is None:  # there are no modes, and nothing to keep it by
+        return bool(_seen_alone(flow))
     if key not in _ALONE:
         _ALONE[key] = _seen_alone.unmet(flow)
     if (seen := _ALONE[key]) is not None:
