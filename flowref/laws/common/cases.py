@@ -67,7 +67,8 @@ def rows_alone(flow: Flow) -> bool:
     """
     key = flow.mode_matters
     if key is None:  # there are no modes, and nothing to keep it by
-        return bool(_seen_alone(flow))
+        _seen_alone.demand(flow)
+        return True
     if key not in _ALONE:
         _ALONE[key] = _seen_alone.unmet(flow)
     if (seen := _ALONE[key]) is not None:
