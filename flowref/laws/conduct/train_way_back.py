@@ -98,12 +98,18 @@ def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
     one, other = (reported(flow, out, rows) for out in flow.play([Train(), again, again])[1:])
     if not (np.abs(one - other) <= LOST[flow.dtype] * told).all():
         raise Unsupported("in train mode each call has a log-det of its own", waits=False)
+    cancels = np.abs(sums[1]) <= LOST[flow.dtype] * told
+    if not cancels.any():
+        raise Unsupported(
+            "in eval mode its log-dets are not each other's negative: see map/log-det[antisymmetry]",
+            waits=False,
+        )
     back = np.maximum(trained.off, evaluated.off) <= kept
     return Residual(
         np.where(back, sums[0], 0.0),
         scale=told,
         allowed=(LOST[flow.dtype] + 100 * flow.certainty.inverse) * told,
-        decidable=back & np.isfinite(sums[0]) & (np.abs(sums[1]) <= LOST[flow.dtype] * told),
+        decidable=back & np.isfinite(sums[0]) & cancels,
         observed={"forward and inverse, added": sums[0]},
         note="" if back.any() else NOT_BACK,
     )

@@ -72,10 +72,10 @@ MOST, HALVES, NOTHING = 1e4, 40, 1e3
 )
 def overlap(flow: SampledDensity, batch: Batch) -> Residual:
     r"""The density is normalized, and samples follow it: its overlap with a normal density $r$ is
-    the same seen from samples and from $r$,
+    the same seen from both,
     $E_{sample} \min(1, r/p) = E_r \min(1, p/r) = \int \min(p, r)\,dx$.
 
-    $r$ fits the samples; where it does not overlap $p$ enough, each entry is bent by its own quantiles.
+    $r$ fits the samples, and is bent by their quantiles where it overlaps $p$ too little.
     Two stages at level 1e-3 each. With probability 0.99 it sees a constant of
     0.02 that is missing from the log-density of a nearly normal distribution.
     """

@@ -152,7 +152,7 @@ class Numpy:
     def count_operations(self) -> contextlib.AbstractContextManager[SimpleNamespace]:
         """Too few to matter."""
         return contextlib.nullcontext(
-            SimpleNamespace(operations=0, readings=0, rows=0, unknown=set())
+            SimpleNamespace(operations=0, readings=0, rows=0, rounds=False, unknown=set())
         )
 
     def cost(self, obj: Any, dialect: Dialect, facts: Facts, dtype: str, most: float) -> Cost:
