@@ -157,6 +157,10 @@ class VolumeChange(OfEither):
 
     log_jac_det = None  # type: ignore[assignment]  # there is none of that name
 
+    def grows_given(self, y: Any, condition: Any) -> Any:
+        """Under a condition."""
+        return self.grows(y) + 0 * condition.sum()
+
     def grows(self, y: Any) -> Any:
         """Of the map."""
         return (self.factor * self.rates.sum()).expand(len(y))
@@ -195,6 +199,11 @@ def test_an_option_says_whose_log_det_it_is(name: str, options: str, law: str, s
             "OfEither?log_det=log_jac",
             SpecError,
             r"'log_jac', which is no method or attribute .*did you mean log_jac_det",
+        ),
+        (
+            "VolumeChange?log_det=grows_given",
+            TargetError,
+            r"asks for condition besides the input",
         ),
         (
             "OfEither?log_det=rates",

@@ -64,6 +64,11 @@ def told_by_option(obj: Any, option: str, name: str, ask: Any, x: Any, context: 
         )
     method = callable(getattr(type(obj), name, None))
     told = Told(name, len(signatures.required(obj, name)) if method else 0, left=not method)
+    if told.arity == 2 and not _of_input(obj, told, ""):
+        raise TargetError(
+            f"{option} was given as {name!r}, which asks for {signatures.required(obj, name)[1]} besides the input; "
+            "name a method of the input, or of the input and the value"
+        )
     seen = _seen(obj, told, ask, x, context)
     if not seen or not _fits(told, seen, x):
         shape = f"of shape {seen[0]}" if seen else "nothing"

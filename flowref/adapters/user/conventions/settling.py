@@ -109,11 +109,13 @@ def settle_map(
     settled = replace(settled, dialect=dialect)
     form = _form(once, settled, x, context)
     words += [one for one in (said, form.words) if one]
+    promises: dict[str, Any] = {"scalar-ladj": True} if form.constant else {}
+    if spoken.writes:
+        promises["writes"] = spoken.writes
     return replace(
         settled,
         ladj_event=form.event,
-        promises=dict.fromkeys(["scalar-ladj"] * form.constant, True)
-        | dict.fromkeys(["writes"] * bool(spoken.writes), spoken.writes),
+        promises=promises,
         conventions=tuple(dict.fromkeys(words)),
         hints=tuple(hints),
     )
