@@ -64,9 +64,9 @@ def told_by_option(obj: Any, option: str, name: str, ask: Any, x: Any, context: 
         )
     method = callable(getattr(type(obj), name, None))
     told = Told(name, len(signatures.required(obj, name)) if method else 0, left=not method)
-    if told.arity == 2 and not _of_input(obj, told, ""):
+    if told.arity > 2 or (told.arity == 2 and not _of_input(obj, told, "")):
         raise TargetError(
-            f"{option} was given as {name!r}, which asks for {signatures.required(obj, name)[1]} besides the input; "
+            f"{option} was given as {name!r}, which asks for {signatures.required(obj, name)[-1]} besides the input; "
             "name a method of the input, or of the input and the value"
         )
     seen = _seen(obj, told, ask, x, context)
@@ -79,8 +79,12 @@ def told_by_option(obj: Any, option: str, name: str, ask: Any, x: Any, context: 
 
 
 def likely_of(obj: Any) -> list[str]:
-    """The public methods and attributes that are named after a log-det."""
-    return list(dict.fromkeys(told.name for told in _candidates(obj) if told.name[0] != "_"))
+    """The public methods and attributes that are named after a log-det, whatever they ask for."""
+    names = [told.name for told in _candidates(obj)]
+    names += [
+        name for base in type(obj).__mro__ for name in vars(base) if signatures.own(obj, name)
+    ]
+    return [name for name in dict.fromkeys(names) if name[0] != "_" and _named(name)]
 
 
 def told_beside(
