@@ -61,8 +61,7 @@ class Declared:
 
 # Conventions that are heard of code in PyTorch alone.
 OF_TORCH = (
-    "inverse_ladj", "ladj_list", "latents", "returns", "columns", "offset", "batch_axis", "padded", "beside", "log_det",
-    "inverse_log_det",
+    "inverse_ladj", "ladj_form", "offset", "batch_axis", "padded", "beside",
 )  # fmt: skip
 
 

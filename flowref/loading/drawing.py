@@ -13,8 +13,8 @@ from flowref.adapters.user.contributions import kernel as kernel_of
 from flowref.adapters.user.contributions import repair, settle, spread
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.chosen import chosen_of
-from flowref.adapters.user.conventions.directions import forward_way
 from flowref.adapters.user.conventions.names import plain
+from flowref.adapters.user.conventions.roles import forward_way
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance

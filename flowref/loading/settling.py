@@ -13,12 +13,12 @@ import numpy as np
 
 from flowref.adapters.user.calls import (
     density_method,
-    forward_single,
     sample_shape,
     takes_context_first,
 )
+from flowref.adapters.user.conventions import answers
+from flowref.adapters.user.conventions.call_forms import BATCH_AXIS, GIVEN_ONES
 from flowref.adapters.user.conventions.chosen import chosen_of
-from flowref.adapters.user.conventions.directions import BATCH_AXIS, GIVEN_ONES
 from flowref.adapters.user.conventions.estimating import MORE as UNBIASED
 from flowref.adapters.user.conventions.estimating import WORDS as ESTIMATED
 from flowref.adapters.user.conventions.estimating import beside_nothing, estimated
@@ -388,7 +388,7 @@ def with_padding(
     """Sequences with padding behind them that an argument masks out: of what is kept it is a map like any other."""
     from flowref.adapters.user import masks
     from flowref.adapters.user.conventions import asking, signatures
-    from flowref.adapters.user.conventions.directions import MASKED_OUT
+    from flowref.adapters.user.conventions.call_forms import MASKED_OUT
 
     name = chosen["padded"]
     asked = obj, dialect, instance.backend, instance.dtype, facts, chosen, name
@@ -469,7 +469,7 @@ def _changes(before: Dialect, after: Dialect) -> list[str]:
     why = []
     if before.forward is not None and after.forward is None:
         why.append("forward returns a number per point: it is the log-likelihood, and no map")
-    elif after.forward is forward_single and before.forward is not after.forward:
+    elif getattr(after.forward, "keywords", {}).get("ladj") is answers.none:
         why.append("forward returns its value alone")
     if after.sample is sample_shape:
         why.append("sample takes a shape")

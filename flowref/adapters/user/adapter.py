@@ -16,10 +16,12 @@ from typing import Any
 
 from flowref.adapters.user import calls, contributions
 from flowref.adapters.user.conventions import answers
-from flowref.adapters.user.conventions.directions import Chosen, Way, forward_way, inverse_ways
+from flowref.adapters.user.conventions.beside import usual_log_det
+from flowref.adapters.user.conventions.call_forms import Chosen, Way
 from flowref.adapters.user.conventions.entries import by_entries
 from flowref.adapters.user.conventions.labels import with_labels
 from flowref.adapters.user.conventions.names import NEGATIVE, USUAL
+from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.facts import describe
 from flowref.model import Adapter, Dialect, SpecError, nearest
@@ -70,13 +72,17 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
     abilities = dict(offered)
     if mapping:
         assert forward is not None
-        usual: Any = calls.forward_single if single else calls.forward_pair
-        abilities["forward"] = usual if forward.usual else unsettled(forward, column)
+        beside = usual_log_det(obj) if forward.usual else None
+        abilities["forward"] = (
+            beside.onward(forward.ask, answers.first_of) if beside else unsettled(forward, column)
+        )
         if single and forward.usual:
             abilities["told_late"] = calls.told_late
         if invertible:
-            usual = calls.inverse_single if single else calls.inverse_pair
-            abilities["inverse"] = usual if backs[0].usual else unsettled(backs[0], column)
+            told = usual_log_det(obj) if backs[0].usual else None
+            abilities["inverse"] = (
+                told.back(backs[0].ask, answers.first_of) if told else unsettled(backs[0], column)
+            )
         if calls.parts(obj):
             abilities["parts"] = calls.parts
     if dense:

@@ -19,29 +19,6 @@ BASES = (
 )
 
 
-def forward_pair(obj: Any, x: Any, context: Any) -> Any:
-    """Call an object whose forward returns (z, log_det)."""
-    run = obj if callable(obj) else obj.forward
-    out = run(x) if context is None else run(x, context)
-    return out[0], out[1]
-
-
-def inverse_pair(obj: Any, z: Any, context: Any) -> Any:
-    """Call an object whose inverse returns (x, log_det), or x alone."""
-    out = obj.inverse(z) if context is None else obj.inverse(z, context)
-    return (out[0], out[1]) if isinstance(out, (tuple, list)) else (out, None)
-
-
-def forward_single(obj: Any, x: Any, context: Any) -> Any:
-    """Call an object whose forward returns z, with its log-det from log_abs_det_jacobian(x, z) if
-    it has one.
-    """
-    run = obj if callable(obj) else obj.forward
-    z = run(x) if context is None else run(x, context)
-    ladj = obj.log_abs_det_jacobian(x, z) if hasattr(obj, "log_abs_det_jacobian") else None
-    return z, ladj
-
-
 def told_late(obj: Any, x: Any, context: Any = None) -> Any:
     """The log-dets that log_abs_det_jacobian(x, z) gives after forward was called at other points."""
     run = obj if callable(obj) else obj.forward
@@ -49,32 +26,6 @@ def told_late(obj: Any, x: Any, context: Any = None) -> Any:
     z = run(x, *given)
     run(x.roll(1, 0), *given)
     return obj.log_abs_det_jacobian(x, z)
-
-
-def inverse_single(obj: Any, z: Any, context: Any) -> Any:
-    """Call an object whose inverse returns x; the log-det of the inverse is minus that of the map
-    at x.
-    """
-    out = obj.inverse(z) if context is None else obj.inverse(z, context)
-    if isinstance(out, (tuple, list)):
-        return out[0], out[1]
-    if not hasattr(obj, "log_abs_det_jacobian"):
-        return out, None
-    ladj = obj.log_abs_det_jacobian(out, z)
-    return out, -ladj
-
-
-def forward_single_of_input(obj: Any, x: Any, context: Any) -> Any:
-    """The same, of an object whose log_abs_det_jacobian takes the input alone."""
-    run = obj if callable(obj) else obj.forward
-    z = run(x) if context is None else run(x, context)
-    return z, obj.log_abs_det_jacobian(x)
-
-
-def inverse_single_of_input(obj: Any, z: Any, context: Any) -> Any:
-    """The way back of such an object."""
-    x = obj.inverse(z) if context is None else obj.inverse(z, context)
-    return x, -obj.log_abs_det_jacobian(x)
 
 
 def forward_log_prob(obj: Any, x: Any, context: Any) -> Any:
@@ -236,7 +187,7 @@ def _goes_back(item: Any) -> bool:
         return False
     if callable(getattr(item, "inverse", None)):
         return True
-    from flowref.adapters.user.conventions.directions import forward_way, inverse_ways
+    from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 
     forward = forward_way(item, {})
     return forward is not None and bool(inverse_ways(item, forward, {}))

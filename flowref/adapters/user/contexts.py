@@ -15,10 +15,7 @@ import numpy as np
 
 from flowref.adapters.user import calls, probing
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.directions import (
-    Chosen,
-    forward_way,
-)
+from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.labels import CLASSES, ENOUGH, GIVEN_LABELS, MOST
 from flowref.adapters.user.conventions.names import (
     CONTEXTS,
@@ -31,6 +28,7 @@ from flowref.adapters.user.conventions.names import (
     plain,
     sign_of,
 )
+from flowref.adapters.user.conventions.roles import forward_way
 from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw, one_line, place_of
 
 # Numbers of entries of a context that are tried.

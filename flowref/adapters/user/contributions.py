@@ -12,13 +12,9 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user.conventions import answers, asking
-from flowref.adapters.user.conventions.directions import (
-    Way,
-    forward_way,
-    inverse_ways,
-    running_words,
-)
+from flowref.adapters.user.conventions.call_forms import Way, running_words
 from flowref.adapters.user.conventions.names import LOG_DETS, VALUES, plain
+from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.model import Ambiguous, Dialect, Kernel, SpecError, TargetError
 
 ATTRIBUTES = ("bijective", "stochastic_forward", "stochastic_inverse")

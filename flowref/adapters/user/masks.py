@@ -13,14 +13,9 @@ import numpy as np
 from flowref.adapters.user import probing
 from flowref.adapters.user.contexts import EVENTS, is_mask, same
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.directions import (
-    GIVEN_ONES,
-    MASK_AXES,
-    Chosen,
-    Mask,
-    forward_way,
-)
+from flowref.adapters.user.conventions.call_forms import GIVEN_ONES, MASK_AXES, Chosen, Mask
 from flowref.adapters.user.conventions.names import LABELS, OPTIONAL, plain
+from flowref.adapters.user.conventions.roles import forward_way
 from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw
 
 # Positions of padded sequences at least, the padding among them.

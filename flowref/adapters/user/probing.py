@@ -16,7 +16,7 @@ from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
 from flowref.adapters.user.conventions.asking import called_with, log_prob_column
-from flowref.adapters.user.conventions.directions import GIVEN_ONES, Chosen
+from flowref.adapters.user.conventions.call_forms import GIVEN_ONES, Chosen
 from flowref.adapters.user.conventions.encoding import encodes, map_beside
 from flowref.adapters.user.conventions.labels import CLASSES, labels_of, with_labels
 from flowref.adapters.user.conventions.offset import without

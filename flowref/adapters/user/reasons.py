@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flowref.adapters.user import calls
+from flowref.adapters.user.conventions.beside import usual_log_det
 from flowref.model import Dialect, Facts
 
 # Abilities that follow from a method, in the order in which they are told -> what it is taken for.
@@ -41,7 +42,7 @@ def _reasons(obj: Any, dialect: Dialect, facts: Facts) -> Iterator[str]:
     if dialect.forward is not None:
         how = (
             "log_abs_det_jacobian gives its log-det"
-            if dialect.forward is calls.forward_single
+            if usual_log_det(obj)
             else "it is to return its log-det beside the value"
         )
         yield f"forward is a map; {how}"

@@ -28,14 +28,22 @@ def spoken(speak: Any, which: str, taken: str, context: bool) -> list[str] | Non
         given = f"{taken}, context" if context else taken
         called = f"jax.vmap({method})" if way.single else method
         body = [f"return {called}({given})"]
-    if way.form == "alone" and which != "log_prob":
-        body[-1] += ", None"
-    if way.form == "swapped":
-        value = body[-1].removeprefix("return ")
-        body[-1:] = [f"log_det, value = {value}", "return value, log_det"]
+    if which != "log_prob":
+        body[-1:] = _read(body[-1].removeprefix("return "), way.reading)
     if way.log_det:
         body = [line.replace("points", taken) for line in body]
     return [f"def {which}({taken}):", *(f"    {line}" for line in body)]
+
+
+def _read(call: str, reading: Any) -> list[str]:
+    """The statements that read the value and the log-det of what a call returns."""
+    read = reading.value, reading.ladj
+    if reading.usual:
+        return [f"return {call}" + ", None" * (not isinstance(reading.ladj, partial))]
+    if {getattr(getattr(one, "func", None), "__name__", "") for one in read} != {"entry"}:
+        raise Unwritable("its calls return more than a value and a log-det")
+    value, ladj = (one.keywords["index"] for one in read)
+    return [f"out = {call}", f"return out[{value!r}], out[{ladj!r}]"]
 
 
 def _method(name: str) -> str:

@@ -14,7 +14,7 @@ pytest.importorskip("flax", reason="the modules are flax's")
 
 from flowref import checking, registry
 from flowref.loading import recipe_of
-from flowref.model import Law, Status, Target, TargetError
+from flowref.model import Ambiguous, Law, Status, Target, TargetError
 
 HERE = Path(__file__).parent
 # A form, its event, and the law that a slip in it violates.
@@ -89,17 +89,21 @@ def test_positive_numbers_stay_positive(law: str) -> None:
     ("spec", "said"),
     [
         ("chained", "running log-det, added (log_det)"),
-        ("counting", "running log-det, added (logp)"),
+        ("counting?running=add", "running log-det, added (logp)"),
         ("counting?sign=-1.0", "running log-det, subtracted (logp)"),
     ],
 )
 def test_a_running_log_det_is_fed(spec: str, said: str) -> None:
-    """A running log-det is fed numbers and taken off again; a log-density grows or falls by it, as the
-    Jacobian tells.
-    """
+    """A running log-det is fed numbers and taken off again; a log-density falls by it, or grows where a user says so."""
     assert said in recipe_of(target(spec)).recognized.conventions
     for law in ("map/log-det", "map/log-det[inverse]"):
         assert status(spec, law) is Status.HOLDS
+
+
+def test_a_log_density_that_grows_both_ways_is_asked_about() -> None:
+    """Either both directions are wrong, or the name is."""
+    with pytest.raises(Ambiguous, match=r"\?running=add.*\?running=subtract"):
+        recipe_of(target("counting"))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +125,7 @@ def test_a_way_back_that_only_draws_need_not_train() -> None:
     [
         ("list", "latent: 2 parts, 6 entries"),
         ("tuple", "latent: 2 parts, 6 entries"),
-        ("states", "latent: the last of its states"),
+        ("states", "latent: the last of 3 states"),
     ],
 )
 def test_latents_come_as_a_list(given: str, said: str) -> None:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from flowref import check
 from flowref.checking import Settings
-from flowref.model import Status, TargetError
+from flowref.model import Ambiguous, Status
 
 QUICK = Settings("quick")
 
@@ -25,6 +25,7 @@ class Stretched:
 
     def __init__(self, told: str = "log-det") -> None:
         self.told, self.weight = told, jnp.array([0.3, 0.6])
+        self.returns = ""
 
     def forward(self, x: Any) -> Any:
         """Data to latents."""
@@ -35,16 +36,27 @@ class Stretched:
         return (2 * ladj if self.told == "twice" else ladj), z
 
 
-@pytest.mark.parametrize("told", ["log-density", "twice"])
-def test_a_number_that_is_no_log_det_is_asked_about(told: str) -> None:
-    """A log-density was taken for a log-det, and accused."""
-    with pytest.raises(TargetError, match=r"may be a log-density.*\(value, log_det\)"):
+@pytest.mark.parametrize("told", ["log-det", "log-density", "twice"])
+def test_a_number_before_a_point_is_asked_about(told: str) -> None:
+    """No agreement with a Jacobian chooses: what is right, and what is wrong, may be a log-det or a log-density."""
+    with pytest.raises(Ambiguous, match=r"\?returns=ladj,z or \?returns=log_prob,z"):
         check(Stretched(told), "map/log-det", QUICK)
 
 
-def test_a_log_det_that_comes_first_is_judged() -> None:
-    """It is that of the map."""
-    assert check(Stretched(), "map/log-det", QUICK).status is Status.HOLDS
+@pytest.mark.parametrize(
+    ("told", "returns", "law", "status"),
+    [
+        ("log-det", "ladj,z", "map/log-det", Status.HOLDS),
+        ("twice", "ladj,z", "map/log-det", Status.VIOLATED),
+        ("log-density", "log_prob,z", "density/mass", Status.HOLDS),
+        ("log-det", "log_prob,z", "density/mass[tails]", Status.VIOLATED),
+    ],
+)
+def test_what_is_said_of_it_is_judged(told: str, returns: str, law: str, status: Status) -> None:
+    """A number that is named is held to what it is said to be."""
+    flow = Stretched(told)
+    flow.returns = returns
+    assert check(flow, law, QUICK).status is status
 
 
 def test_events_of_one_entry_come_first() -> None:

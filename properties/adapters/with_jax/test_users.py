@@ -113,7 +113,7 @@ def test_laws_of_parameters_wait_where_arrays_stay(law: str) -> None:
     assert status("bent", law) is Status.HOLDS
 
 
-@pytest.mark.parametrize("option", ["returns=z,ladj", "log_det=volume", "columns=z:0-1,ladj:2"])
+@pytest.mark.parametrize("option", ["ladj_form=batch", "offset=D", "beside=sample"])
 def test_an_option_of_torch_alone_is_refused(option: str, tmp_path: Path) -> None:
     """It would change nothing, and a user would think that it does."""
     path = tmp_path / "flows.py"

@@ -8,31 +8,24 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import answers, asking, signatures
 from flowref.adapters.user.conventions.beside import (
     LOG_DET,
     NOTHING,
     OF_INVERSE,
+    USUAL,
     told_beside,
     told_by_option,
+    usual_log_det,
 )
-from flowref.adapters.user.conventions.columns import packed
-from flowref.adapters.user.conventions.directions import (
-    GATHERED,
-    Chosen,
-    Way,
-    running_words,
-)
-from flowref.adapters.user.conventions.priors import told_by_base
-from flowref.adapters.user.conventions.readings import declared, is_tensor, read
-from flowref.adapters.user.conventions.returned import named_by_return, unjudged_by_return
+from flowref.adapters.user.conventions.call_forms import Chosen, Way, asked_name, running_words
+from flowref.adapters.user.conventions.readings import is_array
+from flowref.adapters.user.conventions.returns import read
 from flowref.adapters.user.conventions.spoken import (
     Spoken,
-    entries_of,
     follows,
-    method_name,
     of_several,
+    result_of,
 )
 
 # What a call may write to, beside its input and its context.
@@ -69,7 +62,7 @@ def way_ahead(
         return other
     if any(kind == "span" for _, kind in way.bound) and _stacked(out, x):
         words = f"{way.words}, the last of its states"
-        way = replace(way, staged=True, words=words)
+        way = replace(way, around=(*way.around, asking.ended), words=words)
         out = way.ask(obj, x, context)
     return way, _read(obj, way, out, (x, context), chosen, volume)
 
@@ -91,51 +84,32 @@ def _read(
 ) -> Spoken:
     """The forward call as what it returned is read."""
     x, context = point
+    reading = read(result_of(obj, way, out, x, "forward", chosen))
     if "columns" in chosen:
-        reading = packed(out, len(x), entries_of(x), chosen["columns"], "forward")
         return Spoken(way.speak(reading.value, reading.ladj), reading.words)
-    told, by, unjudged = "", "", ""
-    if "returns" not in chosen:
-        told, by = told_by_base(obj, out, len(x), entries_of(x)), "as its base has it"
-        if not told:
-            method = way.method or method_name(obj)
-            told = named_by_return(obj, method, out, len(x), entries_of(x))
-            unjudged, by = (
-                unjudged_by_return(obj, method, out, len(x), told),
-                "as its code names them",
-            )
-    if told:
-        reading = declared(out, len(x), entries_of(x), {**chosen, "returns": told}, by)
-    else:
-        reading = read(out, len(x), entries_of(x), chosen, "forward")
     alone = reading.ladj is answers.none
-    single = hasattr(obj, "log_abs_det_jacobian")
-    if alone and is_tensor(out) and not (single and way.usual):
+    if alone and is_array(out):
         name = chosen.get(LOG_DET, "")
         if name and name != NOTHING:
             beside = told_by_option(obj, LOG_DET, name, way.ask, x, context)
         elif name or OF_INVERSE in chosen:
             beside = None
         else:
-            beside = told_beside(obj, way.ask, x, context, way.method or method_name(obj))
+            beside = usual_log_det(obj) if way.usual else None
+            beside = beside or told_beside(obj, way.ask, x, context, asked_name(obj, way))
         if beside is not None:
-            function = beside.onward(way.ask, reading.value)
-            return Spoken(function, (beside.words,), beside=beside)
-    if alone and volume and not single:
+            words = () if way.usual and beside.name == USUAL else (beside.words,)
+            return Spoken(beside.onward(way.ask, reading.value), words, beside=beside)
+    if alone and volume:
         return Spoken(
             partial(asking.zeros, ask=way.ask, value=reading.value), reading.words, reading.parts
         )
-    if way.usual and reading.usual:
-        if single and is_tensor(out):
-            one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
-            return Spoken(calls.forward_single_of_input if one else calls.forward_single)
-        return Spoken(calls.forward_single if alone else calls.forward_pair)
     dense = None
     if reading.log_prob:
         dense = partial(asking.log_prob_by, ask=way.ask, entries=reading.log_prob)
     function = way.speak(reading.value, reading.ladj)
     return Spoken(
-        function, reading.words, reading.parts, dense, unjudged=unjudged, left=reading.left
+        function, reading.words, reading.parts, dense, unjudged=reading.unjudged, left=reading.left
     )
 
 
@@ -152,7 +126,7 @@ def _running(obj: Any, way: Way, x: Any, context: Any) -> Spoken | None:
             if column and not way.keyword:
                 raise refused from None  # numbers in a column are asked after: the others are usual
             continue
-        if not isinstance(out, (tuple, list)) or len(out) < 2 or not is_tensor(out[1]):
+        if not isinstance(out, (tuple, list)) or len(out) < 2 or not is_array(out[1]):
             return None
         once = not out[1].shape and not way.keyword and _silent(obj, way, x, context)
         if tuple(out[1].shape) != tuple(before.shape) and not once:
@@ -172,21 +146,27 @@ def _silent(obj: Any, way: Way, x: Any, context: Any) -> bool:
         out = replace(way, form="plain", sign="").ask(obj, x, context)
     except Exception:  # it asks for the running log-det
         return True
-    return not (isinstance(out, (tuple, list)) and len(out) > 1 and is_tensor(out[1]))
+    return not (isinstance(out, (tuple, list)) and len(out) > 1 and is_array(out[1]))
 
 
 def _halves(
     obj: Any, way: Way, point: tuple[Any, Any], chosen: Chosen, volume: bool
 ) -> tuple[Way, Spoken] | None:
     """A call that takes a tuple of two halves of a point, and returns one; None where it does not."""
-    if way.halves or len(point[0].shape) < 2 or point[0].shape[1] < 2:
+    if asking.halved in way.around or len(point[0].shape) < 2 or point[0].shape[1] < 2:
         return None
     words = "; ".join(filter(None, (way.words, "a tuple of two halves in, and out")))
     try:
         way, spoken = way_ahead(
-            obj, replace(way, halves=True, usual=False, words=words), *point, chosen, volume
+            obj,
+            replace(way, around=(asking.halved, *way.around), usual=False, words=words),
+            *point,
+            chosen,
+            volume,
         )
-        fits = way.halves and spoken.function(obj, *point)[0].shape == point[0].shape
+        fits = (
+            asking.halved in way.around and spoken.function(obj, *point)[0].shape == point[0].shape
+        )
     except Exception:  # the call as it is usual is told
         return None
     return (way, spoken) if fits else None
@@ -196,9 +176,9 @@ def _gathered(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | 
     """A call that takes and returns a tuple of the value and a running log-det, with a context or
     without; None where it does not.
     """
-    if len(signatures.required(obj, way.method or method_name(obj))) != 1:
+    if len(signatures.required(obj, asked_name(obj, way))) != 1:
         return None
-    for form in GATHERED if context is None else GATHERED[:1]:
+    for form in ("triple", "couple") if context is None else ("triple",):
         gathered = replace(way, form=form, sign="add", usual=False)
         before = asking.running_numbers(x, False)
         try:
@@ -206,7 +186,7 @@ def _gathered(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | 
         except Exception:
             continue
         count = 3 if form == "triple" else 2
-        if not isinstance(out, (tuple, list)) or len(out) != count or not is_tensor(out[1]):
+        if not isinstance(out, (tuple, list)) or len(out) != count or not is_array(out[1]):
             continue
         # Two halves of a point would be a pair as well.
         if form == "triple" or (_of_rows(out, x) and out[1].shape == before.shape):
@@ -218,7 +198,7 @@ def _several(obj: Any, way: Way, x: Any) -> tuple[Way, Spoken] | None:
     """A call that takes several tensors, and returns as many and maybe a log-det; None where it does
     not.
     """
-    method = way.method or method_name(obj)
+    method = asked_name(obj, way)
     alike = signatures.alike(obj, method)
     taken = signatures.parameters(obj, method)
     if not alike and not any(one.kind is one.VAR_POSITIONAL for one in taken):
@@ -242,7 +222,7 @@ def _wrapped(obj: Any, way: Way, x: Any, context: Any) -> tuple[Way, Spoken] | N
     """A call that takes a tuple of one tensor and returns one, with the log-det beside it; None where
     its signature does not say so, or it does not.
     """
-    named = {one.name for one in signatures.parameters(obj, way.method or method_name(obj))}
+    named = {one.name for one in signatures.parameters(obj, asked_name(obj, way))}
     if not {"rev", "jac"} <= named:
         return None
     way = replace(way, form="wrapped", usual=False)

@@ -459,11 +459,3 @@ def sample_of_each(obj: Any, n: int, context: Any, draw: Any) -> Any:
     """Draw from an object that puts its points, for all contexts, before these."""
     out = draw(obj, n, context)
     return out if context is None else out.transpose(0, 1)
-
-
-def sample_after_a_call(obj: Any, n: int, context: Any, draw: Any, first: Any, shape: Any) -> Any:
-    """Draw from an object that wants to be called once before."""
-    import torch
-
-    first(obj, torch.zeros(n, *shape), context)
-    return draw(obj, n, context)

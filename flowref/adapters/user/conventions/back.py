@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import answers, asking, signatures
 from flowref.adapters.user.conventions.beside import (
     LOG_DET,
@@ -19,32 +18,22 @@ from flowref.adapters.user.conventions.beside import (
     Told,
     told_beside,
     told_by_option,
+    usual_log_det,
 )
-from flowref.adapters.user.conventions.columns import packed
-from flowref.adapters.user.conventions.directions import (
-    GATHERED,
-    Chosen,
-    Way,
-    forward_way,
-    inverse_ways,
-)
+from flowref.adapters.user.conventions.call_forms import Chosen, Way, asked_name
 from flowref.adapters.user.conventions.names import LIKELY
 from flowref.adapters.user.conventions.once import Once
-from flowref.adapters.user.conventions.readings import (
-    Reading,
-    declared,
-    is_tensor,
-    number_first,
-    read,
-)
+from flowref.adapters.user.conventions.readings import is_array
+from flowref.adapters.user.conventions.returns import number_first, read
+from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.adapters.user.conventions.spoken import (
     BACK_ALONE,
     Spoken,
-    entries_of,
     follows,
-    method_name,
     of_several,
+    result_of,
 )
+from flowref.adapters.user.conventions.stated_returns import columns, stated
 from flowref.adapters.user.conventions.volumes import agrees
 from flowref.model import Ambiguous, one_line
 
@@ -69,16 +58,7 @@ def way_back(
     hints: list[str] = []
     ways = inverse_ways(obj, forward, chosen)
     for way in ways:
-        if forward.form in GATHERED and way.form == "plain":
-            way = _gathered(obj, way, forward.form, point[1:])
-        if forward.form == "arrays" and way.form == "plain":
-            way = replace(way, form="arrays", usual=False)
-        if forward.form == "wrapped" and way.form == "plain":
-            way = replace(way, form="wrapped", usual=False)
-        if forward.halves and way.form in ("plain", "running"):
-            way = replace(way, halves=True, usual=False)
-        if forward.form == "several":
-            way = replace(way, form="several", sizes=forward.sizes, usual=False)
+        way = _like(obj, way, forward, point[1:])
         try:
             back = _back(obj, way, spoken, point, chosen)
             value = None if back is None else once(back.function, *point[1:])[0]
@@ -129,7 +109,7 @@ def _going_back(
     of them where it is called as a way back is; none where several go elsewhere, or where the map moves little.
     """
     x, latent, _ = point
-    plain = forward.form == "plain" and is_tensor(latent) and latent.shape == x.shape
+    plain = forward.form == "plain" and is_array(latent) and latent.shape == x.shape
     if not plain or _share(latent, x) >= 1 - SOME:
         return []
     back = []
@@ -156,12 +136,14 @@ def _share(one: Any, other: Any) -> float:
     return float(near.sum() / math.prod(one.shape))
 
 
-def _gathered(obj: Any, way: Way, form: str, point: tuple[Any, Any]) -> Way:
-    """A way back in the form of forward, a value and a running log-det in one argument; as it is, where
-    it refuses these and takes a value alone.
+def _like(obj: Any, way: Way, forward: Way, point: tuple[Any, Any]) -> Way:
+    """A way back that is given what forward is given; as it is, where it refuses a value and a running log-det in one
+    argument, and takes a value alone.
     """
     latent, context = point
-    alike = replace(way, form=form, sign="add", usual=False)
+    alike = way.like(forward)
+    if alike is way or not alike.running or way.running:
+        return alike
     try:
         alike.ask(obj, latent, context, asking.running_numbers(latent, False))
     except Exception as error:
@@ -202,13 +184,14 @@ def _as_it_is(obj: Any, way: Way, spoken: Spoken) -> Any:
         return way.speak()
     if not way.usual:
         return partial(asking.mapped, ask=way.ask, value=answers.whole, ladj=answers.none)
-    single = spoken.function in (calls.forward_single, calls.forward_single_of_input)
-    return calls.inverse_single if single else calls.inverse_pair
+    if told := usual_log_det(obj):
+        return told.back(way.ask, answers.whole)
+    return way.speak(answers.first_of, answers.second_of)
 
 
 def _back_beside(obj: Any, way: Way, told: Told, latent: Any, context: Any) -> Spoken:
     """A way back that returns its value alone, of an object that tells its log-det beside the map."""
-    name = way.method or method_name(obj)
+    name = asked_name(obj, way)
     if told.arity or told_beside(obj, way.ask, latent, context, name, (0,)):
         return Spoken(told.back(way.ask, answers.whole))
     return Spoken(way.speak(answers.whole, answers.none), (BACK_ALONE,))
@@ -224,7 +207,7 @@ def _back(
     parts = forward.parts
     if parts:
         out = way.on_parts(parts)(obj, latent, context)
-        reading = read(out, len(x), entries_of(x), {}, "inverse")
+        reading = read(result_of(obj, way, out, x, "inverse"))
         function = partial(
             asking.mapped, ask=way.on_parts(parts), value=reading.value, ladj=reading.ladj
         )
@@ -235,7 +218,7 @@ def _back(
             return Spoken(way.speak())
         alone = "no log-det" in back.words[0] and "no log-det" not in forward.words[0]
         return replace(back, words=(BACK_ALONE,) if alone else ())
-    if way.form in ("running", *GATHERED):
+    if way.running:
         spoken = _back_running(obj, way, point, chosen)
         if spoken is not None or not way.keyword:
             return spoken
@@ -243,36 +226,29 @@ def _back(
     if way.form == "wrapped":
         return Spoken(way.speak(answers.only_of))
     out = way.ask(obj, latent, context)
-    if "columns" in chosen and is_tensor(out) and tuple(out.shape) != tuple(x.shape):
-        reading = packed(out, len(x), entries_of(x), chosen["columns"], "inverse")
-        return Spoken(way.speak(reading.value, reading.ladj))
-    if is_tensor(out) and (name := chosen.get(OF_INVERSE, "")):
+    result = result_of(obj, way, out, x, "inverse", chosen)
+    if packed := columns(result):
+        return Spoken(way.speak(packed.value, packed.ladj))
+    if is_array(out) and (name := chosen.get(OF_INVERSE, "")):
         told = told_by_option(obj, OF_INVERSE, name, way.ask, latent, context)
-        said = f"log-det of {way.method or method_name(obj)}: {name}"
+        said = f"log-det of {asked_name(obj, way)}: {name}"
         return Spoken(told.onward(way.ask, answers.whole), (said,))
-    if is_tensor(out) and forward.beside is not None:
+    if is_array(out) and forward.beside is not None:
         return _back_beside(obj, way, forward.beside, latent, context)
-    if way.usual and hasattr(obj, "log_abs_det_jacobian") and is_tensor(out):
-        one = len(signatures.required(obj, "log_abs_det_jacobian")) == 1
-        return Spoken(calls.inverse_single_of_input if one else calls.inverse_single)
-    if is_tensor(out) and way.form == "plain" and LOG_DET not in chosen:
-        name = way.method or method_name(obj)
+    if way.usual and is_array(out) and (usual := usual_log_det(obj)):
+        return Spoken(usual.back(way.ask, answers.whole))
+    if is_array(out) and way.form == "plain" and LOG_DET not in chosen:
+        name = asked_name(obj, way)
         if own := told_beside(obj, way.ask, latent, context, name, (1,)):
             return _of_its_input(obj, own, way, latent, context)
-    if alike := _as_forward(out, x, chosen):
+    if alike := stated(result):
         return Spoken(way.speak(alike.value, alike.ladj))
-    first = number_first(out, len(x), entries_of(x))
-    if (
-        way.usual
-        and not first
-        and (is_tensor(out) or (isinstance(out, tuple) and is_tensor(out[0])))
-    ):
+    first = number_first(result)
+    if way.usual and not first and (is_array(out) or (isinstance(out, tuple) and is_array(out[0]))):
         words = () if isinstance(out, tuple) and out[1:2] != (None,) else (BACK_ALONE,)
-        return Spoken(calls.inverse_pair, words)
-    reading = read(out, len(x), entries_of(x), {}, "inverse")
+        return Spoken(way.speak(answers.first_of, answers.second_of), words)
+    reading = read(result_of(obj, way, out, x, "inverse"))
     words = (BACK_ALONE,) if reading.ladj is answers.none else ()
-    if way.usual and reading.usual:
-        return Spoken(calls.inverse_pair, words)
     return Spoken(way.speak(reading.value, reading.ladj), words)
 
 
@@ -280,30 +256,12 @@ def _of_its_input(obj: Any, told: Told, way: Way, latent: Any, context: Any) -> 
     """A way back whose log-det a method of its own input tells. One that tells its negative may mean the map, or
     have the wrong sign: nobody knows, and it is not judged.
     """
-    name, own = way.method or method_name(obj), told.onward(way.ask, answers.whole)
+    name, own = asked_name(obj, way), told.onward(way.ask, answers.whole)
     turned = partial(asking.negated, call=own)
     if agrees(obj, turned, latent, context) and not agrees(obj, own, latent, context):
         words = f"not judged: {told.name}(z) is minus the log-det of {name}: told of the map, or with the wrong sign"
         return Spoken(way.speak(answers.whole, answers.none), (words,))
     return Spoken(own, (f"log-det of {name}: {told.name}(z)",))
-
-
-def _as_forward(out: Any, x: Any, chosen: Chosen) -> Reading | None:
-    """How more than two things that come back are read: as forward is said to return as many; None where
-    nothing is said, or a place holds no number for each point, or no point.
-    """
-    names = [name.strip() for name in chosen.get("returns", "").strip("()").split(",")]
-    if not isinstance(out, tuple) or len(out) < 3 or len(names) != len(out):
-        return None
-    # Log-densities are of latents, and stand for something else here.
-    told = ["_" if name not in ("z", "x", "ladj", "det") else name for name in names]
-    if not {"z", "x"} & set(told):
-        return None
-    for name, part in zip(told, out, strict=True):
-        size = math.prod(x.shape) if name in ("z", "x") else len(x)
-        if name != "_" and math.prod(getattr(part, "shape", ())) != size:
-            return None
-    return declared(out, len(x), entries_of(x), {"returns": ",".join(told)})
 
 
 def _back_running(obj: Any, way: Way, point: tuple[Any, Any, Any], chosen: Chosen) -> Spoken | None:
@@ -321,7 +279,7 @@ def _back_running(obj: Any, way: Way, point: tuple[Any, Any, Any], chosen: Chose
             continue
         if not isinstance(out, (tuple, list)):
             plain = replace(way, form="plain", sign="")
-            reading = read(out, len(x), entries_of(x), {}, "inverse")
+            reading = read(result_of(obj, way, out, x, "inverse"))
             return Spoken(plain.speak(reading.value, reading.ladj), (BACK_ALONE,))
         if tuple(getattr(out[1], "shape", ())) != tuple(before.shape):
             continue
@@ -341,7 +299,7 @@ def _forward_changes(obj: Any, way: Way, point: tuple[Any, Any, Any], before: An
     if forward is None or forward.form == "plain":
         return True
     x, _, context = point
-    forward = replace(forward, form=way.form, sign=way.sign, halves=way.halves)
+    forward = replace(forward, form=way.form, sign=way.sign, around=way.around)
     out = forward.ask(obj, x, context, before.clone())
     return not bool((out[1] == before).all())
 
@@ -358,7 +316,7 @@ def _missing(obj: Any, forward: Way, hints: list[str]) -> Iterator[str]:
         and signatures.own(obj, name)
         and len(signatures.required(obj, name)) == 1
     ]
-    mode, words = signatures.words(obj, forward.method or method_name(obj))
+    mode, words = signatures.words(obj, asked_name(obj, forward))
     if named:
         yield f"no inverse found; it has {named[0]}(z): say ?inverse={named[0]}"
     elif mode and not words:

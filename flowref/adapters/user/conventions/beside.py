@@ -14,6 +14,8 @@ from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.names import TELLING, VALUES, plain
 from flowref.model import Shape, SpecError, TargetError, nearest
 
+# As transforms of torch.distributions tell it.
+USUAL = "log_abs_det_jacobian"
 # The options that name it, and what they say where nothing is meant.
 LOG_DET, OF_INVERSE, NOTHING = "log_det", "inverse_log_det", "none"
 # What the value of a map is called where it is an argument.
@@ -50,6 +52,13 @@ class Told:
         """The same for the way back: what the last call left is of that call."""
         call = asking.told_beside_back if self.arity else asking.told_beside
         return partial(call, ask=ask, value=value, log_det=self.name, arity=self.arity)
+
+
+def usual_log_det(obj: Any) -> Told | None:
+    """log_abs_det_jacobian(x, z), or of the input alone; None where there is none."""
+    if not hasattr(obj, USUAL):
+        return None
+    return Told(USUAL, 1 if len(signatures.required(obj, USUAL)) == 1 else 2)
 
 
 def told_by_option(obj: Any, option: str, name: str, ask: Any, x: Any, context: Any) -> Told:
@@ -108,6 +117,12 @@ def told_beside(
         # A method that hands out what a call left in an attribute, of which the name is public.
         found = sorted(found, key=lambda told: told.name.startswith("_"))[:1]
     return found[0] if len(found) == 1 else None
+
+
+def methods_of(obj: Any, method: str) -> list[Told]:
+    """The methods that are named after a log-det, and take the input of a method, or it and its value."""
+    asked = (told for told in _candidates(obj) if told.arity)
+    return [told for told in asked if _of_input(obj, told, method)]
 
 
 def _alike(obj: Any, found: list[Told], ask: Any, x: Any, context: Any) -> bool:

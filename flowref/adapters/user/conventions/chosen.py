@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flowref.adapters.user.conventions.roles import roles_of
+from flowref.adapters.user.conventions.method_names import roles_of
 from flowref.adapters.user.conventions.signatures import attribute
 from flowref.model import CONVENTIONS
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from flowref.adapters.user.conventions import asking
-from flowref.adapters.user.conventions.directions import Chosen
+from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.once import Once
+from flowref.adapters.user.conventions.readings import is_array
 from flowref.model import Ambiguous, Dialect, Shape, SpecError, TargetError
 
 # What ?ladj_form= may say -> what the target's line says of it.
@@ -25,12 +26,25 @@ FORMS = {
     "mean": "log-det divided by the number of entries",
     "det": "log-det returned as a determinant, or as slopes",
 }
-# Said of what calls show by themselves.
-FOR_ALL_ROWS = "log-det per entry, one for all rows"
 # How well a log-det of a batch has to be the sum of those of its rows.
 SAME = 1e-5
 # By how much weights are moved, where log-dets are zero as built.
 MOVED = 0.1
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form in which log-dets come back.
+
+    ``event``: the axes after that of the batch; ``constant``: one number for all rows; ``change``: what of `FORMS` makes
+    it one number for each point; ``words``: what the line says; ``question``: where two readings are left.
+    """
+
+    event: Shape = ()
+    constant: bool = False
+    change: str = ""
+    words: str = ""
+    question: str = ""
 
 
 def chosen_form(chosen: Chosen) -> str:
@@ -42,89 +56,118 @@ def chosen_form(chosen: Chosen) -> str:
     return form
 
 
-def reformed(
+def formed(
     once: Once, dialect: Dialect, points: tuple[Any, Any, Any], chosen: Chosen
-) -> tuple[Dialect, str]:
-    """The dialect whose log-dets are one number for each point, or each entry, and what is said of
-    how they come back; as it was where nothing need be done. ``points``: an input, what forward made
-    of it, and a context.
+) -> tuple[Dialect, Form, list[str]]:
+    """The dialect whose log-dets are one number for each point, or each entry; the form of both directions where they
+    agree, and the usual one, to which laws hold it, where they do not; and what the line says. ``points``: an input,
+    what forward made of it, and a context.
 
-    Raises `Ambiguous` where calls leave two readings, `TargetError` where they contradict what was
-    said.
+    Raises `Ambiguous` where calls leave two readings, `TargetError` where they contradict what was said.
     """
-    x, latent, context = points
-    obj = once.obj
-    named = {"forward": (dialect.forward, x), "inverse": (dialect.inverse, latent)}
-    calls = {name: (call, given) for name, (call, given) in named.items() if call is not None}
-    if form := chosen_form(chosen):
-        if form == "batch":
-            for call, given in calls.values():
-                _refuse_no_sum(obj, call, given, context)
-        return _spoken(dialect, calls, form), f"{FORMS[form]}, as declared"
-    seen = {name: _shown(once, call, given, context) for name, (call, given) in calls.items()}
-    told = {name: form for name, form in seen.items() if form != "none"}
-    if len(set(told.values())) != 1 or not (form := next(iter(told.values()))):
-        return dialect, ""
-    name = next(iter(told))
-    if form == "times":
-        raise Ambiguous(
-            f"{name} returns one number for a batch, which is that of one point times how many there "
-            "are: it may be the sum over the batch (?ladj_form=batch), or mean each point, and count "
-            "the batch (?ladj_form=once)"
-        )
-    if form == "two":
-        shape = tuple(once(*calls[name], context)[1].shape)
-        raise Ambiguous(
-            f"{name} returns a log-det of shape {shape} for events of shape {tuple(x.shape[1:])}: each "
-            "number may count at each entry that it is stretched over (?ladj_form=stretched), or once "
-            "(?ladj_form=once)"
-        )
-    calls = {name: calls[name] for name in told}
-    return _spoken(
-        dialect, calls, form
-    ), FOR_ALL_ROWS if form == "stretched" else "log-det squeezed"
+    said, context = chosen_form(chosen), points[2]
+    words = [f"{FORMS[said]}, as declared"] if said else []
+    if said:
+        for _, call, given, _ in _calls(dialect, points):
+            if said == "batch":
+                _refuse_no_sum(once.obj, call, given, context)
+        dialect = _changed(dialect, said)
+    found: dict[str, Form | None] = {}
+    for name, call, given, other in _calls(dialect, points):
+        # The first call the other way may have initialized it since, and changed a log-det that is one for all rows:
+        # what has no form is asked for again.
+        for asked in (once, Once(once.obj)):
+            try:
+                ladjs = asked(call, given, context)[1], asked.fewer(call, given, context)[1]
+            except Exception:  # which error is the laws' affair
+                break
+            if ladjs[0] is None or ladjs[1] is None:
+                break
+            form = form_of(ladjs, len(given), tuple(given.shape[1:]), other)
+            one = not said and (form is None or form.constant)
+            if one and _times_rows(once.obj, call, given, context):
+                form = Form(question=TIMES)
+            found[name] = form
+            if form is not None:
+                break
+    forms = list(found.values())
+    form = (forms[0] if forms and all(one == forms[0] for one in forms) else None) or Form()
+    if form.question and not said:
+        raise Ambiguous(f"{next(iter(found))} {form.question}")
+    if form.change and not said:
+        dialect = _changed(dialect, form.change, *found)
+    return dialect, form, [*words, *filter(None, [form.words])]
 
 
-def _spoken(dialect: Dialect, calls: dict[str, Any], form: str) -> Dialect:
+TIMES = (
+    "returns one number for a batch, which is that of one point times how many there "
+    "are: it may be the sum over the batch (?ladj_form=batch), or mean each point, and count "
+    "the batch (?ladj_form=once)"
+)
+
+
+def _calls(dialect: Dialect, points: tuple[Any, Any, Any]) -> list[tuple[str, Any, Any, Shape]]:
+    """Both directions by name, with what each is given, and the event on its other side."""
+    x, latent, _ = points
+    both = ("forward", x, latent), ("inverse", latent, x)
+    return [
+        (name, call, given, tuple(other.shape[1:]))
+        for name, given, other in both
+        if (call := getattr(dialect, name)) is not None
+    ]
+
+
+def _changed(dialect: Dialect, form: str, *names: str) -> Dialect:
+    """The dialect with log-dets of a form made one number for each point. ``names``: of the calls; by default both."""
     changed: dict[str, Any] = {
-        name: partial(asking.in_form, call=call, form=form) for name, (call, _) in calls.items()
+        name: partial(asking.in_form, call=call, form=form)
+        for name in names or ("forward", "inverse")
+        if (call := getattr(dialect, name)) is not None
     }
     return replace(dialect, **changed)
 
 
-def _shown(once: Once, call: Any, given: Any, context: Any) -> str:
-    """What calls of different sizes show of one call: "none" where it returns no log-det, "" for a
-    form that needs nothing or is none, "two" and "times" where there are two readings.
+def form_of(ladjs: tuple[Any, Any], rows: int, event: Shape, across: Shape = ()) -> Form | None:
+    """The form of log-dets that came back for so many rows, and for one less; None for no form that is known.
+    ``across``: the event on the other side of the map, at whose pixels they may count.
     """
-    rows = len(given)
-    try:
-        whole = once(call, given, context)[1]
-        fewer = once.fewer(call, given, context)[1]
-    except Exception:  # which error is the laws' affair
-        return "none"
-    if whole is None or fewer is None:
-        return "none"
-    shapes = tuple(getattr(whole, "shape", ())), tuple(getattr(fewer, "shape", ()))
-    event = tuple(given.shape[1:])
+    shapes = [tuple(getattr(ladj, "shape", ())) for ladj in ladjs]
+    counts = (rows, rows - 1)
+
+    def each(*kept: int) -> bool:
+        return shapes == [(count, *kept) for count in counts]
+
+    if each():
+        return Form()
+    if each(1):
+        return Form(event=(1,), words="log-det (B,1), squeezed")
+    if event and each(*event):
+        return Form(event=event, words="log-det per entry, summed")
+    for pixels in (one[1:] for one in (event, across) if len(one) == 3 and math.prod(one[1:]) > 1):
+        if each(*pixels):
+            return Form(event=pixels, words="log-det per pixel, summed")
     if shapes[0] == shapes[1] and shapes[0] in ((), (1,)):
-        return "times" if _times_rows(once.obj, call, given, context) else ""
-    if len(shapes[0]) != 1 + len(event) or shapes[0][1:] != shapes[1][1:]:
-        return ""
-    first, kept = (shapes[0][0], shapes[1][0]), shapes[0][1:]
-    if first not in ((1, 1), (rows, rows - 1)) or not _stretches(kept, event):
-        return ""
-    if first == (1, 1) and not bool((whole == fewer).all()):
-        return ""
+        numbers = [float(one.reshape(-1)[0]) if is_array(one) else float(one) for one in ladjs]
+        alike = numbers[0] == numbers[1]
+        return Form(constant=True, words="one log-det for all rows") if alike else None
+    kept = shapes[0][1:]
+    if len(kept) != len(event) or any(
+        size not in (1, entries) for size, entries in zip(kept, event, strict=True)
+    ):
+        return None
+    if each(*kept):
+        return Form(change="once", words="log-det squeezed") if math.prod(kept) == 1 else None
+    if shapes != [(1, *kept)] * 2 or not bool((ladjs[0] == ladjs[1]).all()):
+        return None
     if math.prod(kept) == 1:
-        return "once" if len(kept) > 1 or first == (1, 1) else ""
+        return Form(change="once", words="log-det squeezed")
     if math.prod(kept) == math.prod(event):
-        return "stretched" if first == (1, 1) else ""
-    return "two" if first == (1, 1) else ""
-
-
-def _stretches(kept: Shape, event: Shape) -> bool:
-    """Whether numbers of one shape are stretched over an event."""
-    return all(size in (1, entries) for size, entries in zip(kept, event, strict=True))
+        return Form(change="stretched", words="log-det per entry, one for all rows")
+    return Form(
+        question=f"returns a log-det of shape {shapes[0]} for events of shape {event}: each "
+        "number may count at each entry that it is stretched over (?ladj_form=stretched), or once "
+        "(?ladj_form=once)"
+    )
 
 
 def _alone(obj: Any, call: Any, given: Any, context: Any, rows: list[int]) -> float:

@@ -1,121 +1,293 @@
-"""Methods whose names leave one role alone: a pair that goes there and back, a log-density, what draws its
-samples. They are taken where an object has none by the usual name.
+"""Which methods of an object are its map and the way back, as far as names and signatures tell.
+
+`ROLES` is the table: the first row that an object fits has its map, and with it the way back where that has a name of
+its own; a method called inverse, and parameters that turn the map around, serve all rows.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-from flowref.adapters.user.conventions.directions import forward_way
-from flowref.adapters.user.conventions.entries import by_entries
-from flowref.adapters.user.conventions.names import (
-    CONDITIONS,
-    DENSE,
-    DRAWING,
-    LOSSY,
-    NORMALIZED,
-    TURNS,
-    USUAL,
-    plain,
+from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions.call_forms import (
+    Chosen,
+    Way,
+    asked_name,
+    called_name,
+    with_more,
+    with_running,
 )
-from flowref.adapters.user.conventions.signatures import attribute, own, required
+from flowref.adapters.user.conventions.encoding import DECODE, ENCODE, encodes
+from flowref.adapters.user.conventions.names import (
+    BESIDE,
+    BOTH,
+    METHODS,
+    PAIRS,
+    TRANSFORMS,
+    sign_of,
+)
+from flowref.model import SpecError
+
+# Values of keywords as they are typed.
+TYPED = {"true": True, "false": False, "1": 1, "-1": -1, "0": 0}
 
 
-def roles_of(obj: Any) -> dict[str, str]:
-    """What the methods of an object are, as options say it: ``forward`` and ``inverse``, or ``log_prob``
-    and ``sample``; nothing where names leave it open, or the usual ones are there.
+@dataclass(frozen=True)
+class Role:
+    """A row: how a map and its way back are named.
+
+    ``words``: what the documentation says; ``example``: the methods as code; ``there``: the map, None where the
+    object does not fit; ``back``: the ways back that go with it, where there is no method called inverse.
     """
-    if obj is None or isinstance(obj, type) or inspect.isroutine(obj):
-        return {}
-    pairs = [*_pairs(obj)] if forward_way(obj, {}) is None else []
-    taken: dict[str, str] = (
-        dict(zip(("forward", "inverse"), pairs[0], strict=True)) if len(pairs) == 1 else {}
-    )
-    dense, draws = _density(obj), _sampler(obj)
-    usual = any(callable(attribute(obj, name)) for name in USUAL)
-    if dense and not usual:
-        taken["log_prob"] = dense
-    if (dense or usual) and draws and not callable(attribute(obj, "sample")):
-        taken["sample"] = draws
-    return taken
+
+    words: str
+    example: str
+    there: Callable[[Any, Chosen], Way | None]
+    back: Callable[[Any], list[Way]] = lambda obj: []
 
 
-def back_of(name: str) -> tuple[str, ...]:
-    """What the way back of a method is called, without the signs that authors differ in.
+def forward_way(obj: Any, chosen: Chosen) -> Way | None:
+    """The call that is the map: the one that a user names, or that of the first row that fits."""
+    if "forward" in chosen:
+        way: Way | None = _chosen_forward(obj, chosen)
+    else:
+        way = next(filter(None, (role.there(obj, chosen) for role in ROLES)), None)
+    if way is None:
+        return None
+    way = with_more(obj, way, chosen)
+    last = "the batch axis is the last" if asking.turned in way.around else ""
+    return replace(way, words="; ".join(filter(None, (way.words, last))))
 
-    >>> "denormalize" in back_of("normalize"), "inversetransform" in back_of("transform")
-    (True, True)
+
+def inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
+    """The calls that may go back. A method called inverse stands alone; so does what is chosen."""
+    return [with_more(obj, way, chosen) for way in _inverse_ways(obj, forward, chosen)]
+
+
+def _chosen_forward(obj: Any, chosen: Chosen) -> Way:
+    """The map as a user names it: a method, or a keyword of forward such as one that has it return the log-det."""
+    name, colon, word = chosen["forward"].partition(":")
+    if colon:
+        if name not in {one.name for one in signatures.parameters(obj, asked_name(obj, Way("")))}:
+            raise SpecError(
+                f"forward was given as {chosen['forward']!r}, and {name!r} is no keyword of it; expected one, such "
+                "as return_log_det:true, or the name of a method"
+            )
+        value = TYPED.get(word.casefold(), word)
+        way = Way(called_name(obj, "forward")).keeping(name, value, f"forward: {name}={value!r}")
+        return with_running(obj, way, "forward", chosen)
+    if not callable(signatures.attribute(obj, name)):
+        raise SpecError(f"forward was given as {name!r}, which is no method of the object")
+    usual = name == "forward"
+    way = Way(called_name(obj, name), words="" if usual else f"forward: {name}()", usual=usual)
+    return with_running(obj, way, name, chosen)
+
+
+def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
+    text = chosen["inverse"]
+    if text == "none":
+        return []
+    name, colon, word = text.partition(":")
+    if not colon:
+        if not callable(signatures.attribute(obj, name)):
+            raise SpecError(
+                f"inverse was given as {text!r}, which is no method of the object; expected one, "
+                "a keyword of forward such as mode:inverse or reverse:true, or none"
+            )
+        return [with_running(obj, _back_by(obj, name), name, chosen)]
+    if forward is None:
+        raise SpecError(f"inverse was given as {text!r}, but there is no forward")
+    value = TYPED.get(word.casefold(), word)
+    return [forward.keeping(name, value, f"inverse: {name}={value!r}")]
+
+
+def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
+    if "inverse" in chosen:
+        return _chosen_inverse(obj, forward, chosen)
+    role = None if forward is None else _role_of(obj, forward)
+    if role in COMPLETE and (backs := role.back(obj)):
+        return backs
+    inverse = signatures.attribute(obj, "inverse")
+    asks = signatures.required(obj, "inverse") if callable(inverse) else ()
+    timed = {name for name, _ in signatures.ends(obj, "inverse")} if asks else set()
+    # Whether a way back wants its ends in the order of time nobody says.
+    if callable(inverse) and not timed & set(asks):
+        back = _back_by(obj, "inverse")
+        return [
+            with_running(obj, back if back.given else Way("inverse", usual=True), "inverse", chosen)
+        ]
+    if forward is None:
+        return []
+    return (role.back(obj) if role else []) or [*_turned(obj, forward, chosen)]
+
+
+def _role_of(obj: Any, forward: Way) -> Role | None:
+    """The row whose map a way is."""
+    for role in ROLES:
+        way = role.there(obj, {})
+        if way is not None and way.method == forward.method and forward.method:
+            return role
+    return None
+
+
+def _turned(obj: Any, forward: Way, chosen: Chosen) -> Iterator[Way]:
+    """The ways back by what turns the map around: a flag, a word, a sign; or by a method that is called so; or else by
+    its ends in the other order.
     """
-    name = plain(name)
-    turned = [
-        f"{start}{name}" for start in ("un", "de", "inverse", "inv", "reverse", "undo", "back")
+    named = forward.method or "forward"
+    named = named if hasattr(obj, named) else ""
+    ways: list[Way] = []
+    if turned := signatures.flag(obj, named) or signatures.flag(obj, named, default=True):
+        ways.append(forward.keeping(turned, True, f"inverse: {turned}=True"))
+    mode, turning = signatures.words(obj, named)
+    ways += [forward.keeping(mode, word, f"inverse: {mode}={word!r}") for word in turning]
+    ways += [
+        with_running(obj, _back_by(obj, method), method, chosen)
+        for method in METHODS
+        if signatures.own(obj, method)
+        and (
+            len(_asked(obj, method, chosen)) == 1
+            or signatures.alike(obj, method)
+            or _asked(obj, method, chosen)[1:] == _asked(obj, named, chosen)[1:]
+        )
     ]
-    turned += [f"{name}{end}" for end in ("inverse", "inv", "reverse", "back", "backward")]
-    for between in ("2", "to"):
-        source, middle, goal = name.partition(between)
-        if middle and source and goal:
-            turned.append(f"{goal}{between}{source}")
-        elif middle and goal:
-            turned.append(f"from{goal}")
-    return (*turned, *TURNS.get(name, ()))
+    yield from ways or filter(None, [_back_in_time(obj, forward)])
 
 
-def _pairs(obj: Any) -> Iterator[tuple[str, str]]:
-    """The methods of which another one is the way back, as their names say."""
-    methods = {plain(name): name for name in _of_points(obj) if not LOSSY.match(plain(name))}
-    named = sorted(methods)
-    found = [(one, other) for one in named for other in named if other in back_of(one)]
-    there = {one for one, _ in found}
-    for one, other in found:
-        # Of x_to_z and z_to_x each is the way back of the other: data go in where latents come out.
-        if one in {back for _, back in found} and other in there and not _of_data(one):
-            continue
-        yield methods[one], methods[other]
-
-
-def _of_data(name: str) -> bool:
-    """Whether a name such as xtoz or data2latent begins with data."""
-    return name.startswith(("x", "data", "a2", "ato", "image"))
-
-
-def _of_points(obj: Any) -> list[str]:
-    names = dict.fromkeys(name for base in type(obj).__mro__ for name in vars(base))
-    return [
-        name for name in names if not name.startswith("_") and own(obj, name) and _of_one(obj, name)
-    ]
-
-
-def _of_one(obj: Any, name: str) -> bool:
-    """Whether a method takes a point, or a point and a context."""
-    asks = required(obj, name)
-    return len(asks) == 1 or (len(asks) == 2 and plain(asks[1]) in CONDITIONS)
-
-
-def _like(obj: Any, names: tuple[str, ...]) -> list[str]:
-    """The methods of an object's own that have one of these names, but for signs that authors differ in."""
-    own_ones = [name for base in type(obj).__mro__ for name in vars(base) if own(obj, name)]
-    spelled = {plain(name): name for name in reversed(own_ones) if not name.startswith("_")}
-    return [spelled[plain(name)] for name in names if plain(name) in spelled]
-
-
-def _sampler(obj: Any) -> str:
-    drawing = _like(obj, ("sample", *DRAWING))
-    return next((name for name in drawing if _of_count(obj, name)), "")
-
-
-def _of_count(obj: Any, name: str) -> bool:
-    """Whether a method takes how many, or how many and a context."""
-    asks = required(obj, name)
-    return len(asks) < 2 or (len(asks) == 2 and plain(asks[1]) in CONDITIONS)
-
-
-def _density(obj: Any) -> str:
-    """The log-density: what is called a density is one; the logarithm of a probability may leave its
-    constant out, but where samples are drawn as well.
+def _back_by(obj: Any, method: str) -> Way:
+    """The way back by a method; of one that makes latents of noise first unless it is told to
+    reconstruct, the latter, since what forward returned are latents.
     """
-    names = [name for name in _like(obj, DENSE) if _of_one(obj, name) or by_entries(obj, name)]
-    draws = callable(getattr(obj, "sample", None)) or _sampler(obj)
-    sure = {plain(name) for name in NORMALIZED}
-    return next((name for name in names if draws or plain(name) in sure), "")
+    if name := signatures.reconstructs(obj, method):
+        return Way(method, given=((name, True),), words=f"inverse: {method}({name}=True)")
+    return Way(method, words=f"inverse: {method}()")
+
+
+def _asked(obj: Any, method: str, chosen: Chosen) -> list[str]:
+    """Required parameters of a method, less a running log-det, by its name or as it is said to take
+    one, and what may follow it.
+    """
+    names = signatures.required(obj, method)
+    runs = len(names) > 1 and bool("running" in chosen or sign_of(names[1]))
+    if len(names) == 3 and runs:
+        return names[:1]
+    return [name for place, name in enumerate(names) if place != 1 or not runs]
+
+
+def _back_in_time(obj: Any, forward: Way) -> Way | None:
+    """The way from the later time to the earlier, where forward takes both."""
+    if forward.method or forward.form not in ("plain", "running"):
+        return None
+    if ends := signatures.ends(obj, "forward"):
+        (first, start), (last, end) = ends
+        given = dict(forward.given) | {first: end, last: start}
+        words = f"inverse: from {first}={end:g} to {last}={start:g}"
+        return replace(forward, given=tuple(given.items()), usual=False, words=words)
+    if name := next((name for name, kind in forward.bound if kind == "span"), ""):
+        turned = tuple((dict(forward.bound) | {name: "span back"}).items())
+        return replace(forward, bound=turned, words=f"inverse: {name}=[1, 0]")
+    return None
+
+
+# The rows.
+
+
+def _functions(obj: Any, chosen: Chosen) -> Way | None:
+    pair = isinstance(obj, tuple) and len(obj) == 2 and all(map(inspect.isroutine, obj))
+    return Way("0", form="pair", words="a pair of functions: forward, inverse") if pair else None
+
+
+def _call_and_ladj(obj: Any, chosen: Chosen) -> Way | None:
+    return Way(BOTH, words=f"forward: {BOTH}()") if signatures.own(obj, BOTH) else None
+
+
+def _inverse_object(obj: Any) -> list[Way]:
+    other = signatures.attribute(obj, "inv")
+    given = other is not None and other is not obj and callable(other)
+    return [Way("inv", form="object", words="inverse: inv")] if given else []
+
+
+def _transform(obj: Any, chosen: Chosen) -> Way | None:
+    if not signatures.own(obj, TRANSFORMS):
+        return None
+    way = with_running(obj, Way(TRANSFORMS, words=f"forward: {TRANSFORMS}()"), TRANSFORMS, chosen)
+    return way if way.form == "running" else None
+
+
+def _with_log_det(obj: Any, chosen: Chosen) -> Way | None:
+    if not signatures.taken_by(obj) or not signatures.own(obj, BESIDE["forward"]):
+        return None
+    return Way("forward", form="beside", words=f"log-det: {BESIDE['forward']}()")
+
+
+def _with_log_det_back(obj: Any) -> list[Way]:
+    return [Way("inverse", form="beside")] if signatures.own(obj, BESIDE["inverse"]) else []
+
+
+def _forward(obj: Any, chosen: Chosen) -> Way | None:
+    if not signatures.taken_by(obj):
+        return None
+    way = Way(called_name(obj, "forward"), usual=True)
+    if turned := signatures.flag(obj, "forward", default=True):  # it goes back unless told
+        way = way.keeping(turned, False, f"forward: {turned}=False")
+    ends, span = signatures.ends(obj, "forward"), signatures.span(obj, "forward")
+    if any(name in signatures.required(obj, "forward") for name, _ in ends):
+        words = f"forward: from {' to '.join(f'{name}={value:g}' for name, value in ends)}"
+        way = replace(way, given=(*way.given, *ends), usual=False, words=words)
+    elif span:
+        way = replace(way, bound=((span, "span"),), usual=False, words=f"forward: {span}=[0, 1]")
+    return with_running(obj, way, "forward", chosen)
+
+
+def _function(obj: Any, chosen: Chosen) -> Way | None:
+    if not inspect.isfunction(obj):
+        return None
+    return with_running(obj, Way("", words="forward: the function"), "", chosen)
+
+
+def _named(*names: str, single: bool = False) -> Callable[[Any, Chosen], Way | None]:
+    """The first of several methods that an object has all of its own. ``single``: each takes one argument."""
+
+    def there(obj: Any, chosen: Chosen) -> Way | None:
+        own = all(signatures.own(obj, name) for name in names)
+        if not own or (single and any(len(signatures.required(obj, name)) != 1 for name in names)):
+            return None
+        return Way(names[0], words=f"forward: {names[0]}(), inverse: {names[1]}()")
+
+    return there
+
+
+def _encoder(obj: Any, chosen: Chosen) -> Way | None:
+    return Way(ENCODE, words=f"forward: {ENCODE}(), inverse: {DECODE}()") if encodes(obj) else None
+
+
+def _estimator(obj: Any, chosen: Chosen) -> Way | None:
+    if not all(signatures.own(obj, name) for name in ("fit", "transform", "inverse_transform")):
+        return None
+    return Way("transform", form="array", words="transform() and inverse_transform() of arrays")
+
+
+def _back(method: str, form: str = "plain") -> Callable[[Any], list[Way]]:
+    return lambda obj: [Way(method, form=form)]
+
+
+ROLES = (
+    Role("a pair of functions", "return forward, inverse", _functions, _back("1", "pair")),
+    Role("a call with its log-det, and the inverse as another object", "call_and_ladj(x), inv", _call_and_ladj, _inverse_object),
+    Role("a transform with a running log-det", "forward_transform(x, logdet)", _transform),
+    Role("forward, and a method for its log-det", "forward(x), forward_log_det_jacobian(x)", _with_log_det, _with_log_det_back),
+    Role("as everybody spells them", "forward(x), inverse(z)", _forward),
+    Role("one function for both", "def flow(x, inverse=False)", _function),
+    Role("letters, where there is no forward", "f(x), g(z)", _named("f", "g", single=True), _back("g")),
+    *(
+        Role("names that leave no doubt", f"{there}(x), {back}(z)", _named(there, back), _back(back))
+        for there, back in PAIRS
+    ),
+    Role("an encoder that tells a log-det", "encode(x), decode(z)", _encoder, _back(DECODE)),
+    Role("an estimator, on arrays", "fit(x), transform(x), inverse_transform(z)", _estimator, _back("inverse_transform", "array")),
+)  # fmt: skip
+# Rows whose way back stands before a method called inverse.
+COMPLETE = [role for role in ROLES if role.there in (_functions, _with_log_det, _estimator)]

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking, signatures
-from flowref.adapters.user.conventions.directions import Chosen
+from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, plain
 from flowref.model import Dialect, SpecError, nearest
 
-# Parameters of a sampler that say how many points it draws.
+# Parameters of a sampler that say how many points it draws, and those that say it by a shape.
 COUNTS = frozenset(
     {
-        "n",
-        "num",
-        "numsamples",
-        "nsamples",
-        "samples",
-        "count",
-        "size",
-        "number",
-        "batchsize",
-        "nums",
-        "nsample",
+        "n", "num", "numsamples", "nsamples", "samples", "count", "size", "number", "batchsize", "nums", "nsample",
         "numsample",
     }
-)
-# Those that say it by a shape.
+)  # fmt: skip
 SHAPES = frozenset({"sampleshape", "shape", "batchshape", "sizes"})
 # What ?sample= may say of what comes back.
 LAST, SQUEEZE = "last", "squeeze:"
+
+
+class Asked(NamedTuple):
+    """How a sampler is asked for points: ``call`` gives what comes back, and ``points`` the points in it;
+    ``words``: what the line of the target says.
+    """
+
+    call: Any
+    points: Any
+    words: tuple[str, ...]
 
 
 def settle_sample(
@@ -45,66 +44,109 @@ def settle_sample(
         return dialect, ()
     if (said := chosen.get("sample", method)) != method:
         return _chosen(dialect, said)
-    each = partial(asking.sample_at, method=method)
-    if context is not None and _draws(obj, each, context):
-        return replace(dialect, sample=each), ("sample takes the contexts alone",)
-    for shaped in (False, True):
-        states = partial(asking.sample_of, method=method, shape=shaped)
-        if count := _states(obj, states, x, context):
-            last = partial(states, at=-1)
-            return replace(dialect, sample=last), (f"sample: the last of {count} states",)
-    if context is None and signatures.parameters(obj, method)[1:]:
-        # Of what takes a context, too, there may be an axis of contexts: of one, where none is given.
-        for shaped in (False, True):
-            one = partial(asking.sample_of, method=method, shape=shaped, squeezed=1)
-            if _shape(obj, partial(one, squeezed=None)) == (2, 1, *x.shape[1:]):
-                return replace(dialect, sample=one), ("samples (n, 1, ...), squeezed",)
-    if context is not None and (given := signatures.apart(obj, method, 1)):
-        call: Any = partial(
-            asking.sample_naming, method=method, count=_first(obj, method), given=given
-        )
-        if _draws(obj, call, context):
-            return replace(dialect, sample=call), (f"sample: {method}({given}=)",)
-    if named := _named(obj, method):
-        call = partial(asking.sample_naming, method=method, count=named, given=_first(obj, method))
-        if _ahead(obj, call, x, context):
-            ahead = partial(asking.sample_of_each, draw=call)
-            return replace(dialect, sample=ahead), (f"samples ({named}, contexts, ...)",)
-        if _draws(obj, call, context) and not _draws(obj, dialect.sample, context):
-            return replace(dialect, sample=call), (f"sample: {method}({named}=)",)
+    by_number: Any = dialect.sample
     by_shape: Any = calls.sample_shape
     if method != "sample":
         by_shape = partial(calls.sample_shape, method=method)
-    by_number = dialect.sample
-    for first in (None, dialect.forward or dialect.log_prob):
-        for draw in (by_number, by_shape):
-            if _ahead(obj, draw, x, context):
-                ahead = partial(asking.sample_of_each, draw=draw)
-                return replace(dialect, sample=ahead), ("samples (n, contexts, ...)",)
-            if _draws(obj, draw, context):
-                return replace(dialect, sample=draw), _of_its_name(method)
-        if first is None or not _made(obj, first, x, context):
-            break
-    for draw in (by_number, by_shape):
-        if _draws(obj, draw, context):
-            first = dialect.forward or dialect.log_prob
-            shape = tuple(x.shape[1:])
-            later = partial(asking.sample_after_a_call, draw=draw, first=first, shape=shape)
-            return replace(dialect, sample=later), ("sample after a first call",)
-    # Neither works. What the object raises by a number says why, unless a number is no size to it, or it
-    # asks for what nobody gives.
-    if asked := _unasked(obj, method, context):
-        words = f"no sampler: {method}({', '.join(asked)}) asks for more than how many"
-        return replace(dialect, sample=None), (words,)
+    for asked in _ways(obj, method, (by_number, by_shape), context):
+        for received in RECEIVED:
+            if found := received(obj, asked, x, context):
+                call, words = found
+                return replace(dialect, sample=call), words
+    # What the object raises by a number says why, unless a number is no size to it, or it asks for what nobody gives.
+    needed = signatures.required(obj, method)
+    if len(needed) > 1 + (context is not None):
+        asks = f"no sampler: {method}({', '.join(needed)}) asks for more than how many"
+        return replace(dialect, sample=None), (asks,)
     if method != "sample" and "sample" not in chosen:  # what its name may as well not say
         return replace(dialect, sample=None), (f"no sampler: {method}() draws no points",)
-    complaint = _complaint(obj, by_number, context)
-    wanted = isinstance(complaint, TypeError) or complaint is None
-    return replace(dialect, sample=by_shape if wanted else by_number), ()
+    try:
+        by_number(obj, 2, None if context is None else context[:2])
+    except Exception as error:
+        return replace(dialect, sample=by_shape if isinstance(error, TypeError) else by_number), ()
+    return replace(dialect, sample=by_shape), ()
 
 
-def _of_its_name(method: str) -> tuple[str, ...]:
-    return () if method == "sample" else (f"sample: {method}()",)
+def _ways(obj: Any, method: str, usual: tuple[Any, Any], context: Any) -> Iterator[Asked]:
+    """How a method may be asked for points, likeliest first: at contexts, by the name of one, by a number or a shape,
+    by the name of how many.
+    """
+    if context is not None:
+        call: Any = partial(asking.sample_at, method=method)
+        yield Asked(call, call, ("sample takes the contexts alone",))
+    taken = [one.name for one in signatures.parameters(obj, method)]
+    if context is not None and (given := signatures.apart(obj, method, 1)):
+        call = partial(asking.sample_naming, method=method, count=taken[0], given=given)
+        yield Asked(call, call, (f"sample: {method}({given}=)",))
+    named = []
+    if count := next((name for name in taken[1:] if plain(name) in COUNTS), ""):
+        call = partial(asking.sample_naming, method=method, count=count, given=taken[0])
+        named = [
+            Asked(call, call, (f"sample: {method}({count}=)", f"samples ({count}, contexts, ...)"))
+        ]
+    first = bool(taken) and plain(taken[0]) not in COUNTS | SHAPES
+    yield from named if first else ()
+    for shape, points in zip((False, True), usual, strict=True):
+        call = partial(asking.sample_of, method=method, shape=shape)
+        yield Asked(call, points, () if method == "sample" else (f"sample: {method}()",))
+    yield from () if first else named
+
+
+def _drawn(obj: Any, draw: Any, contexts: Any) -> Any:
+    """Two points; None where they cannot be drawn so."""
+    try:
+        return draw(obj, 2, contexts)
+    except Exception:  # it may want a shape, or else; which error says so is the object's affair
+        return None
+
+
+def _states(obj: Any, asked: Asked, x: Any, context: Any) -> tuple[Any, tuple[str, ...]] | None:
+    """A list of the states on the way from the base to samples, each a batch of points."""
+    out = _drawn(obj, asked.call, None if context is None else context[:2])
+    if asked.call.func is not asking.sample_of or not isinstance(out, list) or len(out) < 2:
+        return None
+    if {tuple(getattr(one, "shape", ())) for one in out} != {(2, *x.shape[1:])}:
+        return None
+    return partial(asked.call, at=-1), (f"sample: the last of {len(out)} states",)
+
+
+def _of_one_context(
+    obj: Any, asked: Asked, x: Any, context: Any
+) -> tuple[Any, tuple[str, ...]] | None:
+    """An axis of contexts, of one, of a sampler that takes some and is given none."""
+    several = len(signatures.parameters(obj, asked.call.keywords["method"])) > 1
+    if asked.call.func is not asking.sample_of or context is not None or not several:
+        return None
+    out = _drawn(obj, asked.call, None)
+    if tuple(getattr(out, "shape", ())) != (2, 1, *x.shape[1:]):
+        return None
+    return partial(asked.call, squeezed=1), ("samples (n, 1, ...), squeezed",)
+
+
+def _for_each_context(
+    obj: Any, asked: Asked, x: Any, context: Any
+) -> tuple[Any, tuple[str, ...]] | None:
+    """Several points for each context, of which the first axis is that of the points."""
+    if context is None or len(context) < 3:
+        return None
+    out = _drawn(obj, asked.points, context[:3])
+    if tuple(getattr(out, "shape", ())) != (2, 3, *x.shape[1:]):
+        return None
+    words = asked.words[1:] or ("samples (n, contexts, ...)",)
+    return partial(asking.sample_of_each, draw=asked.points), words
+
+
+def _points(obj: Any, asked: Asked, x: Any, context: Any) -> tuple[Any, tuple[str, ...]] | None:
+    """As many points as are asked for, of as many contexts."""
+    out = _drawn(obj, asked.points, None if context is None else context[:2])
+    try:
+        return (asked.points, asked.words[:1]) if len(out) == 2 else None
+    except TypeError:  # it is one number, or nothing
+        return None
+
+
+# What may come back, likeliest first.
+RECEIVED = (_states, _of_one_context, _for_each_context, _points)
 
 
 def sampler(obj: Any, chosen: Chosen) -> Any:
@@ -182,30 +224,6 @@ def _beside_each(obj: Any, dialect: Dialect, x: Any, context: Any, told: str) ->
     return dialect
 
 
-def _unasked(obj: Any, method: str, context: Any) -> list[str]:
-    """What a method that draws cannot do without, where that is more than a number, and a context if there
-    is one; nothing where it raises for another reason.
-    """
-    names = signatures.required(obj, method)
-    return names if len(names) > 1 + (context is not None) else []
-
-
-def _complaint(obj: Any, draw: Any, context: Any) -> Exception | None:
-    try:
-        draw(obj, 2, None if context is None else context[:2])
-    except Exception as error:
-        return error
-    return None
-
-
-def _made(obj: Any, first: Any, x: Any, context: Any) -> bool:
-    try:
-        first(obj, x, context)
-    except Exception:  # the laws report it
-        return False
-    return True
-
-
 def _chosen(dialect: Dialect, text: str) -> tuple[Dialect, tuple[str, ...]]:
     """What ?sample= says of what comes back: ``last`` of a list, or ``squeeze:1``."""
     if text == LAST:
@@ -225,56 +243,8 @@ def _unheard(text: str) -> SpecError:
     )
 
 
-def _ahead(obj: Any, draw: Any, x: Any, context: Any) -> bool:
-    """Whether a call draws several points for each context, of which the first axis is that of the points."""
-    if context is None or len(context) < 3:
-        return False
-    try:
-        return tuple(draw(obj, 2, context[:3]).shape) == (2, 3, *x.shape[1:])
-    except Exception:  # it may want as many points as contexts
-        return False
-
-
-def _named(obj: Any, method: str) -> str:
-    """The parameter that says how many points are drawn, where it is not the first."""
-    later = [one.name for one in signatures.parameters(obj, method)[1:]]
-    return next((name for name in later if plain(name) in COUNTS), "")
-
-
 def asks_for(obj: Any, dialect: Dialect) -> str:
     """What a sampler asks for that is no number of points, by its name; empty where it asks for one."""
     method = calls.method_of(dialect.sample)
     wanted = signatures.parameters(obj, method)[:1] if method else []
     return next((one.name for one in wanted if plain(one.name) not in COUNTS | SHAPES), "")
-
-
-def _first(obj: Any, method: str) -> str:
-    return signatures.parameters(obj, method)[0].name
-
-
-def _shape(obj: Any, draw: Any) -> Any:
-    """The shape of two points; None where they cannot be drawn so."""
-    try:
-        return tuple(draw(obj, 2, None).shape)
-    except Exception:  # it may want a shape
-        return None
-
-
-def _states(obj: Any, draw: Any, x: Any, context: Any) -> int:
-    """How many states on the way from the base to samples a call lists, each a batch of points; 0 where it
-    lists none.
-    """
-    try:
-        out = draw(obj, 2, None if context is None else context[:2])
-        fits = isinstance(out, list) and {tuple(one.shape) for one in out} == {(2, *x.shape[1:])}
-    except Exception:  # it may want a shape
-        return 0
-    return len(out) if fits and len(out) > 1 else 0
-
-
-def _draws(obj: Any, draw: Any, context: Any) -> bool:
-    """Whether a call draws as many points as it is asked for, of as many contexts."""
-    try:
-        return len(draw(obj, 2, None if context is None else context[:2])) == 2
-    except Exception:  # it may want a shape; which error says so is the object's affair
-        return False

@@ -16,11 +16,12 @@ from flowref.adapters.user.conventions.ahead import way_ahead
 from flowref.adapters.user.conventions.arrays import computes_in_arrays
 from flowref.adapters.user.conventions.back import way_back
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE, likely_of
-from flowref.adapters.user.conventions.directions import Chosen, forward_way
+from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.encoding import ENCODE, refuse_autoencoder
-from flowref.adapters.user.conventions.forms import reformed
+from flowref.adapters.user.conventions.forms import formed
 from flowref.adapters.user.conventions.once import Once
-from flowref.adapters.user.conventions.readings import Form, form_of, is_tensor
+from flowref.adapters.user.conventions.readings import is_array
+from flowref.adapters.user.conventions.roles import forward_way
 from flowref.adapters.user.conventions.signs import refuse_added
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM, shortened
 from flowref.adapters.user.conventions.spoken import BACK_ALONE
@@ -70,7 +71,7 @@ def settle_map(
     way, spoken = way_ahead(obj, way, x, context, chosen, volume)
     once = Once(obj)
     latent, ladj = once(spoken.function, x, context)
-    if not is_tensor(latent):
+    if not is_array(latent):
         raise TargetError(f"forward returned a {type(latent).__name__}; expected an array")
     if way.method == ENCODE and "forward" not in chosen:
         refuse_autoencoder(obj, x, latent, ladj)
@@ -102,13 +103,12 @@ def settle_map(
         if back is not None and not volume and LOG_DET not in chosen and OF_INVERSE not in chosen:
             refuse_unread(obj)
         return replace(settled, conventions=(*dict.fromkeys(words), NO_LADJ), hints=tuple(hints))
-    dialect, said = reformed(once, dialect, (x, latent, context), chosen)
+    dialect, form, more = formed(once, dialect, (x, latent, context), chosen)
     if negated := _documented(once.obj, dialect, x, context):
         dialect = negated
         words.append("log-det with the other sign, as its documentation says")
     settled = replace(settled, dialect=dialect)
-    form = _form(once, settled, x, context)
-    words += [one for one in (said, form.words) if one]
+    words += more
     promises: dict[str, Any] = {"scalar-ladj": True} if form.constant else {}
     if spoken.writes:
         promises["writes"] = spoken.writes
@@ -143,41 +143,3 @@ def _documented(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect | N
         return None
     back = None if dialect.inverse is None else partial(asking.negated, call=dialect.inverse)
     return replace(dialect, forward=turned, inverse=back)
-
-
-def _form(once: Once, settled: Settled, x: Any, context: Any) -> Form:
-    """The form of the log-dets of both directions, where they agree; the usual one, to which laws
-    hold it, where they do not.
-    """
-    sides = (x, tuple(settled.latent.shape[1:])), (settled.latent, tuple(x.shape[1:]))
-    forms = [
-        form
-        for call, (given, other) in zip(
-            (settled.dialect.forward, settled.dialect.inverse), sides, strict=True
-        )
-        if call is not None
-        and (form := _form_of_call(once, call, given, context, other)) is not Form
-    ]
-    if not forms or None in forms or any(form != forms[0] for form in forms):
-        return Form()
-    return forms[0] or Form()
-
-
-def _form_of_call(once: Once, call: Any, given: Any, context: Any, other: Shape) -> Any:
-    """The form of one call's log-det; the class itself where it returns none. ``other``: the shape of
-    an event on its other side.
-    """
-    form: Form | None = None
-    # The first call the other way may have initialized it since, and changed a log-det that is one for
-    # all rows: what has no form is asked for again.
-    for asked in (once, Once(once.obj)):
-        try:
-            ladjs = asked(call, given, context)[1], asked.fewer(call, given, context)[1]
-        except Exception:  # which error is the laws' affair
-            return Form
-        if ladjs[0] is None:
-            return Form
-        form = form_of(ladjs, (len(given), len(given) - 1), tuple(given.shape[1:]), other)
-        if form is not None:
-            break
-    return form

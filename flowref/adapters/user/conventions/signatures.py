@@ -24,6 +24,8 @@ from flowref.adapters.user.conventions.names import (
 
 # What parts of a point differ by in their names.
 ENDING = re.compile(r"(\d|left|right|lower|upper|first|second|a|b|l|r)$")
+# Whose classes are bases of users' own.
+FRAMEWORKS = ("torch", "jax", "equinox", "flax", "builtins", "abc")
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -234,7 +236,7 @@ def own(obj: Any, name: str) -> bool:
     """
     for base in type(obj).__mro__:
         if name in vars(base):
-            foreign = base.__module__.partition(".")[0] in ("torch", "builtins", "abc")
+            foreign = base.__module__.partition(".")[0] in FRAMEWORKS
             bare = isinstance(vars(base)[name], staticmethod | classmethod)
             return not foreign and not bare and inspect.isfunction(inspect.unwrap(vars(base)[name]))
     return False

@@ -6,9 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.adapters.user.conventions.directions import Way, running_words
+from flowref.adapters.user.conventions.call_forms import Way, running_words
 from flowref.model import Ambiguous, Dialect
 
+ADDED_BOTH_WAYS = (
+    "it adds its log-det to {} both ways: that is a running log-det of another name (?running=add), or a running "
+    "log-density with the wrong sign (?running=subtract)"
+)
 # Entries up to which a Jacobian is made, its step, what counts as no volume, and how near is the same.
 ENTRIES, STEP, NONE, SAME = 64, 1e-4, 0.05, 1e-3
 
@@ -28,10 +32,7 @@ def refuse_added(obj: Any, dialect: Dialect, way: Way, x: Any, z: Any, context: 
         return
     if added:
         name = running_words(obj, way).partition("(")[2].partition(")")[0]
-        raise Ambiguous(
-            f"it adds its log-det to {name} both ways: that is a running log-det of another name "
-            "(?running=add), or a running log-density with the wrong sign (?running=subtract)"
-        )
+        raise Ambiguous(ADDED_BOTH_WAYS.format(name))
 
 
 def _turned(obj: Any, call: Any, points: Any, context: Any) -> bool:

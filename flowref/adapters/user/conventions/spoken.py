@@ -8,8 +8,8 @@ from typing import Any
 
 from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.beside import Told
-from flowref.adapters.user.conventions.directions import Way
-from flowref.adapters.user.conventions.readings import is_tensor
+from flowref.adapters.user.conventions.call_forms import Chosen, Way, asked_name
+from flowref.adapters.user.conventions.readings import Result, is_array
 from flowref.model import Shape
 
 BACK_ALONE = "inverse without log-det"
@@ -37,9 +37,13 @@ def entries_of(x: Any) -> int:
     return math.prod(x.shape[1:])
 
 
-def method_name(obj: Any) -> str:
-    """The method that a plain call goes to; empty of a function."""
-    return "forward" if hasattr(obj, "forward") else ""
+def result_of(
+    obj: Any, way: Way, out: Any, x: Any, name: str, chosen: Chosen | None = None
+) -> Result:
+    """What a call returned for a batch of points on the side of the data. ``name``: forward or inverse."""
+    method = asked_name(obj, way)
+    code = getattr(type(obj), method, None) if method else obj
+    return Result(out, len(x), entries_of(x), name, chosen or {}, obj, code)
 
 
 def follows(later: Any, out: Any) -> bool:
@@ -53,7 +57,7 @@ def of_several(way: Way, out: Any, x: Any) -> Spoken | None:
     or without one; None where it did not.
     """
     count = len(way.sizes)
-    if not isinstance(out, (tuple, list)) or not all(map(is_tensor, out)):
+    if not isinstance(out, (tuple, list)) or not all(map(is_array, out)):
         return None
     if len(out) == count + 1:
         return Spoken(way.speak(), (f"{count} tensors in, {count} out; log-det last",))

@@ -7,7 +7,7 @@ from typing import Any
 
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking
-from flowref.adapters.user.conventions.directions import Chosen
+from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.names import NEGATIVE, plain
 
 # What may be off, beside the largest number, where points are asked one by one.

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user.conventions import asking, signatures
-from flowref.adapters.user.conventions.directions import Chosen, forward_way
+from flowref.adapters.user.conventions.call_forms import Chosen
+from flowref.adapters.user.conventions.roles import forward_way
 from flowref.model import Dialect
 
 # A part of the time that is tried, and what may be off, beside the largest number, where the whole of it
@@ -33,7 +34,11 @@ def with_times(obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen)
     if not _parts(obj, dialect.forward, part, x, context):
         return dialect
     dialect = replace(dialect, between=part)
-    stages = partial(on_the_way, ask=replace(way, staged=False).ask, ends=span)
+    stages = partial(
+        on_the_way,
+        ask=way.ask,
+        ends=span,
+    )
     if span and _stages(obj, stages, x, context):
         stages = partial(stages, told=_tells(obj, dialect.forward, stages, x, context))
         dialect = replace(dialect, on_the_way=stages)

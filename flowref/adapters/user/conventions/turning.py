@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flowref.adapters.user.conventions.directions import BATCH_AXIS, Chosen, forward_way
+from flowref.adapters.user.conventions.call_forms import BATCH_AXIS, Chosen
+from flowref.adapters.user.conventions.roles import forward_way
 from flowref.model import Shape
 
 # Numbers of points that are tried, and numbers of features besides those that arrays have.

@@ -16,17 +16,19 @@ from typing import Any
 from flowref.adapters.common import jax_normalizing
 from flowref.adapters.user import contributions
 from flowref.adapters.user.calls import BASES
+from flowref.adapters.user.conventions.beside import LOG_DET, NOTHING, OF_INVERSE, methods_of
+from flowref.adapters.user.conventions.method_names import roles_of
 from flowref.adapters.user.conventions.names import FLAGS
 from flowref.adapters.user.facts import describe
 from flowref.adapters.user.jax.calling import owner_of, with_key
 from flowref.adapters.user.jax.functions import functions
 from flowref.adapters.user.jax.settling import settle, way_of
 from flowref.adapters.user.jax.speaking import (
+    AXES,
     BOUND,
     EVALUATING,
     KEYS,
     STATED,
-    UNSEEN,
     Draw,
     Way,
     based,
@@ -55,16 +57,13 @@ PAIRS = (
     ("__call__", "inverse"),
     ("__call__", "inv"),
 )
-# Beside a map that returns its value alone -> how many arguments it takes.
-LOG_DETS = {
-    "log_abs_det_jacobian": 2,
-    "forward_log_det_jacobian": 1,
-    "log_det_jacobian": 1,
-    "log_det": 1,
-}
+# Beside a map that returns its value alone, where several methods are named after a log-det.
+LOG_DETS = ("log_abs_det_jacobian", "forward_log_det_jacobian", "log_det_jacobian", "log_det")
 # Beside a way back that returns its value alone, at the point that it is given.
 INVERSE_LOG_DET = "inverse_log_det_jacobian"
 DENSITIES = ("log_prob", "log_density", "logpdf")
+# Options that say what calls return, and what of it is a running log-det.
+RETURNING = ("returns", "columns", "latents", "ladj_list", "running", LOG_DET, OF_INVERSE)
 
 
 def recognizes(obj: Any) -> Dialect | None:
@@ -77,6 +76,10 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
     way back that has a flag for the direction goes back by it.
     """
     found = _recognized(obj, chosen)
+    if found is None and (named := roles_of(owner_of(obj))):
+        found = _recognized(obj, {**named, **chosen})
+    if found is not None and found.forward is not None and (said := _said(chosen)):
+        found = _told(found, said)
     if found is None or found.forward is None or found.inverse is not None or "inverse" in chosen:
         return found
     way = way_of(found.forward)
@@ -86,9 +89,27 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
     run = obj if way.method == "__call__" else method_of(obj, way.method)
     if not (flag := flag_of(run)):
         return found
-    back = replace(way, given=((flag, True),), form=Way.form)
+    back = replace(way, given=((flag, True),), unseen=False)
     onward = partial(mapped, way=replace(way, given=((flag, False),)))
     return replace(found, forward=onward, inverse=partial(mapped, way=back))
+
+
+def _said(chosen: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What a user says of it."""
+    return tuple((name, chosen[name]) for name in RETURNING if name in chosen)
+
+
+def _told(found: Dialect, said: tuple[tuple[str, str], ...]) -> Dialect:
+    """The dialect of a map of which a user says what its calls return; that of a density where it is its log-density
+    alone.
+    """
+    there = replace(way_of(found.forward), chosen=said)
+    if dict(said).get("returns") == "log_prob":
+        return replace(found, forward=None, inverse=None, log_prob=partial(dense, way=there))
+    calls: dict[str, Any] = {"forward": partial(mapped, way=there)}
+    if found.inverse is not None:
+        calls["inverse"] = partial(mapped, way=replace(way_of(found.inverse), chosen=said))
+    return replace(found, **calls)
 
 
 def _recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
@@ -137,18 +158,20 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
         kernel = [partial(pushed, way=with_key(obj, way)) for way in ways]
         return Dialect(push=kernel[0], pull=kernel[1] if back else None)
     if there:
-        beside = next((name for name in LOG_DETS if _offers(obj, name)), "")
-        if there.endswith("det"):
-            beside = ""
-        arguments = LOG_DETS.get(beside, 1)
+        beside, arguments = _log_det(obj, there, chosen)
         told = before + beside if beside else ""
         found["forward"] = partial(
             mapped, way=Way(before + there, log_det=told, arguments=arguments)
         )
         if back:
             way = Way(before + back, log_det=told, arguments=arguments, negated=bool(beside))
-            if beside and _offers(obj, INVERSE_LOG_DET):
-                way = Way(before + back, log_det=before + INVERSE_LOG_DET)
+            own = chosen.get(OF_INVERSE, "")
+            if own and own != NOTHING:
+                _demand(obj, own)
+            elif not own and beside and _offers(obj, INVERSE_LOG_DET):
+                own = INVERSE_LOG_DET
+            if own:
+                way = Way(before + back, log_det="" if own == NOTHING else before + own)
             found["inverse"] = partial(mapped, way=way)
     if density := chosen.get("log_prob", ""):
         _demand(obj, density)
@@ -164,8 +187,25 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
         if _offers(obj, draw := chosen.get("sample", "sample")):
             found["sample"] = partial(drawn, way=Draw(before + draw, ("key", "number")))
     if not found and callable(obj) and len(_points(obj, before)) == 1:
-        found["forward"] = partial(mapped, way=Way(f"{before}__call__", form=UNSEEN))
+        found["forward"] = partial(mapped, way=Way(f"{before}__call__", unseen=True))
     return Dialect(**found) if found else None
+
+
+def _log_det(obj: Any, there: str, chosen: Mapping[str, str]) -> tuple[str, int]:
+    """The method that tells the log-det of a map, and how many arguments it takes: the one that a user names, or
+    that is called so; empty where there is none, or several.
+    """
+    name = chosen.get(LOG_DET, "")
+    if name == NOTHING or OF_INVERSE in chosen or there.endswith("det"):
+        return "", 1
+    if name:
+        _demand(obj, name)
+    else:
+        told = [one.name for one in methods_of(obj, there)]
+        name = next(
+            (one for one in LOG_DETS if _offers(obj, one)), told[0] if len(told) == 1 else ""
+        )
+    return name, len([one for one in required(getattr(obj, name)) if one != AXES]) if name else 1
 
 
 def _points(obj: Any, before: str) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +16,15 @@ from flowref import backends
 from flowref.adapters.common import onto_sphere
 from flowref.adapters.common.onto_simplex import FEW, excess, onto_simplex
 from flowref.adapters.user.conventions.names import sign_of
-from flowref.adapters.user.jax import latents
+from flowref.adapters.user.conventions.readings import Result, fields_of
+from flowref.adapters.user.conventions.returns import levels, read
+from flowref.adapters.user.conventions.signs import ADDED_BOTH_WAYS
 from flowref.adapters.user.jax.speaking import (
     FROM,
     KEYS,
     NUMBERS,
     ONTO,
     SIZES,
-    UNSEEN,
     Draw,
     Way,
     by_name,
@@ -35,23 +36,17 @@ from flowref.adapters.user.jax.speaking import (
     over_rows,
     required,
     running_of,
+    value_of,
 )
-from flowref.model import Facts, TargetError, place_of
+from flowref.model import Ambiguous, Facts, SpecError, TargetError, place_of
 
 # Rows of batches that are tried: no number of features that is usual.
 ROWS, FEWER = 7, 5
 SAME = 1e-6
-# Points at which a number that comes first is held against the log-det, how well they are to agree, and
-# entries beyond which no Jacobian is made for that.
-TOLD, ALIKE, LARGEST = 2, 1e-3, 256
 
 
 class Unmapped(TargetError):
     """What takes one event cannot be mapped over several."""
-
-
-class Swapped(TargetError):
-    """What returns a number before a point, and that is no log-det of it, may be anything."""
 
 
 class OneNumber(TargetError):
@@ -111,8 +106,7 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
     right and code of batches wrong: it is taken for the first, but where its way back takes batches alone
     (see `with_batches`).
     """
-    found = _of_map(obj, with_running(obj, with_key(obj, way)), x, context)
-    found = with_sign(obj, found, x, context)
+    found = _of_map(obj, with_sign(with_running(obj, with_key(obj, way))), x, context)
     return with_excess(obj, found, x, context) if found.simplex == ONTO else found
 
 
@@ -175,7 +169,7 @@ def with_batches(obj: Any, way: Way, back: Way, x: Any, context: Any) -> Way:
         takes = _batched(obj, many, (value, ladj), x, context) and ladj is not None
     except Exception:  # it takes no batches
         return way
-    back = with_running(obj, with_key(obj, back))
+    back = with_sign(with_running(obj, with_key(obj, replace(back, inverse=True))))
     if not takes or ladj.ndim or _works(obj, replace(back, single=True), y, context):
         return way
     return many if _works(obj, replace(back, single=False), y, context) else way
@@ -197,28 +191,39 @@ def with_key(obj: Any, way: Way) -> Way:
 
 
 def with_running(obj: Any, way: Way) -> Way:
-    """A way that feeds a running log-det to a method that asks for one, or counts it from zero."""
-    names = running_of(method_of(obj, way.method))
+    """A way that feeds a running log-det to a method that asks for one, or counts it from zero: by its name, or the
+    second parameter where a user says so.
+    """
+    run = method_of(obj, way.method)
+    names = running_of(run)
+    if "running" in dict(way.chosen) and not names:
+        names = required(run)[1:2]
     return replace(way, running=names[0]) if len(names) == 1 else way
 
 
-def with_sign(obj: Any, way: Way, x: Any, context: Any) -> Way:
-    """A way that knows whether a running log-density grows or falls by the log-det: of one that is called
-    a log-density both are usual, so that the Jacobian at a point tells.
+def with_sign(way: Way) -> Way:
+    """A way that knows whether a running number grows or falls by the log-det: by its name, or as a user says."""
+    said = dict(way.chosen).get("running", sign_of(way.running))
+    if said not in ("add", "subtract", ""):
+        raise SpecError(f"running was given as {said!r}; expected add or subtract")
+    return replace(way, falls=bool(way.running) and said == "subtract")
+
+
+def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], context: Any) -> None:
+    """Raise `Ambiguous` where both directions add their log-det to a running log-density, as their Jacobians have it:
+    either they are wrong, or the name is.
     """
-    if not way.running or way.form == "alone":
-        return way
-    falls = sign_of(way.running) == "subtract"
-    if falls:
-        with contextlib.suppress(Exception):  # what has no Jacobian has the usual sign
-            falls = not _grows(obj, way, x[:1], None if context is None else context[:1])
-    return replace(way, falls=falls)
-
-
-def _grows(obj: Any, way: Way, x: Any, context: Any) -> bool:
-    """Whether what a call adds to a running number is the log-det of its Jacobian at a point."""
-    exact, told = _log_dets(obj, way, x, context)
-    return bool(np.allclose(np.sum(told), exact, rtol=SAME, atol=SAME)) and abs(exact) > SAME
+    given = None if context is None else context[:1]
+    for way, x in zip(ways, points, strict=True):
+        if not way.falls or way.alone or dict(way.chosen).get("running"):
+            return
+        try:
+            exact, told = _log_dets(obj, way, x[:1], given)
+        except Exception:  # what it raises is the laws' affair
+            return
+        if abs(exact) <= SAME or not np.allclose(np.sum(told), -exact, rtol=SAME, atol=SAME):
+            return
+    raise Ambiguous(ADDED_BOTH_WAYS.format(ways[0].running))
 
 
 def _log_dets(obj: Any, way: Way, x: Any, context: Any) -> tuple[float, Any]:
@@ -232,30 +237,10 @@ def _log_dets(obj: Any, way: Way, x: Any, context: Any) -> tuple[float, Any]:
     return np.linalg.slogdet(jacobian)[1], called(mapped, obj, x, context, way)[1]
 
 
-def number_first(obj: Any, way: Way, x: Any, context: Any) -> str:
-    """What is said of a map that returns a number for each point and then a point: the number is its log-det at
-    a few points. Raises `Swapped` where it is not, as of a log-density; nothing is said of other maps.
-    """
-    if way.form != "swapped" or way.running:
-        return ""
-    for row in range(TOLD):
-        given = None if context is None else context[row : row + 1]
-        exact, told = np.nan, np.nan
-        if x[0].size <= LARGEST:
-            exact, told = _log_dets(obj, way, x[row : row + 1], given)
-        if not np.allclose(np.sum(told), exact, rtol=ALIKE, atol=ALIKE):
-            raise Swapped(
-                f"{way.method or 'forward'} returns a number for each point and then a point, and the number is not "
-                "seen to be the log-det of that map: it may be a log-density. Let it return (value, log_det); a log-density "
-                "has a function of its own, called log_prob"
-            )
-    return f"{way.method or 'forward'}: log-det first"
-
-
 def with_excess(obj: Any, way: Way, x: Any, context: Any) -> Way:
     """A way onto a simplex that knows whether its log-det is of the volume of that (see `excess`)."""
     size = x.shape[-1]
-    if x.ndim != 2 or size > FEW or way.form == "alone":
+    if x.ndim != 2 or size > FEW or way.alone:
         return way
     given = None if context is None else context[:1]
     gaps = []
@@ -275,32 +260,30 @@ def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
     if way.log_det:
         bare = replace(way, log_det="", arguments=1, negated=False)
         out = called(over_rows, obj, x, context, bare)
-        if latents.alone(out, x):
-            return replace(way, latents=latents.latents_of(out, x))
-        if not isinstance(out, tuple | list):
-            return _on(way, out, x)
+        if not isinstance(out, tuple | list) or levels(_result(obj, way, out, x)):
+            reading = read(_result(obj, way, (out, None), x))
+            return _on(replace(way, reading=reading), value_of((out, None), reading), x)
         with contextlib.suppress(TargetError):
             return _read(obj, bare, x, context)
         return way
     out = called(over_rows, obj, x, context, way)
-    if way.form == UNSEEN and not isinstance(out, tuple | list):
+    if not isinstance(out, tuple | list | Mapping) and not fields_of(out):
+        out = _array(out)
+    reading = read(_result(obj, way, out, x))
+    way = replace(way, reading=reading)
+    if way.unseen and way.alone:
         raise TargetError(
             f"a {type(obj).__name__} returns one thing, which is no bijection: what is only called returns "
             "a value and a log-det"
         )
-    if latents.alone(out, x) or not isinstance(out, tuple | list):
-        return _of_value(replace(way, form="alone"), out, x)
-    if len(out) != 2:
-        raise TargetError(
-            f"{way.method or 'it'} returned {len(out)} things; expected a value and a log-det"
-        )
-    swapped = isinstance(out[1], tuple | list)
-    if not swapped and not isinstance(out[0], tuple | list):
-        sizes = [int(np.prod(np.shape(one))) for one in out]
-        if (onto := _on(way, out[0], x)).simplex == ONTO:
-            return replace(onto, form="pair")
-        swapped = sizes[0] != x.size and sizes[1] == x.size and x[0].size > 1
-    return _of_value(replace(way, form="swapped" if swapped else "pair"), out[swapped], x)
+    return _of_value(way, value_of(out, reading), x)
+
+
+def _result(obj: Any, way: Way, out: Any, x: Any) -> Result:
+    """What a map returned for a batch."""
+    name = "inverse" if way.inverse else "forward"
+    code, owner = method_of(obj, way.method), owner_of(obj)
+    return Result(out, len(x), x[0].size, name, dict(way.chosen), owner, code)
 
 
 def _on(way: Way, value: Any, x: Any) -> Way:
@@ -326,15 +309,13 @@ def _array(value: Any) -> Any:
 def _of_value(way: Way, value: Any, x: Any) -> Way:
     import jax.numpy as jnp
 
-    if isinstance(value, tuple | list):
-        return replace(way, latents=latents.latents_of(value, x))
     value = _array(value)
     way = _on(way, value, x)
     if way.simplex == ONTO:
         return way
     if jnp.iscomplexobj(value):
         raise TargetError("it returns complex numbers, which are not judged")
-    if way.form == "alone" and value.shape == (len(x),) and x.ndim > 1:
+    if way.alone and value.shape == (len(x),) and x.ndim > 1:
         # also where the events that are tried have one entry, which any array of parameters stretches
         raise OneNumber(
             "it returns one number for each point and no log-det, which is no bijection: if that is a "

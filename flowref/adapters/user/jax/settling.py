@@ -16,22 +16,22 @@ from flowref import backends
 from flowref.adapters.common import jax_normalizing
 from flowref.adapters.common.jax_stretching import stretches
 from flowref.adapters.common.onto_simplex import words
+from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
-from flowref.adapters.user.jax import latents
+from flowref.adapters.user.conventions.settling import NO_LADJ, refuse_unread
 from flowref.adapters.user.jax.calling import (
     ROWS,
     OneNumber,
-    Swapped,
     Unmapped,
     apart,
     as_arrays,
     called,
     near,
-    number_first,
     of_density,
     of_map,
     of_sampler,
     owner_of,
+    refuse_added,
     with_batches,
     with_form,
     with_key,
@@ -54,7 +54,7 @@ from flowref.adapters.user.jax.traces import key_reaches, of_traces
 from flowref.adapters.user.probing import FEATURES, SIDE, SIDES, shapes
 from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
-from flowref.model import Dialect, Facts, Kernel, Shape, TargetError, UnknownShape, draw
+from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError, UnknownShape, draw
 from flowref.model.silence import UNMOVED
 
 # Keys that show whether a call draws: signs that are drawn agree for some.
@@ -65,7 +65,6 @@ SHAPES = ("shape", "input_shape", "image_shape", "data_shape", "x_shape", "in_sh
 MOST_CHANNELS, MOST_SIDE = 32, 32
 CONTEXT_SIZES = (*range(1, 9), 10, 12, 16, 32)
 Settled = tuple[Dialect, Facts, tuple[str, ...]]
-NO_LADJ = "no log-det was found: nothing about volume was checked"
 
 
 def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> Settled:
@@ -95,7 +94,7 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
             draws = dialect.sample is None or found[0].sample is not None
             if draws and (shape in told or not _loose(obj, *found[:2])):
                 return found if shape in told else guessed(obj, dialect, found, state)
-        except (Drawing, Swapped):
+        except (Drawing, Ambiguous):
             raise
         except Exception as error:  # the shape does not fit; what is raised most often is told
             raised.append(error)
@@ -167,7 +166,7 @@ def with_way_back(obj: Any, dialect: Dialect, facts: Facts, said: tuple[str, ...
         return dialect, facts, said
     z = np.random.default_rng(2).standard_normal((ROWS, *facts.event_shape))
     try:
-        way = replace(way_of(dialect.inverse), log_det="", arguments=1, negated=False)
+        way = replace(way_of(dialect.inverse), log_det="", arguments=1, negated=False, inverse=True)
         back = partial(mapped, way=of_map(obj, way, z, None))
     except Exception:  # it is no way back of a batch
         back = None
@@ -316,11 +315,9 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         if dialect.inverse is not None:
             way = with_batches(obj, way, way_of(dialect.inverse), x, context)
         dialect = replace(dialect, forward=partial(mapped, way=way))
-        if first := number_first(obj, way, x, context):
-            said.append(first)
         said += ["one event at a time"] if way.single else []
         said += [words(way.excess)] if way.simplex else []
-        said += [latents.words(way.latents)] if way.latents else []
+        said += way.reading.words
         if way.running:
             done = "subtracted" if way.falls else "added"
             said.append(f"running log-det, {done} ({way.running})")
@@ -334,20 +331,24 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
             facts = with_form(obj, way, facts, ladj, x, context)
         if dialect.inverse is not None:
             y = np.asarray(value)
-            back = replace(way_of(dialect.inverse), single=way.single)
-            if isinstance(way.latents, tuple):
-                back = replace(back, parts=way.latents)
+            back = replace(way_of(dialect.inverse), single=way.single, inverse=True)
+            back = replace(back, parts=way.reading.parts)
             if way.simplex:
                 back = replace(back, simplex=FROM, excess=-way.excess)
             back = with_running(obj, with_key(obj, back))
             with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
                 back = of_map(obj, back, y, context)
+            refuse_added(obj, (way, back), (x, y), context)
+            if way.alone and back.alone and not {LOG_DET, OF_INVERSE} & dict(way.chosen).keys():
+                refuse_unread(owner_of(obj))
             dialect = replace(dialect, inverse=partial(mapped, way=back))
             said += [f"inverse: {name}={value}" for name, value in back.given]
             facts, more = of_keys(obj, "inverse", mapped, facts, y, context, back)
             said += more
         facts, more = of_traces(obj, dialect, facts, x, context, value)
         said += more
+        if way.reading.log_prob and dialect.log_prob is None:
+            dialect = replace(dialect, log_prob=partial(dense, way=way))
     if dialect.log_prob is not None:
         way = of_density(obj, with_key(obj, way_of(dialect.log_prob)), x, context)
         dialect = replace(dialect, log_prob=partial(dense, way=way))

@@ -5,14 +5,16 @@ is, whether that takes one event or a batch, and how it gives its log-det.
 from __future__ import annotations
 
 import inspect
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from flowref.adapters.common.jax_running import running_numbers
 from flowref.adapters.common.onto_simplex import with_last, without_last
+from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.names import FLAGS, sign_of
-from flowref.adapters.user.jax.latents import Latents, joined, split
+from flowref.adapters.user.conventions.readings import Reading
 from flowref.model import Shape
 
 # What a parameter is called that takes a random key, or a number or a shape of samples.
@@ -40,26 +42,30 @@ AXES = "event_ndims"
 BOUND, STATED = "bound.", "stated."
 # Maps of vectors to those of a simplex, and back: the last coordinate is left out.
 ONTO, FROM = "onto", "from"
-# The form of what a call returns that is a map only if it tells a log-det.
-UNSEEN = "unseen"
+# How everybody returns a value and its log-det.
+PAIR = Reading(partial(answers.entry, index=0), partial(answers.entry, index=1), usual=True)
 
 
 @dataclass(frozen=True)
 class Way:
     """``method``: its name (see `method_of`); empty where the object is the function.
-    ``single``: whether it takes one event. ``form``: "pair" (value, log-det), "swapped" or "alone".
-    ``log_det``: the method that tells the log-det beside it, which takes so many ``arguments``;
+    ``single``: whether it takes one event. ``reading``: where value and log-det are in what it returns; ``unseen``:
+    whether it is a map only if it tells a log-det; ``inverse``: whether it is the way back; ``chosen``: what a user says
+    of what it returns. ``log_det``: the method that tells the log-det beside it, which takes so many ``arguments``;
     ``negated``: whether it is told at the other end. ``keyed``: under which name it wants a key, which is
     always the same, of number ``stream``. ``running``: the parameter for a running log-det or log-density;
     ``falls``: whether the log-det is taken from that rather than added. ``given``: fixed keywords, as one
     that chooses the direction. ``simplex``: whether it maps `ONTO` a simplex or back `FROM` one; ``excess``:
-    what its log-det then counts besides (see `common.onto_simplex.excess`). ``latents``: of which shapes
-    they come, as a list; ``parts``: of which they are taken.
+    what its log-det then counts besides (see `common.onto_simplex.excess`). ``parts``: the shapes of latents that
+    it takes as a list.
     """
 
     method: str
     single: bool = False
-    form: str = "pair"
+    reading: Reading = PAIR
+    unseen: bool = False
+    inverse: bool = False
+    chosen: tuple[tuple[str, str], ...] = ()
     log_det: str = ""
     arguments: int = 1
     negated: bool = False
@@ -70,8 +76,12 @@ class Way:
     given: tuple[tuple[str, Any], ...] = ()
     simplex: str = ""
     excess: float = 0.0
-    latents: Latents = ()
     parts: tuple[Shape, ...] = ()
+
+    @property
+    def alone(self) -> bool:
+        """Whether the value comes back without a log-det."""
+        return self.reading.ladj is answers.none
 
 
 def method_of(obj: Any, name: str) -> Any:
@@ -149,7 +159,7 @@ def asked(obj: Any, x: Any, context: Any, way: Way, key: Any = None, before: Any
     more = {way.keyed: given} if way.keyed else {}
     more |= {way.running: before} if way.running else {}
     more |= dict(way.given)
-    point = split(x, way.parts) if way.parts else x
+    point = _split(x, way.parts) if way.parts else x
     points = (point,) if context is None else (point, context)
     if way.keyed and named(run)[:1] == [way.keyed]:  # as of what haiku transforms
         points = more.pop(way.keyed), *points
@@ -160,6 +170,15 @@ def asked(obj: Any, x: Any, context: Any, way: Way, key: Any = None, before: Any
     ends = (value, point) if way.negated else (point, value)
     ladj = log_det_of(method_of(obj, way.log_det), way, x)(*ends[: way.arguments])
     return value, (-ladj if way.negated else ladj)
+
+
+def _split(z: Any, shapes: tuple[Shape, ...]) -> list[Any]:
+    """Flat latents, of one event or of a batch, as a list of arrays of given shapes."""
+    import jax.numpy as jnp
+
+    ends = [sum(map(math.prod, shapes[:end])) for end in range(1, len(shapes))]
+    parts = jnp.split(z, ends, -1)
+    return [part.reshape(*z.shape[:-1], *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def log_det_of(run: Any, way: Way, x: Any) -> Any:
@@ -176,22 +195,30 @@ def log_det_of(run: Any, way: Way, x: Any) -> Any:
 def mapped(obj: Any, x: Any, context: Any, way: Way) -> Any:
     """A map of a batch: its value and its log-det, None where there is none."""
     out = over_rows(obj, x, context, way)
-    if way.form == "alone":
-        value, ladj = out, None
-    else:
-        value, ladj = (out[1], out[0]) if way.form == "swapped" else (out[0], out[1])
+    value, ladj = value_of(out, way.reading), way.reading.ladj(out)
     if way.running and ladj is not None:
         before = running_numbers(x)
         ladj = before - ladj if way.falls else ladj - before
     if way.excess and ladj is not None:
         ladj = ladj - way.excess
-    value = joined(value, way.latents) if way.latents else value
     return without_last(value) if way.simplex == ONTO else value, ladj
 
 
+def value_of(out: Any, reading: Reading) -> Any:
+    """The value in what a call returned for a batch; several latents are flattened, and put side by side."""
+    if not reading.parts:
+        return reading.value(out)
+    import jax.numpy as jnp
+
+    listed = out if reading.value is answers.joined else out[reading.value.keywords["index"]]
+    return jnp.concatenate([part.reshape(len(part), -1) for part in listed], -1)
+
+
 def dense(obj: Any, x: Any, context: Any, way: Way) -> Any:
-    """A log-density of a batch."""
-    return over_rows(obj, x, context, way)
+    """A log-density of a batch: what comes back, or the sum of those entries of it that are one."""
+    out = over_rows(obj, x, context, way)
+    entries = way.reading.log_prob
+    return sum(out[index].reshape(len(x)) for index in entries) if entries else out
 
 
 def pushed(obj: Any, x: Any, context: Any, key: Any, way: Way) -> Any:

@@ -1,0 +1,294 @@
+"""How an object is called: which method, with which fixed keywords, and how it is given points.
+
+`ARGUMENTS` is the table of what a call is given; what comes back is in `returns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user.conventions import answers, asking, signatures
+from flowref.adapters.user.conventions.arrays import through_arrays
+from flowref.adapters.user.conventions.names import BESIDE, sign_of
+from flowref.model import SpecError
+
+Chosen = Mapping[str, str]
+# Under these names a loaded object's choices hold the parameter that is given ones, and their kind; and how the
+# padding of sequences is masked out.
+GIVEN_ONES, MASKED_OUT = "given ones", "masked out"
+# The option that says that points are columns.
+BATCH_AXIS = "batch_axis"
+
+
+@dataclass(frozen=True)
+class Mask:
+    """An argument that masks out the padding of sequences: its name, the axes of a batch that it has (None for
+    one of length one), and whether it is of truth values.
+    """
+
+    name: str
+    axes: tuple[int | None, ...]
+    true: bool
+
+    @property
+    def axis(self) -> int:
+        """The axis of positions."""
+        return max(axis for axis in self.axes if axis is not None)
+
+    def call(self, method: str, given: tuple[tuple[str, Any], ...] = (), context: str = "") -> Any:
+        """A call under the mask. ``context``: the name of one that may be given."""
+        call = partial(
+            asking.called_masking,
+            method=method,
+            given=given,
+            keyword=self.name,
+            axes=self.axes,
+            true=self.true,
+        )
+        return partial(call, named=context) if context else call
+
+    def __str__(self) -> str:
+        axes = " ".join("1" if axis is None else f"x{axis}" for axis in self.axes)
+        return f"{self.name}={axes}{' true' if self.true else ''}"
+
+    @classmethod
+    def parse(cls, text: str) -> Mask:
+        """From its text."""
+        name, _, form = text.partition("=")
+        words = form.split()
+        axes = tuple(None if word == "1" else int(word[1:]) for word in words if word != "true")
+        return cls(name, axes, "true" in words)
+
+
+# Shapes of masks of sequences (B, C, T) or (B, T, C): (B, T), (B, 1, T), (B, T, 1).
+MASK_AXES: tuple[tuple[int | None, ...], ...] = ((0, 2), (0, 1), (0, None, 2), (0, 1, None))
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of calling an object.
+
+    ``method``: its name, empty for the object itself; ``given``: fixed keywords; ``form``: what it is given, of
+    `ARGUMENTS`; ``sign``: what it does to a running log-det, "" where it takes none; ``words``: what the target's line
+    says of it, empty for what needs no words; ``usual``: whether it is forward and inverse as everybody spells them;
+    ``sizes``: those of several arrays; ``bound``: parameters that are given ones, and of which kind; ``nothing``:
+    those after a running log-det that are given None; ``keyword``: the parameter for the running log-det, where it is
+    not the second; ``context``: that for a context that is taken by its name; ``mask``: how the padding of sequences
+    is masked out; ``around``: functions of `asking` that change what goes in and what comes out, the innermost first.
+    """
+
+    method: str
+    given: tuple[tuple[str, Any], ...] = ()
+    form: str = "plain"
+    sign: str = ""
+    words: str = ""
+    usual: bool = False
+    sizes: tuple[int, ...] = ()
+    bound: tuple[tuple[str, str], ...] = ()
+    nothing: tuple[str, ...] = ()
+    keyword: str = ""
+    context: str = ""
+    mask: Mask | None = None
+    around: tuple[Any, ...] = ()
+
+    @property
+    def running(self) -> bool:
+        """Whether it is fed a running log-det."""
+        return ARGUMENTS[self.form].running
+
+    @property
+    def ask(self) -> Any:
+        """The call, as a function of the object, the input and the context (and of the running
+        log-det, where it takes one).
+        """
+        call = ARGUMENTS[self.form].call(self)
+        for change in self.around:
+            call = partial(change, ask=call)
+        return call
+
+    def on_parts(self, shapes: Any) -> Any:
+        """The call with the latents as a list."""
+        return partial(asking.called_on_parts, shapes=shapes, method=self.method, given=self.given)
+
+    def speak(self, value: Any = None, ladj: Any = None, column: bool = False) -> Any:
+        """The function of a dialect: by default for a value and a log-det in this order."""
+        if self.running:
+            run = {
+                "add": asking.added,
+                "subtract": asking.subtracted,
+                "none": asking.running_dropped,
+            }
+            return partial(run[self.sign], ask=self.ask, column=column)
+        several = self.form == "several"
+        value = value or (answers.several if several else partial(answers.entry, index=0))
+        ladj = ladj or partial(answers.entry, index=-1 if several else 1)
+        return partial(asking.mapped, ask=self.ask, value=value, ladj=ladj)
+
+    def keeping(self, name: str, value: Any, words: str) -> Way:
+        """The same with a fixed keyword, or another value of one."""
+        given = tuple((dict(self.given) | {name: value}).items())
+        return replace(self, given=given, usual=False, words=words)
+
+    def like(self, forward: Way) -> Way:
+        """The way back that is given what forward is given, where that is a form of both directions."""
+        if self.form == "plain" and ARGUMENTS[forward.form].both:
+            sign = "add" if forward.running else ""
+            return replace(self, form=forward.form, sign=sign, sizes=forward.sizes, usual=False)
+        halved = asking.halved in forward.around and asking.halved not in self.around
+        if halved and self.form in ("plain", "running"):
+            return replace(self, around=(asking.halved, *self.around), usual=False)
+        return self
+
+
+def _plain(way: Way) -> Any:
+    if way.mask:
+        call = way.mask.call(way.method, way.given, way.context)
+        return partial(asking.padded, ask=call, axis=way.mask.axis)
+    if way.bound or way.context:
+        return _method(asking.called_with)(way, bound=way.bound, keyword=way.context)
+    return _method(asking.called)(way)
+
+
+def _running(way: Way) -> Any:
+    settings = {"nothing": way.nothing, "keyword": way.keyword, "named": way.context}
+    return _method(asking.called_running)(way, **{key: one for key, one in settings.items() if one})
+
+
+def _method(function: Any) -> Any:
+    """A function of `asking` that is told the method and its fixed keywords."""
+
+    def call(way: Way, **settings: Any) -> Any:
+        return partial(function, **settings, method=way.method, given=way.given)
+
+    return call
+
+
+def _in_arrays(way: Way) -> Any:
+    return partial(through_arrays, call=_method(asking.called)(way))
+
+
+def _with_log_det(way: Way) -> Any:
+    return partial(asking.called_with_log_det, method=way.method, log_det=BESIDE[way.method])
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """A row: what a call is given.
+
+    ``example``: the call as code, empty where a row of `roles` has it; ``call``: a function of the object, the input and
+    the context; ``running``: whether it is fed a running log-det; ``both``: whether the way back is given the same.
+    """
+
+    words: str
+    example: str
+    call: Callable[[Way], Any]
+    running: bool = False
+    both: bool = False
+
+
+ARGUMENTS: dict[str, Arguments] = {
+    "plain": Arguments("points, and a context", "forward(x), forward(x, context)", _plain),
+    "running": Arguments(
+        "a running log-det besides", "forward(x, logdet), forward(x, logdet=None)", _running, running=True
+    ),
+    "triple": Arguments(
+        "value, running log-det and context in one", "x, logdet, context = inputs", _method(asking.called_triple), True, True
+    ),
+    "couple": Arguments(
+        "value and running log-det in one", "x, logdet = inputs", _method(asking.called_couple), True, True
+    ),
+    "wrapped": Arguments(
+        "a tuple of one array, and contexts in a list", "forward((x,), [context], rev=False, jac=True)",
+        _method(asking.called_on_tuple), both=True,
+    ),
+    "several": Arguments(
+        "parts of a point as several arrays", "forward(x1, x2), forward(*parts)",
+        lambda way: _method(asking.called_on_several)(way, sizes=way.sizes), both=True,
+    ),
+    "pair": Arguments(
+        "points, of one of two functions", "",
+        lambda way: partial(asking.called_at, index=int(way.method)),
+    ),
+    "array": Arguments(
+        "arrays of numpy, of an estimator", "",
+        lambda way: partial(asking.called_on_array, method=way.method),
+    ),
+    "arrays": Arguments("arrays of numpy", "forward(x.numpy())", _in_arrays, both=True),
+    "object": Arguments(
+        "points, of another object that is the inverse", "",
+        lambda way: partial(asking.called_on_inverse, attribute=way.method),
+    ),
+    "beside": Arguments("points, of two methods", "", _with_log_det),
+}  # fmt: skip
+
+
+def called_name(obj: Any, method: str) -> str:
+    """How a method is called: forward by calling the object, so that hooks run."""
+    return "" if method == "forward" and callable(obj) else method
+
+
+def asked_name(obj: Any, way: Way) -> str:
+    """The method of a way that has a signature; empty of a function."""
+    return way.method or ("forward" if hasattr(obj, "forward") else "")
+
+
+def with_running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
+    """A way with the running log-det that its second parameter is for, if it is, and with the switch
+    that asks for the log-det, if there is one.
+    """
+    named = method if method and hasattr(obj, method) else ""
+    if asks := signatures.switch(obj, named):
+        way = way.keeping(asks, True, "; ".join(filter(None, (way.words, f"log-det: {asks}=True"))))
+    if signatures.alike(obj, named) and "running" not in chosen:
+        return way
+    name = signatures.second(obj, named)
+    sign = sign_of(name)
+    if name and "running" in chosen:
+        sign = chosen["running"]
+        if sign not in ("add", "subtract"):
+            raise SpecError(f"running was given as {sign!r}; expected add or subtract")
+    if not sign:
+        later = [one for one in signatures.later(obj, named) if sign_of(one)]
+        later = later or ([name] if signatures.from_zero(obj, named) else [])
+        if len(later) != 1:
+            return way
+        sign = sign_of(later[0]) or "add"  # what is counted from zero is returned as it is
+        return replace(way, form="running", sign=sign, usual=False, keyword=later[0])
+    more = signatures.required(obj, named)[2:]
+    nothing = tuple(more) if len(more) == 1 else ()
+    return replace(way, form="running", sign=sign, usual=False, nothing=nothing)
+
+
+def with_more(obj: Any, way: Way, chosen: Chosen) -> Way:
+    """A way with what else it is given: the parameter that was settled to be given ones, a context that is taken by
+    its name, the mask of padding; and with the axis on which points are.
+    """
+    method = asked_name(obj, way)
+    takes = {one.name for one in signatures.parameters(obj, method)}
+    if way.form == "plain" and (context := signatures.by_keyword(obj, method)):
+        words = way.words or f"context: {context}="
+        way = replace(way, context=context, usual=False, words=words)
+    running = way.form == "running" and not way.keyword
+    if way.form in ("plain", "running") and not way.context:
+        context = signatures.apart(obj, method, 2 if running else 1)
+        way = replace(way, context=context, usual=way.usual and not context)
+    columns = chosen.get(BATCH_AXIS) == "last" and way.form == "plain"
+    if columns and asking.turned not in way.around:
+        way = replace(way, around=(*way.around, asking.turned), usual=False)
+    if (text := chosen.get(MASKED_OUT)) and (mask := Mask.parse(text)).name in takes:
+        way = replace(way, mask=mask, usual=False)
+    name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")
+    return replace(way, bound=((name, kind),), usual=False) if name and name in takes else way
+
+
+def running_words(obj: Any, way: Way) -> str:
+    """What the line says of a running log-det."""
+    if way.form in ("triple", "couple"):
+        return f"running log-det in a {'triple' if way.form == 'triple' else 'pair'}, added"
+    done = {"add": "added", "subtract": "subtracted"}.get(way.sign, "")
+    without = "".join(f"; {name}: None" for name in way.nothing)
+    name = way.keyword or signatures.second(obj, asked_name(obj, way))
+    return f"running log-det, {done} ({name}){without}"

@@ -1,0 +1,204 @@
+"""Results of which a user, the object's base or its code says what they are."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user import calls
+from flowref.adapters.user.conventions import answers
+from flowref.adapters.user.conventions.names import LOG_DETS, plain
+from flowref.adapters.user.conventions.readings import (
+    Reading,
+    Result,
+    fields_of,
+    in_order,
+    is_array,
+    size_of,
+)
+from flowref.model import SpecError, TargetError
+
+# What ?columns= may name, and the places that it gives.
+COLUMN_VALUES, COLUMN_LOG_DETS = ("z", "x"), ("ladj", "log-det", "log_det")
+COLUMNS = re.compile(r"(\d+)(?:-(\d+))?")
+# Names in code: a log-density of latents under the base, and what else comes beside a value and its log-det.
+PRIORS = re.compile(r"(log)?prior(log)?(probs?|p)?|log(p|prob)z")
+LIKELIHOODS = re.compile(r"(sum|total)?logp\w*|loglik\w*")
+DENSITIES = re.compile(r"(sum|total)?logp\w*|n?ll\w{0,3}|loglik\w*|bpd|bits\w*|loss\w*")
+# How near a log-density of latents is to that of the object's own base, and what ?returns= would then say.
+SAME = 1e-9
+ORDERS = ("z,log_prior,ladj", "z,ladj,log_prior")
+
+
+def columns(result: Result) -> Reading | None:
+    """One array in whose columns value, log-det and more stand side by side: as ?columns= says, and never guessed."""
+    out, text = result.out, result.chosen.get("columns", "")
+    if not text or (result.name == "inverse" and size_of(out) in (-1, result.size)):
+        return None
+    places = columns_of(text)
+    value = next((places[one] for one in COLUMN_VALUES if one in places), None)
+    ladj = next((places[one] for one in COLUMN_LOG_DETS if one in places), None)
+    if value is None or (ladj is not None and ladj[0] != ladj[1]):
+        raise SpecError(
+            f"columns was given as {text!r}; expected the columns of the value and the one of the "
+            "log-det, as in z:0-1,ladj:2"
+        )
+    shape = tuple(out.shape) if is_array(out) else ()
+    last = max(value[1], -1 if ladj is None else ladj[1])
+    if len(shape) != 2 or shape[0] != result.rows or last >= shape[1]:
+        got = f"shape {shape}" if shape else f"a {type(out).__name__}"
+        raise TargetError(f"{result.name} returned {got}, which has no columns {text}")
+    if value[1] - value[0] + 1 != result.entries:
+        raise TargetError(
+            f"columns says that the value has {value[1] - value[0] + 1} columns; an event has "
+            f"{result.entries} entries"
+        )
+    return Reading(
+        partial(answers.columns, first=value[0], last=value[1]),
+        answers.none if ladj is None else partial(answers.column, index=ladj[0]),
+        words=("columns as declared",) if result.name == "forward" else (),
+    )
+
+
+def columns_of(text: str) -> dict[str, tuple[int, int]]:
+    """The first and the last column of each name that ?columns= gives. Raises: `SpecError`."""
+    places = {}
+    for part in text.split(","):
+        name, _, place = part.strip().partition(":")
+        match = COLUMNS.fullmatch(place)
+        if match is None or name not in (*COLUMN_VALUES, *COLUMN_LOG_DETS, "_"):
+            raise SpecError(
+                f"columns was given as {text!r}; expected names among z, x, ladj and _ with their "
+                "columns, as in z:0-1,ladj:2"
+            )
+        first = int(match[1])
+        places[name] = (first, int(match[2] or first))
+    return places
+
+
+def stated(result: Result) -> Reading | None:
+    """As ?returns= says; of a way back where it returns as many things, of the same sizes."""
+    said = result.chosen.get("returns", "")
+    if not said or is_array(result.out):
+        return None
+    if isinstance(result.out, Mapping) or fields_of(result.out):
+        return None  # by its keys
+    names = names_of(said)
+    if result.name == "forward":
+        return in_order(result, names, "as declared") if result.several else None
+    if not isinstance(result.out, tuple) or len(result.out) < 3 or len(names) != len(result.out):
+        return None
+    # Log-densities are of latents, and stand for something else here.
+    told = ["_" if name not in ("z", "x", "ladj", "det") else name for name in names]
+    expected = {"z": result.size, "x": result.size, "ladj": result.rows, "det": result.rows}
+    fits = all(
+        name == "_" or size_of(part) == expected[name]
+        for name, part in zip(told, result.out, strict=True)
+    )
+    return in_order(result, told, "as declared") if fits and {"z", "x"} & set(told) else None
+
+
+def names_of(said: str) -> list[str]:
+    return [name.strip() for name in said.strip("()").split(",")]
+
+
+def of_base(result: Result) -> Reading | None:
+    """A latent with two numbers for each point, one of which is the log-density that the object's own base gives of
+    the latent; None where it is neither, or both.
+    """
+    out, rows = result.out, result.rows
+    if result.name != "forward" or not result.several or len(out) != 3:
+        return None
+    if [size_of(part) for part in out] != [result.size, rows, rows]:
+        return None
+    try:
+        expected = calls.base_log_prob(result.obj, out[0], None)
+    except Exception:  # it has none, or one of other latents
+        return None
+    if tuple(expected.shape) != (rows,):
+        return None
+    found = [
+        order
+        for part, order in zip(out[1:], ORDERS, strict=True)
+        if bool((abs(part.reshape(rows) - expected) <= SAME * (1 + abs(expected))).all())
+    ]
+    return in_order(result, names_of(found[0]), "as its base has it") if len(found) == 1 else None
+
+
+def by_names(result: Result) -> Reading | None:
+    """Several things in the order in which code names them: a statement ``return log_p, logdet, z`` is no guess. None
+    where names do not tell one value and one log-det apart from all else, or where the value comes first in a pair.
+    """
+    out = result.out
+    if result.name != "forward" or not isinstance(out, tuple) or len(out) < 2:
+        return None
+    if len(out) == 2 and _entries(out[0]) == result.size:
+        return None
+    told = {names for names in _returned(result.code) if len(names) == len(out)}
+    if len(told) != 1:
+        return None
+    names = told.pop()
+    roles = [_role(name, part, result) for name, part in zip(names, out, strict=True)]
+    alone = (roles.count("z"), roles.count("ladj")) == (1, 1) and roles.count("log_prior") <= 1
+    if not alone or "" in roles:
+        return None
+    unjudged = _unjudged(result, names, roles)
+    return replace(in_order(result, roles, "as its code names them"), unjudged=unjudged)
+
+
+def _unjudged(result: Result, names: tuple[str, ...], roles: list[str]) -> str:
+    """What to say of a log-density that comes beside a value and its log-det and has no part in what is read: whether
+    it is one of latents or of data its name does not tell. Empty where there is none.
+    """
+    if "log_prior" in roles:
+        return ""
+    for index, (name, part) in enumerate(zip(names, result.out, strict=True)):
+        likely = roles[index] == "_" and LIKELIHOODS.fullmatch(plain(name))
+        if likely and _entries(part) == result.rows:
+            prior, data = (
+                ",".join([*roles[:index], role, *roles[index + 1 :]])
+                for role in ("log_prior", "log_prob")
+            )
+            return (
+                f"{name} is returned and not judged: say ?returns={prior} if it is the log-density of latents, "
+                f"?returns={data} if it is that of the data"
+            )
+    return ""
+
+
+def _role(name: str, part: Any, result: Result) -> str:
+    """What a returned thing is by its name and its size; empty where these do not tell."""
+    size = _entries(part)
+    if size == result.size and size != result.rows:
+        return "z"
+    if size not in (result.rows, 1):
+        return ""
+    if plain(name) in LOG_DETS:
+        return "ladj"
+    if PRIORS.fullmatch(plain(name)):
+        return "log_prior"
+    return "_" if DENSITIES.fullmatch(plain(name)) else ""
+
+
+def _entries(part: Any) -> int:
+    """The entries of an array or of a list of them; -1 of all else."""
+    if isinstance(part, tuple | list):
+        return sum(map(_entries, part)) if part and all(map(is_array, part)) else -1
+    return size_of(part)
+
+
+def _returned(code: Any) -> Iterator[tuple[str, ...]]:
+    """The names in each return statement of a function that returns several things by name."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+    except (OSError, TypeError, SyntaxError):  # it has no code that can be read
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+            yield tuple(getattr(one, "id", getattr(one, "attr", "")) for one in node.value.elts)

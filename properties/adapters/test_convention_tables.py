@@ -1,0 +1,84 @@
+"""The tables of conventions: each row's example is recognized as the row says, and the guide shows them as they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flowref import checking, registry
+from flowref.adapters.user.conventions.returns import RETURNS, Return
+from flowref.adapters.user.conventions.roles import ROLES
+from flowref.adapters.user.conventions.tables import markdown
+from flowref.loading import recipe_of
+from flowref.model import Status
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "recognised.md"
+FLOW = """
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass
+class Result:
+    z: torch.Tensor
+    log_det: torch.Tensor
+
+
+class Flow:
+    event_shape = (2,)
+    prior = torch.distributions.Normal(0.0, 1.0)
+    weight = torch.tensor([0.3, -0.2])
+
+    def go(self, x):
+        z = torch.asinh(x * self.weight.exp())
+        return z, (self.weight - z.cosh().log()).sum(-1)
+
+    def {there}(self, x):
+        z, log_det = self.go(x)
+        penalty, log_p = z.abs().sum(), self.prior.log_prob(z).sum(-1) + log_det
+        {statement}
+
+    def {back}(self, z):
+        return z.sinh() * (-self.weight).exp()
+"""
+PAIRED = re.compile(r"(\w+)\(x\), (\w+)\(z\)")
+PAIRS = [PAIRED.fullmatch(role.example) for role in ROLES]
+
+
+def flow(folder: Path, statement: str, there: str = "forward", back: str = "inverse") -> str:
+    """The target of a flow whose methods are called so."""
+    text = FLOW.format(statement=statement, there=there, back=back)
+    (folder / "flows.py").write_text(text, encoding="utf-8")
+    return f"{folder}/flows.py:Flow"
+
+
+@pytest.mark.parametrize("row", RETURNS, ids=[row.words for row in RETURNS])
+def test_the_example_of_a_result_is_read_and_holds(row: Return, tmp_path: Path) -> None:
+    """The statement returns a value and a log-det in that form, and the law of it holds, or has nothing to judge."""
+    spec = flow(tmp_path, row.example) + f"?{row.option}" * bool(row.option)
+    target = registry.parse_target(spec)
+    assert recipe_of(target).facts.latent_shape == (2,)
+    verdict = checking.check(target, registry.find_law("map/log-det"), checking.Settings("quick"))
+    told = "log_det" in row.example
+    assert verdict.status is (Status.HOLDS if told else Status.NOT_APPLICABLE)
+
+
+@pytest.mark.parametrize("names", [pair.groups() for pair in PAIRS if pair])
+def test_the_example_of_names_is_a_map_and_its_way_back(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    """Both directions are found."""
+    target = registry.parse_target(flow(tmp_path, "return z, log_det", *names))
+    assert recipe_of(target).recognized.kind == "bijection with inverse"
+
+
+def test_the_guide_has_the_tables() -> None:
+    """What the guide shows is what the tables say."""
+    text = GUIDE.read_text(encoding="utf-8")
+    (found,) = re.findall(
+        r"<!-- conventions: .*? -->\n\n(.*?)\n\n<!-- conventions end -->", text, re.DOTALL
+    )
+    assert found == markdown()
