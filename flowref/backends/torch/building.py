@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowref.backends.lives import Action
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox, settings
-from flowref.backends.torch.scenario import Action, Stage
+from flowref.backends.torch.scenario import Stage
 from flowref.model import Unsupported, derive, steps
 
 # What seeds each of `GENERATORS`: functions of Python by their code, built-in ones by themselves, those

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends import build_seed
+from flowref.backends import build_seed, lives
 from flowref.backends.torch import (
     derivatives,
     manners,
@@ -58,7 +58,7 @@ WARM_BATCH, WARM_SIZE = 16, 256
 # The last object whose batches in train mode took hundreds of steps, with what built it: before its weights
 # are moved it is the same in all conditions of a seed.
 _WARMED: dict[Any, tuple[Callable[[], Any], Any]] = {}
-ACTIONS = {**MODES, **STATE, **INSIDE, **UNREGISTERED, **BUILDING}
+ACTIONS = {**lives.ACTIONS, **MODES, **STATE, **INSIDE, **UNREGISTERED, **BUILDING}
 
 
 def present(

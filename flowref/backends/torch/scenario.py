@@ -1,4 +1,4 @@
-"""Lives of one torch object: what each typed step (`flowref.model.steps`) does to it.
+"""Lives of one torch object: the verbs of a `Stage`, and steps of modes and training.
 
 A step that the object cannot take (no modules, no state_dict) raises `Unsupported`; anything else
 it raises goes through.
@@ -7,13 +7,17 @@ it raises goes through.
 from __future__ import annotations
 
 import functools
+import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from flowref.backends import lives
+from flowref.backends.lives import Action
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live, allotted
 from flowref.backends.torch.manners import MANNERS
@@ -21,22 +25,42 @@ from flowref.backends.torch.methods import bare
 from flowref.backends.torch.own_generators import seed_own
 from flowref.backends.torch.reach import reached
 from flowref.backends.torch.sandbox import seed_torch
-from flowref.backends.torch.state import duplicate, module_to, modules, move, set_mode, trainable
-from flowref.model import Life, Mapped, Unsupported, derive, steps
+from flowref.backends.torch.state import (
+    duplicate,
+    module_to,
+    modules,
+    move,
+    named_state,
+    set_mode,
+    tensor_entries,
+    trainable,
+)
+from flowref.model import Array, Life, Mapped, Unsupported, derive, steps
 from flowref.model.cost import BACKWARD
 from flowref.model.switching import switches
 
 
-class Stage:
+class Stage(lives.Stage):
     """The object that lives, and the dtype of its inputs."""
 
+    framework = "torch"
+
     def __init__(self, live: Live, fresh: bool) -> None:
-        self.live = live
-        self.obj = live.fresh(0) if fresh else live.take()
-        self.dtype = live.dtype
-        self.saved: list[dict[str, Any]] = []
-        self.held: dict[int, Any] = {}
-        self.kept: dict[int, Any] = {}  # by the id of its step, which the plan holds
+        super().__init__(live.fresh(0) if fresh else live.take(), live.facts)
+        self.live, self.dtype = live, live.dtype
+        self.inputs_held: dict[int, Any] = {}
+
+    def begin(self, step: steps.Step[Any], earlier: int) -> None:
+        """The random state of a step that so many of its kind come before, or that it names."""
+        draws = step.draws if isinstance(step, steps.Run) else None
+        if draws is None:
+            seed_torch(derive(self.live.seed, 29, earlier))
+            np.random.seed(derive(self.live.seed, 31, earlier) % 2**32)
+            seed_own(self.obj, derive(self.live.seed, 53, earlier))
+        else:
+            for seeded in (seed_torch, np.random.seed, random.seed):
+                seeded(derive(self.live.seed, 37, draws) % 2**32)
+            seed_own(self.obj, derive(self.live.seed, 59, draws))
 
     def modules(self) -> list[Any]:
         """The object's modules; modes and state_dicts need one."""
@@ -49,19 +73,18 @@ class Stage:
         """An input as a tensor of the present dtype."""
         return self.live.tensor(values, self.dtype)
 
-    def inputs(self, values: Sequence[Any], held: bool = False) -> list[Any]:
-        """Arrays among some inputs as tensors; ``held``: the same ones for the same arrays."""
-
-        def tensor(value: Any) -> Any:
-            if not isinstance(value, np.ndarray):
-                return value
-            if not held:
-                return self.tensor(value)
-            return self.held.setdefault(id(value), self.tensor(value))
-
+    def called(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Any:
+        """A call in the current mode; ``held``: with the same tensors for the same arrays."""
         if held and self.documents_cache:
             raise Unsupported("it documents that it keeps its last result for the same tensor")
-        return [tensor(value) for value in values]
+
+        def ready(value: Any) -> Any:
+            if not isinstance(value, np.ndarray):
+                return value
+            tensor = self.tensor(value)
+            return self.inputs_held.setdefault(id(value), tensor) if held else tensor
+
+        return MANNERS[how](self.obj, bare(self.live, call), [ready(value) for value in inputs])
 
     @functools.cached_property
     def documents_cache(self) -> bool:
@@ -71,29 +94,142 @@ class Stage:
             for _, item in reached(self.obj)
         )
 
-    def seed(self, step: steps.Step[Any], earlier: int) -> None:
-        """The random state of a step that so many of its kind come before."""
-        draws = step.draws if isinstance(step, steps.Run) else None
-        if draws is None:
-            seed_torch(derive(self.live.seed, 29, earlier))
-            np.random.seed(derive(self.live.seed, 31, earlier) % 2**32)
-            seed_own(self.obj, derive(self.live.seed, 53, earlier))
-        else:
-            for seeded in (seed_torch, np.random.seed, random.seed):
-                seeded(derive(self.live.seed, 37, draws) % 2**32)
-            seed_own(self.obj, derive(self.live.seed, 59, draws))
+    def mapped(self, call: str, out: Any) -> Mapped:
+        """See `lives.Stage`."""
+        return as_mapped(call, out)
 
-    def called(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Any:
-        """What a call in the current mode returns, as it is returned."""
-        ready = self.inputs(inputs, held)
-        return MANNERS[how](self.obj, bare(self.live, call), ready)
+    def set_mode(self, training: bool) -> steps.ModeChange:
+        """Call ``.train()`` or ``.eval()``, and see what it did."""
+        returned, recursed, raised = True, True, ""
+        for module in self.modules():
+            if name := _trained(module):
+                raised = f"a training: {name}.train() asks for something else than a mode, and eval() calls it"
+                set_mode(module, training)
+                continue
+            try:
+                answer = module.train() if training else module.eval()
+            except TypeError as error:
+                if all(callable(inner.train) for inner in module.modules()):
+                    raise
+                # A flag hides the method. The rest is judged in the mode that was asked for.
+                answer, raised = None, f"TypeError: {error}"
+                set_mode(module, training)
+            returned &= answer is module
+            recursed &= all(inner.training is training for inner in module.modules())
+        return steps.ModeChange(returned, recursed, raised)
 
-    def run(self, call: str, *inputs: Any, how: str = "plain") -> Mapped:
-        """A call in the current mode."""
-        return as_mapped(call, self.called(call, *inputs, how=how))
+    def place(self, name: str) -> tuple[Any, str]:
+        """The object and the attribute of a dotted name."""
+        *path, attribute = name.split(".")
+        return functools.reduce(getattr, path, self.obj), attribute
+
+    def held(self, name: str) -> Any:
+        """What stands under a dotted name."""
+        return array(getattr(*self.place(name)))
+
+    def hold(self, role: str, name: str, value: Any) -> None:
+        """Set what plays a role, in place."""
+        owner, attribute = self.place(name)
+        present = getattr(owner, attribute)
+        if not isinstance(present, torch.Tensor):
+            setattr(owner, attribute, value)
+            return
+        if not any(present is tensor for _, _, tensor in tensor_entries(owner)):
+            raise Unsupported(f"its {role} is computed from something else")
+        with torch.no_grad():
+            present.copy_(torch.as_tensor(value).reshape(present.shape))
+
+    def pulled(self, x: Array, cotangent: Array) -> tuple[Array, Array, dict[str, Any]]:
+        """See `lives.Stage`: of parameters those that are trained."""
+        leaf = self.tensor(x)
+        leaf.requires_grad_(True)
+        value = self.live.function(self.normalizer.call)(self.obj, leaf, None)[0]
+        wanted: dict[str, torch.Tensor] = {"x": leaf}
+        for role in ("weight", "bias"):
+            name = self.normalizer.roles.get(role)
+            parameter = getattr(*self.place(name)) if name else None
+            if (
+                isinstance(parameter, torch.Tensor)
+                and parameter.is_leaf
+                and parameter.requires_grad
+            ):
+                wanted[role] = parameter
+        rows = torch.from_numpy(np.array(cotangent)).to(value.dtype)
+        gradients = torch.autograd.grad(value, list(wanted.values()), rows, allow_unused=True)
+        pulled = {
+            name: array(g) if g is not None or name == "x" else np.zeros(wanted[name].shape)
+            for name, g in zip(wanted, gradients, strict=True)
+        }
+        return array(value), pulled.pop("x"), pulled
+
+    def arrays(self) -> dict[str, Array]:
+        """Parameters and buffers by name."""
+        named = named_state(self.obj).items()
+        return {name: array(tensor) for name, tensor in named if isinstance(tensor, torch.Tensor)}
+
+    def dtypes(self) -> dict[str, str]:
+        """See `lives.Stage`; but for what stands in modules that say themselves what is cast."""
+        own = {
+            f"{name}.{kept}".lstrip(".")
+            for whole in modules(self.obj)
+            for name, module in whole.named_modules()
+            if type(module)._apply is not torch.nn.Module._apply
+            for kept in (*module._parameters, *module._buffers)
+        }
+        return {
+            name: str(tensor.dtype).removeprefix("torch.")
+            for name, tensor in named_state(self.obj).items()
+            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and name not in own
+        }
+
+    def state(self) -> list[Any]:
+        """The state_dicts of its modules."""
+        return [copied(module.state_dict()) for module in self.modules()]
+
+    def put(self, saved: list[Any]) -> None:
+        """State_dicts go back into the object."""
+        for module, values in zip(self.modules(), saved, strict=True):
+            module.load_state_dict(copied(values), strict=True)
+
+    def reload(self, number: int) -> None:
+        """The state_dict goes into a newly built object, in the mode of this one."""
+        saved, training = self.state(), [module.training for module in self.modules()]
+        self.obj = self.live.fresh(number)
+        self.put(saved)
+        for module, mode in zip(self.modules(), training, strict=True):
+            set_mode(module, mode)
+
+    def round_to(self, dtype: str) -> None:
+        """Every floating parameter and buffer is rounded to a dtype."""
+        with torch.no_grad():
+            for module in self.modules():
+                for tensor in itertools.chain(module.parameters(), module.buffers()):
+                    if tensor.is_floating_point():
+                        tensor.copy_(tensor.to(DTYPES[dtype]))
+
+    def move(self, scale: float, seed: int) -> None:
+        """See `lives.Stage`."""
+        move(self.obj, scale, seed)
+
+    def cast(self, dtype: str) -> None:
+        """Cast the object as its users would, and its inputs from then on."""
+        for module in self.modules():
+            module_to(module, DTYPES[dtype])
+        self.dtype = DTYPES[dtype]
 
 
-Action = Callable[[Stage, Any], Any]
+def copied(state: Any) -> Any:
+    """A copy of a state_dict, with the versions of its modules, which hooks ask for: a file has them."""
+    made = OrderedDict((name, duplicate(value)) for name, value in state.items())
+    if hasattr(state, "_metadata"):
+        made._metadata = state._metadata  # type: ignore[attr-defined]  # as torch does
+    return made
+
+
+def _trained(module: Any) -> str:
+    """The class of a part that calls a training ``train``, which nobody starts; empty where none does."""
+    parts = (part for part in module.modules() if callable(part.train) and not switches(part))
+    return next((type(part).__name__ for part in parts), "")
 
 
 def play(
@@ -104,49 +240,8 @@ def play(
     """
     with allotted("play"):
         stage = Stage(live, fresh)
-    outcomes = []
     with live.calling("play"):
-        for index, step in enumerate(plan):
-            # Each step has its own fixed random state, so that two lives that differ earlier meet
-            # the same draws.
-            stage.seed(step, sum(1 for other in plan[:index] if type(other) is type(step)))
-            outcomes.append(actions[type(step)](stage, step))
-    return Life(plan, outcomes)
-
-
-def run_step(stage: Stage, step: steps.Run) -> Mapped:
-    """A call in the current mode."""
-    out = stage.called(step.call, *step.inputs, how=step.how, held=step.held)
-    if step.kept:
-        stage.kept[id(step)] = out
-    return as_mapped(step.call, out)
-
-
-def change_mode(stage: Stage, training: bool) -> steps.ModeChange:
-    """Call ``.train()`` or ``.eval()``, and see what it did."""
-    returned, recursed, raised = True, True, ""
-    for module in stage.modules():
-        if name := _trained(module):
-            raised = f"a training: {name}.train() asks for something else than a mode, and eval() calls it"
-            set_mode(module, training)
-            continue
-        try:
-            answer = module.train() if training else module.eval()
-        except TypeError as error:
-            if all(callable(inner.train) for inner in module.modules()):
-                raise
-            # A flag hides the method. The rest is judged in the mode that was asked for.
-            answer, raised = None, f"TypeError: {error}"
-            set_mode(module, training)
-        returned &= answer is module
-        recursed &= all(inner.training is training for inner in module.modules())
-    return steps.ModeChange(returned, recursed, raised)
-
-
-def _trained(module: Any) -> str:
-    """The class of a part that calls a training ``train``, which nobody starts; empty where none does."""
-    parts = (part for part in module.modules() if callable(part.train) and not switches(part))
-    return next((type(part).__name__ for part in parts), "")
+        return lives.play(stage, actions, plan)
 
 
 def modes(stage: Stage, step: steps.Modes) -> dict[str, bool]:
@@ -161,7 +256,7 @@ def modes(stage: Stage, step: steps.Modes) -> dict[str, bool]:
 def overwrite(stage: Stage, step: steps.Overwrite) -> None:
     """Other values in a tensor that runs have been given."""
     with torch.no_grad():
-        stage.held[id(step.array)].copy_(stage.tensor(step.values))
+        stage.inputs_held[id(step.array)].copy_(stage.tensor(step.values))
 
 
 def learn(stage: Stage, step: steps.Learn) -> steps.Trained:
@@ -216,22 +311,9 @@ def fit(stage: Stage, step: steps.Fit) -> steps.Fitted:
     return steps.Fitted(training.losses, training.error)
 
 
-def cast(stage: Stage, step: steps.Cast) -> None:
-    """Cast the object, and its inputs from then on."""
-    for module in stage.modules():
-        module_to(module, DTYPES[step.dtype])
-    stage.dtype = DTYPES[step.dtype]
-
-
 MODES: dict[type, Action] = {
-    steps.Train: lambda stage, step: change_mode(stage, True),
-    steps.Eval: lambda stage, step: change_mode(stage, False),
-    steps.Run: run_step,
-    steps.Reread: lambda stage, step: as_mapped(step.run.call, stage.kept[id(step.run)]),
     steps.Overwrite: overwrite,
     steps.Modes: modes,
     steps.Learn: learn,
     steps.Fit: fit,
-    steps.Nudge: lambda stage, step: move(stage.obj, step.scale, step.seed),
-    steps.Cast: cast,
 }

@@ -1,5 +1,5 @@
-"""Steps of a life that look into a map: the roles of a batch normalizer, the conditioner of a
-coupling, the layers that run, and samples with their graph.
+"""Steps of a life that look into a map: the conditioner of a coupling, the layers that run, and samples
+with their graph.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowref.backends.lives import Action
 from flowref.backends.torch.arrays import array
 from flowref.backends.torch.conditioners import bend, conditioner, outputs
 from flowref.backends.torch.derivatives import directional
@@ -16,80 +17,10 @@ from flowref.backends.torch.folding import folded
 from flowref.backends.torch.levels import cut_after, running, traced
 from flowref.backends.torch.methods import sparingly
 from flowref.backends.torch.sandbox import seed_torch
-from flowref.backends.torch.scenario import Action, Stage
+from flowref.backends.torch.scenario import Stage
 from flowref.backends.torch.state import tensor_entries
-from flowref.model import ROLES, Array, Normalizer, Unsupported, derive, steps
+from flowref.model import Array, Unsupported, derive, steps
 from flowref.model.cost import BACKWARD
-
-
-def normalizer(stage: Stage) -> Normalizer:
-    """The roles and conventions of a batch normalizer."""
-    normalizer = stage.live.facts.normalizer
-    if normalizer is None:
-        raise Unsupported("it is no batch normalizer")
-    return normalizer
-
-
-def role(stage: Stage, name: str) -> tuple[Any, str]:
-    """The object and the attribute that play a role; None where nothing does."""
-    path = (normalizer(stage).roles.get(name) or "").split(".")
-    owner = stage.obj
-    for attribute in path[:-1]:
-        owner = getattr(owner, attribute)
-    return (owner, path[-1]) if path[-1] else (None, "")
-
-
-def value_of(stage: Stage, name: str) -> Any:
-    """What plays a role: an array, a number, or None."""
-    owner, attribute = role(stage, name)
-    value = None if owner is None else getattr(owner, attribute)
-    if not isinstance(value, torch.Tensor):
-        return value
-    form = normalizer(stage).forms.get(name)
-    return array(value) if form is None else form.number(array(value))
-
-
-def assign(stage: Stage, step: steps.Assign) -> None:
-    """Set what plays a role, in place."""
-    owner, attribute = role(stage, step.role)
-    if owner is None:
-        raise Unsupported(f"it has no {step.role}")
-    present = getattr(owner, attribute)
-    if not isinstance(present, torch.Tensor):
-        setattr(owner, attribute, step.value)
-        return
-    if not any(present is tensor for _, _, tensor in tensor_entries(owner)):
-        raise Unsupported(f"its {step.role} is computed from something else")
-    value, form = np.asarray(step.value), normalizer(stage).forms.get(step.role)
-    if form is not None:
-        value = form.held(value, array(present))
-    with torch.no_grad():
-        present.copy_(torch.as_tensor(value).reshape(present.shape))
-
-
-def pullback(stage: Stage, step: steps.Pullback) -> steps.Pulled:
-    """The value of the normalizing call, and what its vector-Jacobian product gives for input and
-    parameters.
-    """
-    leaf = stage.tensor(step.x)
-    leaf.requires_grad_(True)
-    value = stage.live.function(normalizer(stage).call)(stage.obj, leaf, None)[0]
-    wanted: dict[str, torch.Tensor] = {"x": leaf}
-    for name in ("weight", "bias"):
-        owner, attribute = role(stage, name)
-        parameter = None if owner is None else getattr(owner, attribute)
-        if isinstance(parameter, torch.Tensor) and parameter.is_leaf and parameter.requires_grad:
-            wanted[name] = parameter
-    rows = torch.from_numpy(np.array(step.cotangent)).to(value.dtype)
-    gradients = torch.autograd.grad(value, list(wanted.values()), rows, allow_unused=True)
-    pulled = {
-        name: array(g) if g is not None or name == "x" else np.zeros(wanted[name].shape)
-        for name, g in zip(wanted, gradients, strict=True)
-    }
-    for name, form in normalizer(stage).forms.items():
-        if pulled.get(name) is not None:
-            pulled[name] = form.gradient(pulled[name], array(wanted[name]))
-    return steps.Pulled(array(value), pulled["x"], pulled.get("weight"), pulled.get("bias"))
 
 
 def parameters(stage: Stage, step: steps.Parameters) -> Array:
@@ -205,12 +136,6 @@ def _redrawn(stage: Stage, count: int, entries: list[Any], values: list[torch.Te
 
 
 INSIDE: dict[type, Action] = {
-    steps.Roles: lambda stage, step: {name: value_of(stage, name) for name in ROLES},
-    steps.Assign: assign,
-    steps.Normalize: lambda stage, step: (
-        stage.run(normalizer(stage).call, step.x, None, how=step.how).value
-    ),
-    steps.Pullback: pullback,
     steps.Parameters: parameters,
     steps.Bend: bend_conditioner,
     steps.Layers: layers,

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from flowref.backends.lives import Action
 from flowref.backends.torch.reach import reached
-from flowref.backends.torch.scenario import Action, Stage
+from flowref.backends.torch.scenario import Stage
 from flowref.model import Mapped, Unsupported, derive, steps
 
 
@@ -49,7 +50,7 @@ def sway(stage: Stage, step: steps.Sway) -> list[Mapped]:
             leaf.add_(moved.to(leaf.dtype))
         swayed = []
         for index, run in enumerate(step.runs):
-            stage.seed(run, index)
+            stage.begin(run, index)
             swayed.append(stage.run(run.call, *run.inputs, how=run.how))
         return swayed
     finally:
