@@ -1,16 +1,51 @@
-"""Points that objects are trained on, whatever framework they are written in."""
+"""Points on either side of a map, whatever framework it is written in: ordinary ones, and such that objects
+are trained on.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from flowref.model import Support, draw
+from flowref.model import REAL, Array, Dialect, Facts, Shape, Support, draw
 
 
-def sample(support: Support, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+def toward_latents(dialect: Dialect) -> str:
+    """The call that maps data to latents, as far as there is one."""
+    return dialect.normalizing if dialect.inverse is not None else "forward"
+
+
+def data_on_latents(dialect: Dialect) -> bool:
+    """Whether data lie where ``forward`` leads, as of a map that is called from latents to data."""
+    return dialect.forward is not None and toward_latents(dialect) == "inverse"
+
+
+def side(facts: Facts, latents: bool = False) -> tuple[Support, Shape]:
+    """Where the points lie that ``forward`` takes, or those that it leads to, and the shape of one."""
+    if latents:
+        return facts.codomain or REAL, facts.latent_shape or facts.event_shape
+    return facts.domain, facts.event_shape
+
+
+def points_of(
+    facts: Facts,
+    rows: int,
+    rng: np.random.Generator,
+    latents: bool = False,
+    drawn: Callable[..., Array] = draw,
+) -> tuple[Array, Array | None]:
+    """So many points of one side, and the contexts beside them."""
+    support, shape = side(facts, latents)
+    x = drawn(support, (rows, *shape), rng)
+    if facts.context_shape is None:
+        return x, None
+    return x, rng.standard_normal((rows, *facts.context_shape))
+
+
+def sample(support: Support, shape: Shape, rng: np.random.Generator) -> Any:
     """Points of a set, skewed and with two modes in each coordinate."""
     if support.joint or support.kind == "product":
         return draw(support, shape, rng)

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from flowref.backends.torch.numbers import numbers_of
-from flowref.backends.torch.training import STEPS, train
+from flowref.backends.torch.training import train
+from flowref.backends.training import STEPS
 from flowref.model import Dialect, Facts, Unsupported
 
 BOUND = 4.75

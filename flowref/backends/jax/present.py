@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from flowref.backends import build_seed
+from flowref.backends.data import points_of
 from flowref.backends.jax import derivatives, parts, scenario
 from flowref.backends.jax.evaluation import evaluation, mannered, offered
 from flowref.backends.jax.live import Live, noise
@@ -28,9 +29,10 @@ from flowref.backends.jax.retracing import own
 from flowref.backends.jax.rules import has_rule_of_its_own
 from flowref.backends.jax.sandbox import sandbox
 from flowref.backends.jax.stopping import Stopped
-from flowref.backends.jax.training import REACH, trained
+from flowref.backends.jax.training import trained
 from flowref.backends.jax.trees import apart, cast, moved, moving
-from flowref.model import REAL, Call, Condition, Dialect, Facts, Subject, derive, draw, one_line
+from flowref.backends.training import REACH
+from flowref.model import Call, Condition, Dialect, Facts, Subject, derive, one_line
 
 # Rows of the calls that show whether one can be traced, and whether its rows are independent.
 ROWS, SAME = 3, 1e-9
@@ -149,16 +151,10 @@ def look(live: Live) -> None:
 
 def points(live: Live, name: str) -> tuple[Any, Any]:
     """A few ordinary points and contexts of a call."""
-    forwards = name == "forward" or live.dialect.forward is None
-    support = live.facts.domain if forwards else (live.facts.codomain or REAL)
-    shape = live.facts.event_shape
-    if not forwards and live.facts.latent_shape is not None:
-        shape = live.facts.latent_shape
-    rng = np.random.default_rng(1)
-    x = draw(support, (ROWS, *shape), rng).astype(live.dtype)
-    if live.facts.context_shape is None:
-        return x, None
-    return x, rng.standard_normal((ROWS, *live.facts.context_shape)).astype(live.dtype)
+    latents = name != "forward" and live.dialect.forward is not None
+    given = points_of(live.facts, ROWS, np.random.default_rng(1), latents)
+    x, context = (None if one is None else one.astype(live.dtype) for one in given)
+    return x, context
 
 
 def differ(one: Live, other: Live) -> bool:

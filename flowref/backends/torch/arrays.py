@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,11 @@ def array(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return torch._C.TensorBase.numpy(value.detach().cpu()).copy()
     return value
+
+
+def as_tensors(arrays: Iterable[Array | None], dtype: torch.dtype) -> list[Any]:
+    """Arrays as tensors of a dtype; None stays what it is."""
+    return [None if one is None else torch.from_numpy(one).to(dtype) for one in arrays]
 
 
 def as_mapped(name: str, out: Any) -> Mapped:

@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from flowref.backends.data import points_of
+from flowref.backends.torch.arrays import as_tensors
 from flowref.backends.torch.state import duplicate, trainable
-from flowref.model import Dialect, Facts, derive, draw
+from flowref.model import Dialect, Facts, derive
 
 _KNOWN: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 # Whether what a builder of heavy objects gives shares: the same in all conditions.
@@ -63,10 +65,7 @@ def shared(
 def _shared(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> bool:
     rows = 1 if facts.cost.heavy else POINTS
     rng = np.random.default_rng(derive(seed, 41) % 2**32)
-    x = torch.from_numpy(draw(facts.domain, (rows, *facts.event_shape), rng)).to(dtype)
-    context = None
-    if facts.context_shape is not None:
-        context = torch.from_numpy(rng.standard_normal((rows, *facts.context_shape))).to(dtype)
+    x, context = as_tensors(points_of(facts, rows, rng), dtype)
     parameters = [tensor for _, tensor in trainable(obj)]
     kept = [parameter.detach().clone() for parameter in parameters]
     try:

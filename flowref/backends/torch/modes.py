@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from flowref.backends.data import side
 from flowref.backends.torch.arrays import array
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.state import modules, set_mode
-from flowref.model import REAL, derive, draw
+from flowref.model import derive, draw
 
 # Calls that are made to see it, and with how many points.
 CALLS, ROWS = ("forward", "inverse", "log_prob"), 2
@@ -93,10 +94,7 @@ def _graph(tensor: torch.Tensor) -> Iterator[str]:
 def _called(live: Live, name: str, obj: Any) -> Any:
     """One call at a few ordinary points, which record a graph."""
     facts, forwards = live.facts, live.dialect.normalizing == "forward"
-    data = (facts.domain, facts.event_shape)
-    latents = (facts.codomain or REAL, facts.latent_shape or facts.event_shape)
-    on_latents = name == "inverse" or (name == "log_prob" and not forwards)
-    support, shape = latents if on_latents else data
+    support, shape = side(facts, name == "inverse" or (name == "log_prob" and not forwards))
     rng = np.random.default_rng(derive(live.seed, 13) % 2**32)
     contexts = facts.context_shape
     context = None if contexts is None else live.tensor(rng.standard_normal((ROWS, *contexts)))

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from flowref.backends import build_seed, lives
+from flowref.backends.data import points_of, side, toward_latents
 from flowref.backends.torch import (
     derivatives,
     manners,
@@ -25,6 +26,7 @@ from flowref.backends.torch import (
     scenario,
     walking,
 )
+from flowref.backends.torch.arrays import as_tensors
 from flowref.backends.torch.building import BUILDING
 from flowref.backends.torch.evaluation import evaluation
 from flowref.backends.torch.folding import folded
@@ -40,19 +42,11 @@ from flowref.backends.torch.scenario_state import STATE
 from flowref.backends.torch.spectral import follow
 from flowref.backends.torch.standards import has_standards, set_standards
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
-from flowref.backends.torch.training import REACH, Training, trained
+from flowref.backends.torch.training import Training, trained
 from flowref.backends.torch.unregistered import UNREGISTERED
 from flowref.backends.torch.widening import widened
-from flowref.model import (
-    REAL,
-    Call,
-    Condition,
-    Dialect,
-    Facts,
-    Subject,
-    derive,
-    draw,
-)
+from flowref.backends.training import REACH
+from flowref.model import Call, Condition, Dialect, Facts, Subject, derive
 
 WARM_BATCH, WARM_SIZE = 16, 256
 # The last object whose batches in train mode took hundreds of steps, with what built it: before its weights
@@ -190,11 +184,8 @@ def _ordinary(
 ) -> torch.Tensor:
     """What an object makes of a few ordinary points, or of some that are given, from one random state."""
     rng = np.random.default_rng(derive(condition.seed, 11) % 2**32)
-    x = torch.from_numpy(draw(facts.domain, (3, *facts.event_shape), rng)).to(dtype)
+    x, context = as_tensors(points_of(facts, 3, rng), dtype)
     x = x if points is None else points
-    context = None
-    if facts.context_shape is not None:
-        context = torch.from_numpy(rng.standard_normal((3, *facts.context_shape))).to(dtype)
     function = dialect.forward or dialect.log_prob
     assert function is not None
     with sandbox(build_seed(condition.seed), dtype):
@@ -205,15 +196,8 @@ def _ordinary(
 
 def _is_dear(dialect: Dialect, facts: Facts) -> bool:
     """Whether a batch in train mode takes hundreds of steps."""
-    which = _warming(dialect)
-    return math.prod(facts.event_shape) >= WARM_SIZE and facts.cost.of(which).repeats
-
-
-def _warming(dialect: Dialect) -> str:
-    """The call that batches in train mode go through: that of data to latents, where it goes back."""
-    if dialect.inverse is not None or dialect.normalizing == "forward":
-        return dialect.normalizing
-    return "forward"
+    repeats = facts.cost.of(toward_latents(dialect)).repeats
+    return math.prod(facts.event_shape) >= WARM_SIZE and repeats
 
 
 def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> None:
@@ -221,23 +205,18 @@ def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
     set_mode(obj, True)
     if not modules(obj):
         return
-    which = _warming(dialect)
+    which = toward_latents(dialect)
     function = getattr(dialect, which) or dialect.log_prob or dialect.push
     if function is None:
         return
-    forwards = which == "forward"
-    support = facts.domain if forwards else (facts.codomain or REAL)
-    shape = facts.event_shape if forwards else (facts.latent_shape or facts.event_shape)
+    latents = which == "inverse"
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
     # For many features few rows, once, and no graph: that of as many sequential steps takes
     # gigabytes.
-    large = math.prod(shape) >= WARM_SIZE
+    large = math.prod(side(facts, latents)[1]) >= WARM_SIZE
     rows, times = (2, 1) if large else (WARM_BATCH, 2)
     for _ in range(times):
-        x = torch.from_numpy(draw(support, (rows, *shape), rng)).to(dtype)
-        context = None
-        if facts.context_shape is not None:
-            context = torch.from_numpy(rng.standard_normal((rows, *facts.context_shape))).to(dtype)
+        x, context = as_tensors(points_of(facts, rows, rng, latents), dtype)
         # A train-mode pass may be refused (an inverse in train mode, say); the object is then
         # audited without one.
         run = partial(function, obj, x, context)

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from flowref.backends.data import points_of
+from flowref.backends.torch.arrays import as_tensors
 from flowref.backends.torch.folding import Folding, folding_of
 from flowref.backends.torch.graphs import Ungraphed, ungraphed
 from flowref.backends.torch.measuring import Enough, Measuring
 from flowref.backends.torch.methods import offered
 from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.state import set_mode, tensors
-from flowref.model import OPPOSITE, CallCost, Cost, Dialect, Facts, Line, draw
+from flowref.model import OPPOSITE, CallCost, Cost, Dialect, Facts, Line
 from flowref.model.cost import OPERATION, STEPS
 
 # Rows of the two calls.
@@ -35,7 +37,7 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
     calls: dict[str, CallCost] = {}
     with sandbox(0, dtype):
         set_mode(obj, False)
-        x, context = _points(facts, dtype)
+        x, context = as_tensors(points_of(facts, MORE, np.random.default_rng(1)), dtype)
         y = None
         if dialect.forward is not None:
             y = _priced(calls, "forward", obj, dialect.forward, x, context, most)
@@ -116,14 +118,6 @@ class Again(NamedTuple):
         """The call."""
         context = None if self.context is None else self.context[:1].clone()
         return self.function(self.obj, self.x[:1].clone(), context)
-
-
-def _points(facts: Facts, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor | None]:
-    rng = np.random.default_rng(1)
-    x = torch.from_numpy(draw(facts.domain, (MORE, *facts.event_shape), rng)).to(dtype)
-    if facts.context_shape is None:
-        return x, None
-    return x, torch.from_numpy(rng.standard_normal((MORE, *facts.context_shape))).to(dtype)
 
 
 def _priced(

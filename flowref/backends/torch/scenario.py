@@ -35,6 +35,7 @@ from flowref.backends.torch.state import (
     tensor_entries,
     trainable,
 )
+from flowref.backends.torch.training import loss
 from flowref.model import Array, Life, Mapped, Unsupported, derive, steps
 from flowref.model.cost import BACKWARD
 from flowref.model.switching import switches
@@ -264,42 +265,22 @@ def learn(stage: Stage, step: steps.Learn) -> steps.Trained:
     named = trainable(stage.obj)
     if not named:
         raise Unsupported("it has no trainable parameters", waits=False)
-    loss = negative_log_likelihood(
-        stage, stage.live.tensor(step.x), stage.live.tensor(step.context), step.center
-    )
-    if not loss.requires_grad:
-        return steps.Trained(float(loss.detach()), {name: None for name, _ in named})
-    gradients = torch.autograd.grad(loss, [p for _, p in named], allow_unused=True)
+    live = stage.live
+    x: Any = live.tensor(step.x)
+    call = "log_prob" if live.dialect.log_prob is not None else live.dialect.normalizing
+    live.afford(call, len(step.x), 1 + 2 * BACKWARD, graphed=True)
+    value = loss(stage.obj, live.dialect, x, live.tensor(step.context), step.center)
+    if not value.requires_grad:
+        return steps.Trained(float(value.detach()), {name: None for name, _ in named})
+    gradients = torch.autograd.grad(value, [p for _, p in named], allow_unused=True)
     with torch.no_grad():
         for (_, parameter), gradient in zip(named, gradients, strict=True):
             if gradient is not None and bool(torch.isfinite(gradient).all()):
                 parameter.sub_(step.rate * gradient)
     return steps.Trained(
-        float(loss.detach()),
+        float(value.detach()),
         {name: array(g) for (name, _), g in zip(named, gradients, strict=True)},
     )
-
-
-def negative_log_likelihood(
-    stage: Stage, x: Any, context: Any, center: float = 0.0
-) -> torch.Tensor:
-    """The mean negative log-likelihood, under a normal base of that mean where the object is no
-    density.
-    """
-    live = stage.live
-    likelihood = live.dialect.log_prob is not None
-    name = "log_prob" if likelihood else live.dialect.normalizing
-    live.afford(name, len(x), 1 + 2 * BACKWARD, graphed=True)
-    if likelihood:
-        return -torch.as_tensor(live.function(name)(stage.obj, x, context)).mean()
-    which = live.dialect.normalizing if live.dialect.inverse is not None else "forward"
-    z, ladj = live.function(which)(stage.obj, x, context)
-    off = z - center if center else z
-    total = 0.5 * off.square().sum() / len(x)
-    if isinstance(ladj, torch.Tensor):
-        per_point = ladj.dim() and ladj.shape[0] == len(x)
-        total = total - (ladj.sum() / len(x) if per_point else ladj.sum())
-    return torch.as_tensor(total)
 
 
 def fit(stage: Stage, step: steps.Fit) -> steps.Fitted:
