@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -55,14 +54,9 @@ class Measuring(Watching):
         """That of dispatching operations alone."""
         return self.operations * OPERATION
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        out = super().__torch_dispatch__(func, types, args, kwargs)
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Count what it writes and multiplies."""
+        out = super().operation(func, args, named)
         if not _views(func):
             name = func.overloadpacket.__name__
             dear = DEAR_ENTRIES.get(name, 1.0)

@@ -5,14 +5,13 @@ results.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from flowref.backends.torch.dispatch import Dispatch
 from flowref.backends.torch.rules import known
 from flowref.model import Undecidable
 
@@ -32,13 +31,13 @@ ADDED = ("add_", "sub_")
 OFTEN = 8
 
 
-class Watching(TorchDispatchMode):
+class Watching(Dispatch):
     """Count the operations dispatched under it, how often what is held is read, and the most rows of a
     product of matrices, or positions of a convolution; change nothing.
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
+        super().__init__()
         self.operations = self.rows = 0
         self.rounds = False
         self.read: Counter[int] = Counter()
@@ -72,19 +71,8 @@ class Watching(TorchDispatchMode):
         read = self.read or self.read_frozen or self.read_held
         return sorted(read.values())[len(read) // 2] if read else 0
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Nothing is compiled under it, and the wrapper that keeps the compiler out takes a second
-        # to import.
-        return False
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Count it."""
         self.operations += 1
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.draws += 1
@@ -96,7 +84,7 @@ class Watching(TorchDispatchMode):
             )
             self._reads([id(value) for value in read if value.requires_grad])
             self.read_frozen.update(id(value) for value in read if not value.requires_grad)
-        out = func(*args, **(kwargs or {}))
+        out = func(*args, **named)
         given = {_place(value) for value in _flat(args)}
         self.made.update({_place(value) for value in _flat((out,))} - given)
         if not known(func).known and any(map(_floating, _flat((out,)))):
@@ -116,32 +104,23 @@ class Watching(TorchDispatchMode):
                 self.used[name] = (times + 1, first, self.draws)
 
 
-class Limited(TorchDispatchMode):
+class Limited(Dispatch):
     """Raise `Undecidable` where a call takes more operations than it is waited for. ``why``: what it is
     said to do then.
     """
 
     def __init__(self, most: int, why: str = "it does not end") -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
+        super().__init__()
         self.most, self.why, self.operations = most, why, 0
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # as of `Watching`
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """End a call that takes too many."""
         self.operations += 1
         if self.operations > self.most:
             raise Undecidable(
                 f"{self.why}: it was cut short after {self.most} operations, many times what it takes elsewhere"
             )
-        return func(*args, **(kwargs or {}))
+        return func(*args, **named)
 
 
 class Narrowing(Watching):
@@ -161,14 +140,9 @@ class Narrowing(Watching):
         # Float32 results into which wider values went, kept alive so that their ids stay theirs.
         self.narrowed: dict[int, torch.Tensor] = {}
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        out = super().__torch_dispatch__(func, types, args, kwargs)
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Disturb what it gives."""
+        out = super().operation(func, args, named)
         inputs = [
             value
             for value in _flat(args)

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from flowref.backends.torch.dispatch import Dispatch
 from flowref.backends.torch.exactness import array_of, exact_where
 from flowref.backends.torch.moments import ONE_PASS, one_pass
 from flowref.backends.torch.operators import (
@@ -49,7 +49,7 @@ REUSED = 2**22
 PLAIN = frozenset((int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout))
 
 
-class RandomRounding(TorchDispatchMode):
+class RandomRounding(Dispatch):
     """Randomly round every floating-point operation dispatched under it.
 
     ``magnitude``: half-width of the relative error. ``budget``: the number of operations after
@@ -68,7 +68,7 @@ class RandomRounding(TorchDispatchMode):
         meaning: int | None = None,
         single: bool = True,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
+        super().__init__()
         self.magnitude = magnitude
         # Noise that is below the rounding of single precision is noise for double precision.
         self.double = single and magnitude < SINGLE
@@ -91,13 +91,6 @@ class RandomRounding(TorchDispatchMode):
     def drawn(self) -> bool:
         """Whether anything was rounded so far."""
         return _state(self.generator) != _state(np.random.Generator(np.random.SFC64(self.seed)))
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # The wrapper that keeps the compiler out costs as much as the rounding, and importing it
-        # takes a second;
-        # nothing is compiled under this mode.
-        return False
 
     def concerns(self, value: Any) -> bool:
         """Whether a value is a floating tensor that this mode rounds."""
@@ -152,27 +145,22 @@ class RandomRounding(TorchDispatchMode):
         drawn, self.factors = self.factors[:size].reshape(like.shape), self.factors[size:]
         return drawn if double else drawn.astype(like.dtype)
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Round what it gives."""
         self.operations += 1
         if self.budget is not None and self.operations > self.budget:
             raise Undecidable("an iteration did not settle under random rounding")
-        rule, kwargs = RULES.get(id(func)) or rule_of(func), kwargs or {}
+        rule = RULES.get(id(func)) or rule_of(func)
         self.narrowing = False
         self.busy += 1  # its own arrays are not those of the code that is rounded
         try:
             if self.double:
                 if _any_single(args):
                     self.narrowing = any(map(self._was_narrowed, args))
-                    args = self._entering(func, rule.name, args, kwargs)
-                elif kwargs and kwargs.get("dtype") is torch.float32:
+                    args = self._entering(func, rule.name, args, named)
+                elif named and named.get("dtype") is torch.float32:
                     self.narrowing = any(map(_double, args))
-            out = func(*args, **kwargs) if rule.exact else self._run(func, rule, args, kwargs)
+            out = func(*args, **named) if rule.exact else self._run(func, rule, args, named)
             if self.narrowing:
                 for value in out if isinstance(out, (tuple, list)) else (out,):
                     if _single(value):
@@ -181,7 +169,7 @@ class RandomRounding(TorchDispatchMode):
         finally:
             self.busy -= 1
 
-    def _run(self, func: Any, rule: Rule, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _run(self, func: Any, rule: Rule, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """What an operator returns that rounds."""
         if rule.inside:
             kept, again = rule.written, rule.name in CONSUMING
@@ -193,7 +181,7 @@ class RandomRounding(TorchDispatchMode):
             )
         elif rule.normwise:
             args = tuple([self._normwise(value) for value in args])
-        out = func(*args, **kwargs)
+        out = func(*args, **named)
         if rule.name in ONE_PASS:
             self._one_pass(args, out)
         if isinstance(out, torch.Tensor):
@@ -215,11 +203,11 @@ class RandomRounding(TorchDispatchMode):
         one_pass(given, arrays, self.magnitude_of(arrays[0]), self.uniform)
 
     def _entering(
-        self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None
+        self, func: Any, name: str, args: tuple[Any, ...], named: Mapping[str, Any]
     ) -> tuple[Any, ...]:
         """The arguments of an operator that takes single precision to double: what they stand for."""
         wider = any(map(_double, args)) or name == "_local_scalar_dense"
-        if not wider and (kwargs or {}).get("dtype") != torch.float64:
+        if not wider and named.get("dtype") != torch.float64:
             return args
         written = [one.alias_info is not None for one in func._schema.arguments]
         return tuple(

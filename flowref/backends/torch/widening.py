@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from flowref.backends.torch.dispatch import Dispatch
 from flowref.backends.torch.live import Live
 from flowref.model import Array
 
@@ -22,26 +22,17 @@ STANDARD = ("randn", "randn_like")
 SCALED = ("normal", "normal_", "normal_functional")
 
 
-class Widening(TorchDispatchMode):
+class Widening(Dispatch):
     """Draw normal noise so many times as wide, and note how much less likely it was drawn than it is."""
 
     def __init__(self, factor: float) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
+        super().__init__()
         self.factor = factor
         self.noted: list[Array] = []
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # see `narrowing.Watching`
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        named, name = dict(kwargs or {}), func.overloadpacket.__name__
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Draw wider where normal numbers are drawn."""
+        name = func.overloadpacket.__name__
         if name in STANDARD:
             out = func(*args, **named).mul_(self.factor)
             self._note(out / self.factor)
