@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flowref.backends import process, versions
-from flowref.backends.protocol import Backend, Counter, Wish
+from flowref.backends.protocol import Backend, Blueprint, Counter, Wish
 from flowref.model import TargetError, nearest, one_line
 from flowref.model.extras import installation, missing
 from flowref.model.seeds import derive
@@ -28,8 +28,8 @@ OURS = {"torch": "flowref.backends.torch.backend", "jax": "flowref.backends.jax.
 DEFAULT = "torch"
 
 __all__ = [
-    "DEFAULT", "Backend", "Counter", "Wish", "build_seed", "elsewhere", "find", "importable", "imported", "importing", "installed",
-    "names", "of", "sandbox", "single_threaded",
+    "DEFAULT", "Backend", "Blueprint", "Counter", "Wish", "build_seed", "elsewhere", "find", "importable", "imported", "importing",
+    "installed", "names", "of", "sandbox", "single_threaded",
 ]  # fmt: skip
 
 

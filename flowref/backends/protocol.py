@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -47,6 +48,24 @@ class Counter(Protocol):
     @property
     def unknown(self) -> Set[str]:
         """The names of operations with floating results of which nothing says whether they round."""
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """What the subjects of one target are made of.
+
+    ``build``: a new object at each call; ``resolve``: the dialect of a part of a composite, or None.
+    ``rebuild_seed`` decides the random state in which laws of state have the object built anew. User code is
+    built anew in another one: what it draws while it is built, and does not save, is lost when it is loaded
+    in another process.
+    """
+
+    name: str
+    build: Callable[[], Any]
+    dialect: Dialect
+    facts: Facts
+    resolve: Callable[[Any], Dialect | None] = lambda _: None
+    rebuild_seed: int = 3
 
 
 class Backend(Protocol):
@@ -155,18 +174,5 @@ class Backend(Protocol):
         to ``magnitude``.
         """
 
-    def subject(
-        self,
-        name: str,
-        build: Callable[[], Any],
-        dialect: Dialect,
-        facts: Facts,
-        condition: Condition,
-        resolve: Callable[[Any], Dialect | None],
-        rebuild_seed: int,
-    ) -> Subject:
-        """The subject of what ``build`` returns, in a condition.
-
-        ``resolve`` gives the dialect of a part of a composite, or None. ``rebuild_seed`` decides
-        the random state in which laws of state have the object built anew.
-        """
+    def subject(self, made_of: Blueprint, condition: Condition) -> Subject:
+        """The subject of what a blueprint builds, in a condition."""

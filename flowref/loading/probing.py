@@ -17,6 +17,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.samples import asks_for
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.adapters.user.solvers import integrates
+from flowref.backends import Blueprint
 from flowref.loading.declared import Declared
 from flowref.loading.estimates import measured
 from flowref.loading.instance import Instance, Refusal
@@ -132,17 +133,16 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     # Train-mode batches of large events cost too much.
     history: History = "fresh" if is_large(facts.event_shape) else "warm"
     condition = Condition(dtype=instance.dtype, history=history)
-    resolve = recognition.adapter.recognizes
     cost = backend.cost(instance.copy(), dialect, facts, instance.dtype, LONGEST)
     facts = replace(facts, cost=cost, built_here=target.adapter not in (USER, OBJECT))
-    subject = backend.subject(str(target), instance.copy, dialect, facts, condition, resolve, 0)
+    resolve = recognition.adapter.recognizes
+    made_of = Blueprint(str(target), instance.copy, dialect, facts, resolve, rebuild_seed=0)
+    subject = backend.subject(made_of, condition)
     trip = round_trip(subject, backend)
     operations, conventions = trip.operations, (*conventions, *trip.conventions)
     if recognition.adapter.name == USER:
         assumed = replace(facts, promises={**facts.promises, "assumed-accuracy": True})
-        turned = partial(
-            backend.subject, str(target), instance.copy, dialect, assumed, condition, resolve, 0
-        )
+        turned = partial(backend.subject, replace(made_of, facts=assumed), condition)
         facts, found = iterating(
             facts, trip, lambda: integrates(instance.obj) or refinable(turned(), backend, trip)
         )

@@ -16,7 +16,7 @@ from flowref.adapters.user.adapter import part_of
 from flowref.adapters.user.conventions.labels import classes_of
 from flowref.adapters.user.one_context import at_one_context, draws_at_each, stated_of
 from flowref.adapters.user.parts import columns
-from flowref.backends import Backend, Wish
+from flowref.backends import Backend, Blueprint, Wish
 from flowref.loading.declared import Declared, declare
 from flowref.loading.inner import event_of_part
 from flowref.loading.instance import OtherPrecision, Refusal, instance_of
@@ -47,9 +47,7 @@ from flowref.model import (
 from flowref.model.inverted import inverted
 
 DTYPES = ("float64", "float32")
-# In which random state an object is built anew to load saved state into it (see `Backend.subject`).
-# What a user's object draws while it is built, and does not save, is lost when it is loaded in
-# another process.
+# In which random state an object is built anew to load saved state into it (see `Blueprint`).
 SAME_SEED, OTHER_SEED = 3, 4
 # What is said of code that asks for a GPU.
 ON_THE_HOST = "on the processor, though it asks for a GPU"
@@ -141,15 +139,10 @@ class Recipe:
         if condition.dtype == "float64":
             condition = replace(condition, dtype=self.dtype)
         target = self.source.target
-        subject = self.backend.subject(
-            str(target),
-            self.build,
-            self.dialect,
-            replace(self.facts, at_data=True) if condition.data else self.facts,
-            condition,
-            self.resolve,
-            OTHER_SEED if target.adapter == USER else SAME_SEED,
-        )
+        facts = replace(self.facts, at_data=True) if condition.data else self.facts
+        seed = OTHER_SEED if target.adapter == USER else SAME_SEED
+        made_of = Blueprint(str(target), self.build, self.dialect, facts, self.resolve, seed)
+        subject = self.backend.subject(made_of, condition)
         subject = replace(subject, operations=self.operations)
         return inverted(subject) if condition.direction == "inverse" else subject
 

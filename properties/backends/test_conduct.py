@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from flowref.backends import Blueprint
 from flowref.backends.torch.present import present
 from flowref.backends.torch.unregistered import unregistered
 from flowref.model import Condition, Dialect, Facts, Subject, Unsupported
@@ -45,7 +46,8 @@ def forward(obj: Any, x: Any, context: Any = None) -> Any:
 
 def subject(build: Callable[[], Any]) -> Subject:
     """The subject of what is built."""
-    return present("m", build, Dialect(forward=forward), Facts((2,)), Condition(history="fresh"))
+    made_of = Blueprint("m", build, Dialect(forward=forward), Facts((2,)))
+    return present(made_of, Condition(history="fresh"))
 
 
 def played(build: Callable[[], Any], steps: Sequence[Any]) -> Any:

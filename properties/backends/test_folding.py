@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from flowref.backends import Blueprint
 from flowref.backends.torch import present
 from flowref.backends.torch.folding import WORTH, Folding, folded, folding_of
 from flowref.model import Condition, Cost, Dialect, Facts
@@ -146,7 +147,8 @@ def test_what_takes_hundreds_of_steps_lives_once(monkeypatch: pytest.MonkeyPatch
     x = torch.randn(1, 256, generator=torch.Generator().manual_seed(1)).numpy()
     values = []
     for scale in (0.0, 0.3, 0.0):
-        subject = present.present("steps", Stepwise, dialect, facts, Condition(scale=scale))
+        made_of = Blueprint("steps", Stepwise, dialect, facts)
+        subject = present.present(made_of, Condition(scale=scale))
         assert subject.forward is not None
         values.append(subject.forward(x).value)
     assert len(lived) == 1 and bool(lived[0].average.any())

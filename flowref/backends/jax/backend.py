@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flowref.backends.protocol import Backend, Counter, Wish
+from flowref.backends.protocol import Backend, Blueprint, Counter, Wish
 from flowref.model import (
     Array,
     Condition,
@@ -163,20 +163,11 @@ class Jax:
         """
         raise Unsupported("code of JAX is rounded at random within subjects only")
 
-    def subject(
-        self,
-        name: str,
-        build: Callable[[], Any],
-        dialect: Dialect,
-        facts: Facts,
-        condition: Condition,
-        resolve: Callable[[Any], Dialect | None],
-        rebuild_seed: int,
-    ) -> Subject:
+    def subject(self, made_of: Blueprint, condition: Condition) -> Subject:
         """See `Backend.subject`."""
         from flowref.backends.jax.present import present
 
-        return present(name, build, dialect, facts, condition, resolve)
+        return present(made_of, condition)
 
 
 BACKEND: Backend = Jax()

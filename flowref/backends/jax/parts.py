@@ -36,8 +36,7 @@ def live_of(live: Live, obj: Any) -> Live:
     obj = cast(obj, live.dtype)
     leaves, tree = apart(obj)
     dialect = live.resolve(obj) or live.dialect
-    shapes = [(leaf.shape, str(leaf.dtype)) for leaf in leaves]
-    programs = programs_of(tree, shapes, dialect, live.programs.single)
+    programs = programs_of(tree, leaves, dialect, live.programs.single)
     return Live(
         programs, leaves, dialect, live.facts, live.dtype, live.seed, moving(obj), live.resolve,
         live.rounding,

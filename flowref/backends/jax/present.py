@@ -8,7 +8,6 @@ has modes, or a state that a call could change. Not offered, since nothing in JA
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,6 +30,7 @@ from flowref.backends.jax.sandbox import sandbox
 from flowref.backends.jax.stopping import Stopped
 from flowref.backends.jax.training import trained
 from flowref.backends.jax.trees import apart, cast, moved, moving
+from flowref.backends.protocol import Blueprint
 from flowref.backends.training import REACH
 from flowref.model import Call, Condition, Dialect, Facts, Subject, derive, one_line
 
@@ -45,26 +45,20 @@ UNTRACEABLE = (
 )
 
 
-def present(
-    name: str,
-    build: Callable[[], Any],
-    dialect: Dialect,
-    facts: Facts,
-    condition: Condition,
-    resolve: Callable[[Any], Dialect | None],
-) -> Subject:
+def present(made_of: Blueprint, condition: Condition) -> Subject:
     """The subject of a built object in a condition."""
+    name, dialect, facts = made_of.name, made_of.dialect, made_of.facts
     with sandbox(build_seed(condition.seed), condition.dtype):
-        obj = cast(build(), condition.dtype)
+        obj = cast(made_of.build(), condition.dtype)
         leaves, tree = apart(obj)
         moves = [
             moves and not kept
             for moves, kept in zip(moving(obj), kept_of(obj, dialect, facts), strict=True)
         ]
-        shapes = [(leaf.shape, str(leaf.dtype)) for leaf in leaves]
-        programs = programs_of(tree, shapes, dialect, not facts.built_here)
+        programs = programs_of(tree, leaves, dialect, not facts.built_here)
     live = Live(
-        programs, leaves, dialect, facts, condition.dtype, condition.seed, moves, resolve, given=obj
+        programs, leaves, dialect, facts, condition.dtype, condition.seed, moves, made_of.resolve,
+        given=obj,
     )  # fmt: skip
     if not programs.traced:
         look(live)
@@ -95,8 +89,7 @@ def present(
         if not turned:  # where its steps are written nothing tells
             return None
         leaves, tree = apart(obj)
-        shapes = [(leaf.shape, str(leaf.dtype)) for leaf in leaves]
-        programs = programs_of(tree, shapes, dialect, True)
+        programs = programs_of(tree, leaves, dialect, True)
         programs.traced.update(live.programs.traced)
         solved = replace(live, programs=programs, leaves=leaves, results=OrderedDict())
         if not acts:

@@ -297,10 +297,11 @@ class Programs:
         return jax.tree.map(np.array, self.noisy[form](pool, rounding[1], leaves, key, *more))
 
 
-def programs_of(tree: Tree, shapes: Sequence[Any], dialect: Dialect, single: bool) -> Programs:
+def programs_of(tree: Tree, leaves: Sequence[Any], dialect: Dialect, single: bool) -> Programs:
     """The programs of an object, shared with all that differ from it by their arrays alone."""
+    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
     try:
-        key = (tree.key, tuple(shapes), dialect, single)
+        key = (tree.key, shapes, dialect, single)
         hash(key)
     except Exception:  # a static field that does not hash
         return Programs(tree, dialect, single)

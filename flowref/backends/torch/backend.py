@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flowref.backends.protocol import Backend, Counter, Wish
+from flowref.backends.protocol import Backend, Blueprint, Counter, Wish
 from flowref.model import Array, Condition, Cost, Dialect, Facts, Shape, Subject
 
 T = TypeVar("T")
@@ -163,20 +163,11 @@ class Torch:
         rounding: AbstractContextManager[Any] = RandomRounding(magnitude, seed)
         return rounding
 
-    def subject(
-        self,
-        name: str,
-        build: Callable[[], Any],
-        dialect: Dialect,
-        facts: Facts,
-        condition: Condition,
-        resolve: Callable[[Any], Dialect | None],
-        rebuild_seed: int,
-    ) -> Subject:
+    def subject(self, made_of: Blueprint, condition: Condition) -> Subject:
         """See `Backend.subject`."""
         from flowref.backends.torch.present import present
 
-        return present(name, build, dialect, facts, condition, resolve, rebuild_seed)
+        return present(made_of, condition)
 
 
 def _dtype(name: str) -> Any:

@@ -17,6 +17,7 @@ import torch
 
 from flowref.backends import build_seed, lives
 from flowref.backends.data import points_of, side, toward_latents
+from flowref.backends.protocol import Blueprint
 from flowref.backends.torch import (
     derivatives,
     manners,
@@ -55,27 +56,14 @@ _WARMED: dict[Any, tuple[Callable[[], Any], Any]] = {}
 ACTIONS = {**lives.ACTIONS, **MODES, **STATE, **INSIDE, **UNREGISTERED, **BUILDING}
 
 
-def present(
-    name: str,
-    build: Callable[[], Any],
-    dialect: Dialect,
-    facts: Facts,
-    condition: Condition,
-    resolve: Callable[[Any], Dialect | None] = lambda _: None,
-    rebuild_seed: int = 3,
-) -> Subject:
-    """The subject of a built object in the given condition. ``resolve`` finds the dialect of a
-    sub-component.
-
-    ``rebuild_seed`` fixes the random state in which objects are built anew for laws of state. User
-    code is built anew in another one: what it draws while it is built, and does not save, is lost
-    when it is loaded in another process.
-    """
+def present(made_of: Blueprint, condition: Condition) -> Subject:
+    """The subject of a built object in the given condition."""
+    name, build, dialect, facts = made_of.name, made_of.build, made_of.dialect, made_of.facts
     dtype = DTYPES[condition.dtype]
     key = (name, condition.seed, condition.dtype, condition.weights)
 
     def fresh(number: int) -> Any:
-        with sandbox(derive(condition.seed, rebuild_seed, *[number] * (number > 0)), dtype):
+        with sandbox(derive(condition.seed, made_of.rebuild_seed, *[number] * (number > 0)), dtype):
             obj = cast(build(), dtype)
             set_mode(obj, False)
             return obj
@@ -131,7 +119,9 @@ def present(
 
     with allotted("an object"):
         pristine = load()
-    loaded = Live(pristine, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
+    loaded = Live(
+        pristine, dialect, facts, dtype, condition.seed, load, fresh, made_of.resolve, training
+    )
     loaded.build, loaded.build_within, loaded.grad = build, within, condition.grad
     if condition.part:
         name, loaded = parts.part_at(loaded, name, condition.part)
@@ -151,7 +141,9 @@ def present(
             ways.append(turning(pristine, *asked, alike=condition.scale > 0))
         if ways[0] is None or not ways[0](finer, times):
             return None
-        live = Live(finer, dialect, facts, dtype, condition.seed, load, fresh, resolve, training)
+        live = Live(
+            finer, dialect, facts, dtype, condition.seed, load, fresh, made_of.resolve, training
+        )
         live.grad = condition.grad
         if condition.part:
             _, live = parts.part_at(live, name, condition.part)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from flowref.backends import Backend, Wish
+from flowref.backends import Backend, Blueprint, Wish
 from flowref.backends.process import quarantine
 from flowref.model import (
     Adapter,
@@ -168,25 +168,16 @@ class Numpy:
         finally:
             Rounded.noise = None
 
-    def subject(
-        self,
-        name: str,
-        build: Callable[[], Any],
-        dialect: Dialect,
-        facts: Facts,
-        condition: Condition,
-        resolve: Callable[[Any], Dialect | None],
-        rebuild_seed: int,
-    ) -> Subject:
+    def subject(self, made_of: Blueprint, condition: Condition) -> Subject:
         """Both directions, and the Jacobian by differences, which are exact on affine maps."""
         with self.sandbox(condition.seed):
-            obj = build()
+            obj = made_of.build()
         for name, value in vars(obj).items():
             if isinstance(value, np.ndarray):
                 setattr(obj, name, self.tensor(value, "float64"))
 
         def call(which: str, x: Array, context: Array | None = None) -> Mapped:
-            y, ladj = getattr(dialect, which)(obj, self.tensor(x, "float64"), context)
+            y, ladj = getattr(made_of.dialect, which)(obj, self.tensor(x, "float64"), context)
             return Mapped(self.array(y), self.array(ladj))
 
         def made(which: str) -> Call[Mapped]:
@@ -198,8 +189,8 @@ class Numpy:
             return np.broadcast_to(columns.T, (len(x), *columns.shape))
 
         return Subject(
-            name=name,
-            facts=facts,
+            name=made_of.name,
+            facts=made_of.facts,
             calls={which: made(which) for which in ("forward", "inverse")},
             jacobian=jacobian,
             noise=self.noise,

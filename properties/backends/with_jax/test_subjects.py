@@ -62,8 +62,8 @@ def subject(
 ) -> Subject:
     """A subject in a condition."""
     facts = Facts((3,), built_here=True)
-    given = ("map", made, dialect, facts, Condition(**condition), lambda _: None, 3)
-    return backends.find("jax").subject(*given)
+    made_of = backends.Blueprint("map", made, dialect, facts)
+    return backends.find("jax").subject(made_of, Condition(**condition))
 
 
 def test_the_process_keeps_its_precision() -> None:
