@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -13,6 +13,46 @@ T = TypeVar("T")
 
 # The call that undoes each of the two of a bijection.
 OPPOSITE = {"forward": "inverse", "inverse": "forward"}
+
+
+class Signature(NamedTuple):
+    """What a call takes after the object, and whether it returns a value with a number for each point."""
+
+    takes: tuple[str, ...] = ("x", "context")
+    pair: bool = False
+
+
+AT_POINTS, MAPPING = Signature(), Signature(pair=True)
+# The calls that a subject may have, of points or of so many draws. A call with a seed is made in the random
+# state of that; a dialect's function of its name takes the others, in their order, and a framework's key.
+CALLS = {
+    "forward": MAPPING, "inverse": MAPPING,
+    "log_prob": AT_POINTS, "base_log_prob": AT_POINTS, "bits_per_dim": AT_POINTS,
+    "sample": Signature(("n", "seed", "context")), "base_sample": Signature(("n", "seed", "context")),
+    "rsample": Signature(("n", "seed", "context")), "sample_log_prob": Signature(("n", "seed", "context"), pair=True),
+    "cdf": Signature(("x",)), "icdf": Signature(("x",)), "functions": Signature(("x",)),
+    "stated": Signature(()), "expanded": AT_POINTS, "sign": Signature(()),
+    "estimate": Signature(("x", "draws", "seed", "context")), "loss": Signature(("x", "context", "weight")),
+    "dequantize": Signature(("x", "noise")), "told_late": AT_POINTS,
+    "between": Signature(("x", "context", "start", "end"), pair=True),
+    "on_the_way": Signature(("x", "context", "shares"), pair=True),
+    "push": Signature(("x", "seed", "context"), pair=True), "pull": Signature(("x", "seed", "context"), pair=True),
+}  # fmt: skip
+# Those that draw so many points, and those of points that may draw.
+DRAWING = tuple(name for name, call in CALLS.items() if "n" in call.takes)
+KERNELS = ("push", "pull")
+PAIRED = frozenset(name for name, call in CALLS.items() if call.pair)
+DEFAULTS = {"context": None, "weight": 1.0}
+
+
+def arguments(name: str, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], Any]:
+    """What a dialect's function takes after the object, in order, of the inputs of a call; and the seed
+    among these, None where the call has none.
+    """
+    takes = CALLS[name].takes
+    given = DEFAULTS | dict(zip(takes, inputs, strict=False)) | dict(named)
+    return [given[one] for one in takes if one != "seed"], given.get("seed")
+
 
 How = Literal[
     "plain",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowref.model.call import CALLS
 from flowref.model.certainty import Certainty
 from flowref.model.cost import UNCOUNTED, Cost
 from flowref.model.promises import canonical
@@ -107,6 +108,12 @@ class Dialect:
     having: Callable[..., Any] | None = None
     repair: Callable[[Any], None] | None = None
     normalizing: str = "forward"
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The calls that it offers."""
+        found = [name for name in CALLS if getattr(self, name) is not None]
+        return (*found, "rescaled") if self.rescale and self.log_prob else tuple(found)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from flowref.model.call import DRAWING
+
 # The work of one dispatched operation, of one number that it writes, and of one product that it adds
 # up, in nominal nanoseconds: what they take on an ordinary processor, one thread in double precision.
 OPERATION, ENTRY, PRODUCT = 8000.0, 1.5, 0.05
@@ -24,8 +26,6 @@ STEPS = 8.0
 LENGTHY = 2500
 # Walking a graph back takes about so many times as long as making it.
 BACKWARD = 2.0
-# Calls that draw so many points.
-DRAWING = ("sample", "base_sample", "rsample", "sample_log_prob")
 # An ordinary batch, and the bytes and nominal nanoseconds from which on one is worth planning.
 BATCH, LARGE, LONG = 48, 2.0**27, 2e8
 

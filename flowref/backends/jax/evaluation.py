@@ -11,19 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from flowref.backends.jax.live import Live, digest_of
-from flowref.backends.jax.programs import DRAWING, KERNELS, KEYED, PAIRED, POINTWISE
+from flowref.backends.jax.programs import POINTWISE
 from flowref.backends.jax.uncompiled import uncompiled
-from flowref.model import Array, Dialect, Manner, Mapped, Unsupported
+from flowref.model import Array, Manner, Mapped, Unsupported
+from flowref.model.call import DRAWING, KERNELS, PAIRED, arguments
 
-# Other methods that a dialect may have, which are called as they are.
-OTHERS = ("stated", "sign")
 HOWS = ("plain", "compile", "vmap", "checkpoint")
-
-
-def offered(dialect: Dialect) -> tuple[str, ...]:
-    """The names of the methods that a dialect has."""
-    found = [name for name in (*POINTWISE, *KEYED, *OTHERS) if getattr(dialect, name) is not None]
-    return (*found, "rescaled") if dialect.rescale is not None else tuple(found)
 
 
 def evaluation(live: Live, name: str) -> Callable[..., Any]:
@@ -142,32 +135,18 @@ def _called(
     dtype: str,
     made: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> Mapped:
-    function, asked, seed = live.programs.spoken(name), *as_spoken(name, inputs)
+    function, (asked, seed) = live.programs.spoken(name), arguments(name, inputs, {})
 
     def called(leaves: Any, key: Any, *arrays: Any) -> Any:
         given = iter(arrays)
         ready = [next(given) if isinstance(v, np.ndarray) else v for v in asked]
-        more = (key,) if name in KEYED else ()
+        more = () if seed is None else (key,)
         return function(live.programs.tree.filled(leaves), *ready, *more)
 
     with live.calling(dtype):
         leaves = [leaf.astype(dtype) for leaf in live.leaves]
         arrays = [arranged(live, v, dtype) for v in asked if isinstance(v, np.ndarray)]
-        return as_mapped(name, made(called)(leaves, jax.random.key(seed % 2**32), *arrays))
-
-
-def as_spoken(name: str, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], int]:
-    """The inputs of a call as the dialect's function takes them, but for the key; and the seed of
-    that.
-    """
-    if name in DRAWING:
-        n, seed, *others = inputs
-        return (n, *(others or [None])), int(seed)
-    if name in KERNELS:
-        x, seed, *others = inputs
-        return (x, *(others or [None])), int(seed)
-    alone = len(inputs) == 1 and name in POINTWISE
-    return ((*inputs, None) if alone else inputs), 0
+        return as_mapped(name, made(called)(leaves, jax.random.key((seed or 0) % 2**32), *arrays))
 
 
 def _mapped_over_rows(called: Callable[..., Any]) -> Callable[..., Any]:

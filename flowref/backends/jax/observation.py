@@ -12,12 +12,12 @@ import numpy as np
 from flowref.backends import process
 from flowref.backends.jax import noise
 from flowref.backends.jax.counting import narrow, operations
-from flowref.backends.jax.evaluation import arranged, as_spoken
+from flowref.backends.jax.evaluation import arranged
 from flowref.backends.jax.interpreting import randomly_rounded
 from flowref.backends.jax.live import Live
-from flowref.backends.jax.programs import KEYED
 from flowref.backends.jax.sandbox import sandbox, settings
 from flowref.model import Observation, Unsupported, derive
+from flowref.model.call import arguments
 
 # float32 results are moved by this much to see whether they feed a float64 output.
 PROBE = 2.0**-18
@@ -33,7 +33,7 @@ def observe(
         raise Unsupported("there is no train mode in JAX", waits=False)
     if live.programs.traced.get(name):
         raise Unsupported("it cannot be traced", waits=False)
-    asked, seed = as_spoken(name, inputs)
+    asked, seed = arguments(name, inputs, {})
     shapes = [(v.shape, str(v.dtype)) if isinstance(v, np.ndarray) else v for v in asked]
     # A trace sees shapes, and no values.
     form = name, live.dtype, seed, str(shapes)
@@ -45,15 +45,16 @@ def observe(
     return known
 
 
-def _observed(live: Live, name: str, asked: tuple[Any, ...], seed: int) -> tuple[Observation, bool]:
+def _observed(
+    live: Live, name: str, asked: list[Any], seed: int | None
+) -> tuple[Observation, bool]:
     """What a call does besides returning, and whether other values of these shapes show the same."""
     speak = live.programs.spoken(name)
-    drawing = name in KEYED
 
     def called(leaves: Any, *arrays: Any) -> Any:
         given = iter(arrays)
         ready = [next(given) if isinstance(v, np.ndarray) else v for v in asked]
-        more = (jax.random.key(seed % 2**32),) if drawing else ()
+        more = () if seed is None else (jax.random.key(seed % 2**32),)
         return speak(live.programs.tree.filled(leaves), *ready, *more)
 
     with sandbox(derive(live.seed, 17), live.dtype) as printed:
@@ -62,7 +63,7 @@ def _observed(live: Live, name: str, asked: tuple[Any, ...], seed: int) -> tuple
         closed, shape = jax.make_jaxpr(called, return_shape=True)(live.leaves, *arrays)
         changed = tuple(name for name, value in settings().items() if value != before[name])
         drawn, written = process.random_state() != state, printed.getvalue()
-        coarse = valued = live.dtype == "float64" and not drawing and narrow(closed)
+        coarse = valued = live.dtype == "float64" and seed is None and narrow(closed)
         if coarse:
             probe = jax.jit(randomly_rounded(called, only=("float32",)))
             pool = noise.pool_of(19, 1)[0]

@@ -18,7 +18,7 @@ import numpy as np
 from flowref.backends import build_seed
 from flowref.backends.data import points_of
 from flowref.backends.jax import derivatives, parts, scenario
-from flowref.backends.jax.evaluation import evaluation, mannered, offered
+from flowref.backends.jax.evaluation import evaluation, mannered
 from flowref.backends.jax.live import Live, noise
 from flowref.backends.jax.narrowing import single
 from flowref.backends.jax.observation import observe
@@ -229,7 +229,7 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
                 partial(mannered, live, method),
                 partial(observe, live, method),
             )
-            for method in offered(dialect)
+            for method in dialect.offered
         },
         jacobian=able(maps, derivatives.jacobian),
         vjp=able(sure, derivatives.vjp),

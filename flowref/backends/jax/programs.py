@@ -26,21 +26,18 @@ from flowref.backends.jax.stepping import Noise, Stepped, TooLong
 from flowref.backends.jax.transforms import DERIVED, total
 from flowref.backends.jax.trees import Tree
 from flowref.model import Array, Dialect, Unsupported, derive
+from flowref.model.call import PAIRED
 
 # Rows that a program is compiled for, and for events of many entries; more are taken in pieces: a
 # hundred calls take less than to compile another program.
 ROWS, FEW_ROWS, LARGE_EVENT = 48, 16, 64
 # Stretches of rows with noise of their own that one noisy call takes.
 RUNS = 8
+# Calls that are compiled, or run step by step, as programs of points and contexts.
 POINTWISE = (
     "forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim", "cdf", "icdf", "expanded",
     "told_late",
 )  # fmt: skip
-DRAWING = ("sample", "base_sample", "rsample", "sample_log_prob")
-# What may draw at a point: a key of its own for each call.
-KERNELS = ("push", "pull")
-KEYED = (*DRAWING, *KERNELS)
-PAIRED = ("forward", "inverse", "sample_log_prob", *KERNELS)
 # Numbers of parameters, for all runs of a call, beyond which programs are compiled: noise is then of one
 # run after the other.
 MANY_LEAVES = 2_000_000

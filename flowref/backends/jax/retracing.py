@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flowref.backends.jax.evaluation import as_mapped
 from flowref.backends.jax.live import Live
-from flowref.backends.jax.programs import PAIRED
 from flowref.backends.jax.stepping import Stepped
 from flowref.backends.jax.trees import FOREIGN, apart, fresh, opened
 from flowref.backends.jax.uncompiled import uncompiled
@@ -114,11 +114,6 @@ def held_in(one: Any) -> Iterator[tuple[str, Any]]:
 def enumerated(*values: Any) -> Iterator[tuple[str, Any]]:
     """Values without names."""
     yield from (("", value) for value in values)
-
-
-def as_mapped(name: str, out: Any) -> Mapped:
-    """The outcome of a call as plain values."""
-    return Mapped(*out) if name in PAIRED else Mapped(np.asarray(out), None)
 
 
 def saved(live: Live, speak: Callable[..., Any], name: str, x: Any, context: Any) -> Mapped:

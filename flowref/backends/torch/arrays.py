@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from flowref.model import Array, Mapped
+from flowref.model.call import PAIRED
 
 
 def array(value: Any) -> Any:
@@ -27,7 +28,7 @@ def as_tensors(arrays: Iterable[Array | None], dtype: torch.dtype) -> list[Any]:
 
 def as_mapped(name: str, out: Any) -> Mapped:
     """The outcome of a call as plain values."""
-    if name in ("forward", "inverse", "sample_log_prob", "between", "on_the_way", "push", "pull"):
+    if name in PAIRED:
         value, ladj = out
         return Mapped(array(value), array(ladj))
     if isinstance(out, (tuple, list)):

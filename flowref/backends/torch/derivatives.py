@@ -14,10 +14,11 @@ import torch
 
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import Live
-from flowref.backends.torch.methods import SEEDED, method
+from flowref.backends.torch.methods import method
 from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.state import directions, move, set_mode
 from flowref.model import Array, Cost, Mapped, Undecidable, Unsupported, derive
+from flowref.model.call import KERNELS
 from flowref.model.cost import BACKWARD
 
 # Rows, numbers of the result, and bytes of the graph of one backward pass of a Jacobian; more are
@@ -290,7 +291,7 @@ def along(
             obj = live.take()
             move(obj, t, seed, only)
             # Those take a seed; the random state is that of the call.
-            run = live.function(name) if name in SEEDED else method(live, name)
+            run = live.function(name) if name in KERNELS else method(live, name)
             drawing(live, draws)
             return as_mapped(name, run(obj, live.tensor(x), live.tensor(context)))
 

@@ -15,18 +15,16 @@ import torch
 from flowref.backends.torch import linear_noise
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live
-from flowref.backends.torch.methods import SEEDED, method, rows_of
+from flowref.backends.torch.methods import method, rows_of
 from flowref.backends.torch.narrowing import Limited
 from flowref.model import Array, Mapped, Support
-from flowref.model.cost import DRAWING
+from flowref.model.call import DRAWING, PAIRED
 
 # Methods of which results are kept.
 KEPT = ("forward", "inverse", "log_prob")
 # Of a call at points that are nan so many times the operations of a usual one are waited for, and so many
 # more: of a small flow some seconds, of which a law makes a few.
 ENDLESS, ENDLESS_FLOOR = 20, 20_000
-# Methods that return a value and a number per point.
-MAPPED = (*KEPT, "sample_log_prob", "between", "on_the_way", *SEEDED)
 
 
 def evaluation(live: Live, name: str) -> Callable[..., Any]:
@@ -41,7 +39,7 @@ def evaluation(live: Live, name: str) -> Callable[..., Any]:
 
 
 def plain(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
-    """Call a method on a fresh copy: `Mapped` of those in `MAPPED`, a pair of numbers of a loss, an array
+    """Call a method on a fresh copy: `Mapped` of maps and of what is kept, a pair of numbers of a loss, an array
     of the others.
     """
     if name in DRAWING and live.facts.cost.of(name).repeats and not named:
@@ -70,7 +68,7 @@ def plain_anew(live: Live, name: str, inputs: tuple[Any, ...], named: dict[str, 
         ready = tensors(live, (*inputs, *named.values()), support=live.support_of(name))
         keywords = dict(zip(named, ready[len(inputs) :], strict=True))
         out = function(obj, *ready[: len(inputs)], **keywords)
-        if name in MAPPED:
+        if name in PAIRED or name in KEPT:
             return as_mapped(name, out)
         if name == "loss":
             nll, penalty = out

@@ -15,41 +15,16 @@ from flowref.backends.torch.graphs import ungraphed
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.own_generators import seed_own
 from flowref.backends.torch.sandbox import seed_torch
-from flowref.model import Dialect, Unsupported
-from flowref.model.cost import DRAWING, LONG
-
-# Methods that take ``(x, context)``; those of `DRAWING` take ``(n, context)``.
-POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim")
-# Methods that take ``(x, context)`` and may draw on the way.
-SEEDED = ("push", "pull")
-
-
-def offered(dialect: Dialect) -> tuple[str, ...]:
-    """The names of the methods that a dialect has."""
-    names = [
-        *POINTWISE,
-        *DRAWING,
-        "cdf",
-        "icdf",
-        "functions",
-        "stated",
-        "expanded",
-        "sign",
-        "estimate",
-        "loss",
-    ]
-    names += ["dequantize", "told_late", "between", "on_the_way", *SEEDED]
-    present = [name for name in names if getattr(dialect, name) is not None]
-    if dialect.rescale is not None and dialect.log_prob is not None:
-        present.append("rescaled")
-    return tuple(present)
+from flowref.model import Unsupported
+from flowref.model.call import DRAWING, KERNELS, arguments
+from flowref.model.cost import LONG
 
 
 def method(live: Live, name: str) -> Callable[..., Any]:
     """A method as a function ``(obj, *inputs)`` of the object and of tensors, integers and seeds,
     in the order of the `Call` of its name. Raises `Unsupported` where the dialect has none.
     """
-    return affordable(live, name, _method(live, name))
+    return affordable(live, name, _method(live, name, seeds=True))
 
 
 def affordable(live: Live, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,29 +69,22 @@ def rows_of(inputs: Sequence[Any]) -> int:
     return 1
 
 
-def _method(live: Live, name: str) -> Callable[..., Any]:
+def _method(live: Live, name: str, seeds: bool) -> Callable[..., Any]:
+    """A method; ``seeds``: in the random state of its seed, where it takes one, and with a graph only where
+    that is what it is for: layers that may draw may differentiate an energy, and rely on it.
+    """
     if name == "rescaled":
         rescale, log_prob = live.function("rescale"), live.function("log_prob")
         return lambda obj, x, factor, context=None: log_prob(rescale(obj, factor), x, context)
     function = live.function(name)
-    if name in DRAWING:
-        return lambda obj, n, seed, context=None: seeded(
-            seed, function, obj, n, context, recorded=name == "rsample"
-        )
-    if name in SEEDED:
-        # Some of these layers differentiate an energy, and rely on gradients being recorded.
-        return lambda obj, x, seed, context=None: seeded(
-            seed, function, obj, x, context, recorded=True
-        )
-    if name == "estimate":
-        return lambda obj, x, draws, seed, context=None: seeded(
-            seed, function, obj, x, draws, context
-        )
-    if name == "loss":
-        return lambda obj, x, context=None, weight=1.0: function(obj, x, context, weight)
-    if name in POINTWISE:
-        return lambda obj, x, context=None: function(obj, x, context)
-    return function
+
+    def called(obj: Any, *inputs: Any, **named: Any) -> Any:
+        given, seed = arguments(name, inputs, named)
+        if seed is None or not seeds:
+            return function(obj, *given)
+        return seeded(seed, function, obj, *given, recorded=name in ("rsample", *KERNELS))
+
+    return called
 
 
 def seeded(
@@ -137,10 +105,7 @@ def bare(live: Live, name: str) -> Callable[..., Any]:
     """A method as a function ``(obj, *inputs)`` as in `method`, which does not set the random state:
     it is the caller's, and a seed among the inputs says nothing.
     """
-    if name not in DRAWING:
-        return method(live, name)
-    function = live.function(name)
-    return affordable(live, name, lambda obj, n, seed, context=None: function(obj, n, context))
+    return affordable(live, name, _method(live, name, seeds=name not in DRAWING))
 
 
 def dispatched(out: Any) -> list[Any]:

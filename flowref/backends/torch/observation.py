@@ -22,7 +22,7 @@ from flowref.backends.torch.narrowing import Narrowing
 from flowref.backends.torch.sandbox import GENERATORS, random_state, settings
 from flowref.backends.torch.state import set_mode, trainable
 from flowref.model import Observation, derive
-from flowref.model.cost import DRAWING
+from flowref.model.call import DRAWING
 
 # float32 results are moved by this much to see whether they feed a float64 output.
 PROBE = 2.0**-18

@@ -21,7 +21,6 @@ from flowref.backends.protocol import Blueprint
 from flowref.backends.torch import (
     derivatives,
     manners,
-    methods,
     observation,
     parts,
     scenario,
@@ -236,7 +235,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         trainable=bool(trainable(live.pristine)),
         standards=has_standards(live.pristine),
         mode_matters=functools.cache(partial(mode_matters, live)),
-        calls={name: call_of(live, name) for name in methods.offered(dialect)},
+        calls={name: call_of(live, name) for name in dialect.offered},
         jacobian=able(maps, derivatives.jacobian),
         vjp=partial(derivatives.vjp, live),
         context_vjp=partial(derivatives.context_vjp, live),

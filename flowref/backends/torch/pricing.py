@@ -16,7 +16,6 @@ from flowref.backends.torch.arrays import as_tensors
 from flowref.backends.torch.folding import Folding, folding_of
 from flowref.backends.torch.graphs import Ungraphed, ungraphed
 from flowref.backends.torch.measuring import Enough, Measuring
-from flowref.backends.torch.methods import offered
 from flowref.backends.torch.sandbox import sandbox
 from flowref.backends.torch.state import set_mode, tensors
 from flowref.model import OPPOSITE, CallCost, Cost, Dialect, Facts, Line
@@ -57,7 +56,7 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
         (LIKE_DATA, "log_prob" if "log_prob" in calls else dialect.normalizing),
         (LIKE_SAMPLES, "sample" if "sample" in calls else back),
     ):
-        calls |= {n: calls[like] for n in names if like in calls and n in offered(dialect)}
+        calls |= {n: calls[like] for n in names if like in calls and n in dialect.offered}
     return Cost(calls, sum(held.values()))
 
 

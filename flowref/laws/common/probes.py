@@ -27,7 +27,7 @@ from flowref.model import (
     Unsupported,
 )
 from flowref.model.abilities import Flow, Living, offers
-from flowref.model.call import How, Layout
+from flowref.model.call import KERNELS, How, Layout
 from flowref.model.law import Echo
 from flowref.model.steps import Run, Step
 
@@ -45,9 +45,7 @@ BATCHED = ("bits_per_dim", "loss")
 # Calls of a number, which draw so many points.
 DRAWING = ("sample", "rsample")
 EVERY = (*POINTWISE, *BATCHED, *DRAWING)
-# Calls of points that may draw, and start from the seed that they are given; other points in a batch may
-# shift what they draw.
-KERNELS = ("push", "pull")
+# Those of kernels start from the seed that they are given; other points in a batch may shift what they draw.
 WITH_KERNELS = (*EVERY, *KERNELS)
 # The calls that nothing flows without, by which rounding laws were always judged.
 MAPS = ("forward", "inverse", "log_prob")

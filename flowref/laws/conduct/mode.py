@@ -19,7 +19,6 @@ from flowref.laws.common.outcomes import (
 )
 from flowref.laws.common.probes import (
     BATCHED,
-    KERNELS,
     MAPS,
     POINTWISE,
     WITH_KERNELS,
@@ -36,7 +35,7 @@ from flowref.laws.common.probes import (
 from flowref.laws.common.requirements import has_modules, not_estimator
 from flowref.model import ADVICE, EXACT, GIVEN, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Flow, Invertible, Living
-from flowref.model.call import How
+from flowref.model.call import KERNELS, How
 from flowref.model.steps import Eval, Modes, State, Train
 
 # Rows of a batch that are also evaluated on their own, and twice in one batch.
