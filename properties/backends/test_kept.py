@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowref.backends.torch.kept import KEPT, Kept, digest_of
+from flowref.backends.kept import KEPT, Kept, digest_of
 from flowref.backends.torch.live import Live
 from flowref.loading import forget, load
 from flowref.model import Mapped, Subject, Target

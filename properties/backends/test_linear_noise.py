@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from flowref import loading, registry
+from flowref.backends.kept import KEPT
 from flowref.backends.torch import linear_noise
-from flowref.backends.torch.kept import KEPT
 from flowref.model import Array, Condition
 from flowref.model.abilities import Invertible, offers
 

@@ -6,22 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from flowref.backends.arranging import arranged
 from flowref.backends.jax.live import Live
 from flowref.backends.jax.programs import programs_of
 from flowref.backends.jax.trees import apart, cast, moving
-from flowref.model import Array, Dialect, Mapped, TargetError
-
-
-def listed_parts(obj: Any, dialect: Dialect) -> Sequence[tuple[str, Any]]:
-    """The parts of a composite, or nothing where it cannot be taken apart."""
-    if dialect.parts is None:
-        return ()
-    try:
-        listed = list(dialect.parts(obj))
-    except Exception:  # what its attributes raise is the object's affair
-        return ()
-    return listed if len(listed) > 1 else ()
+from flowref.backends.parts import arranged, listed_parts, part_at
+from flowref.model import Array, Dialect, Mapped
 
 
 def parts_of(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], ...]]:
@@ -31,11 +20,10 @@ def parts_of(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], 
     return names, tuple(partial(part_map, live, index) for index in range(len(names)))
 
 
-def live_of(live: Live, obj: Any) -> Live:
+def live_of(live: Live, obj: Any, dialect: Dialect) -> Live:
     """An object that was made of a live one's parts, in the same condition."""
     obj = cast(obj, live.dtype)
     leaves, tree = apart(obj)
-    dialect = live.resolve(obj) or live.dialect
     programs = programs_of(tree, leaves, dialect, live.programs.single)
     return Live(
         programs, leaves, dialect, live.facts, live.dtype, live.seed, moving(obj), live.resolve,
@@ -57,19 +45,13 @@ def arrange(
     with live.calling():
         obj = live.object
         parts = [part for _, part in listed_parts(obj, live.dialect)]
-        built = live_of(live, arranged(expression, obj, parts, live.dialect))
+        made = arranged(expression, obj, parts, live.dialect)
+        built = live_of(live, made, live.resolve(made) or live.dialect)
     return Mapped(*built.evaluate(call, x, context))
 
 
-def part_at(live: Live, name: str, path: Sequence[int]) -> tuple[str, Live]:
-    """The part at a path of indices as an object of its own, and its name. Raises `TargetError`
-    where there is no such part.
-    """
-    for index in path:
-        with live.calling():
-            listed = listed_parts(live.object, live.dialect)
-            if index >= len(listed):
-                raise TargetError(f"{name} has {len(listed)} parts; part {index} was asked for")
-            label, obj = listed[index]
-            name, live = f"{name}/{label}", live_of(live, obj)
-    return name, live
+def live_part(live: Live, name: str, path: Sequence[int]) -> tuple[str, Live]:
+    """The part at a path of indices as an object of its own, and its name."""
+    with live.calling():
+        name, obj, dialect = part_at(name, live.object, live.dialect, path, live.resolve)
+        return name, live_of(live, obj, dialect)

@@ -7,7 +7,6 @@ has modes, or a state that a call could change. Not offered, since nothing in JA
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -75,7 +74,7 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
                 [moved(leaf, step, scale) for leaf, step in zip(leaves, steps, strict=True)]
             )
     if condition.part:
-        name, live = parts.part_at(live, name, condition.part)
+        name, live = parts.live_part(live, name, condition.part)
     subject = subject_of(live, name, condition, scale)
     # Only of what nobody says how accurate it is more steps are asked for.
     stated = facts.certainty.log_det and not facts.promises.get("assumed-accuracy")
@@ -91,7 +90,7 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
         leaves, tree = apart(obj)
         programs = programs_of(tree, leaves, dialect, True)
         programs.traced.update(live.programs.traced)
-        solved = replace(live, programs=programs, leaves=leaves, results=OrderedDict())
+        solved = replace(live, programs=programs, leaves=leaves)
         if not acts:
             acts.append(differ(live, solved))
         if not acts[0]:  # what is called so is none of the steps that it takes

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowref.backends.kept import KEPT, digest_of
 from flowref.backends.torch.array_noise import arrays_rounded
 from flowref.backends.torch.captures import shared
 from flowref.backends.torch.copies import Shelf
-from flowref.backends.torch.kept import KEPT, digest_of
 from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
 from flowref.backends.torch.sandbox import sandbox

@@ -8,23 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from flowref.backends.arranging import arranged
+from flowref.backends.parts import arranged, listed_parts, part_at
 from flowref.backends.torch.arrays import as_mapped
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.methods import sparingly
 from flowref.backends.torch.state import duplicate
-from flowref.model import Array, Dialect, Mapped, TargetError
-
-
-def listed_parts(obj: Any, dialect: Dialect) -> Sequence[tuple[str, Any]]:
-    """The parts of a composite, or nothing where it cannot be taken apart."""
-    if dialect.parts is None:
-        return ()
-    try:
-        listed = list(dialect.parts(obj))
-    except Exception:
-        return ()
-    return listed if len(listed) > 1 else ()
+from flowref.model import Array, Dialect, Mapped
 
 
 def parts_of(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], ...]]:
@@ -75,29 +64,15 @@ def _called(
     return as_mapped(call, sparingly(live, call, obj, run) if heavy else run())
 
 
-def part_at(live: Live, name: str, path: Sequence[int]) -> tuple[str, Live]:
+def live_part(live: Live, name: str, path: Sequence[int]) -> tuple[str, Live]:
     """The part at a path of indices as an object of its own, as it was loaded and moved within the
-    whole, and its name. Raises `TargetError` where there is no such part.
+    whole, and its name.
     """
-    obj, dialect = live.pristine, live.dialect
-    for index in path:
-        listed = listed_parts(obj, dialect)
-        if index >= len(listed):
-            raise TargetError(f"{name} has {len(listed)} parts; part {index} was asked for")
-        label, obj = listed[index]
-        name = f"{name}/{label}"
-        dialect = live.resolve(obj) or dialect
+    walk = partial(part_at, dialect=live.dialect, path=path, resolve=live.resolve)
+    name, obj, dialect = walk(name, live.pristine)
 
-    def again() -> Any:
-        part, dialect = live.rebuild(), live.dialect
-        for index in path:
-            _, part = listed_parts(part, dialect)[index]
-            dialect = live.resolve(part) or dialect
-        return part
+    def again(_: int = 0) -> Any:
+        return walk(name, live.rebuild())[1]
 
-    def anew(_: int) -> Any:
-        return again()
-
-    return name, Live(
-        duplicate(obj), dialect, live.facts, live.dtype, live.seed, again, anew, live.resolve
-    )
+    details = dialect, live.facts, live.dtype, live.seed
+    return name, Live(duplicate(obj), *details, again, again, live.resolve)

@@ -123,7 +123,7 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
     )
     loaded.build, loaded.build_within, loaded.grad = build, within, condition.grad
     if condition.part:
-        name, loaded = parts.part_at(loaded, name, condition.part)
+        name, loaded = parts.live_part(loaded, name, condition.part)
     subject = subject_of(loaded, name, condition)
     # Only of what nobody says how accurate it is more steps are asked for; and where weights were moved,
     # of every map: a series that is long enough for those it has may not be for these.
@@ -145,7 +145,7 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
         )
         live.grad = condition.grad
         if condition.part:
-            _, live = parts.part_at(live, name, condition.part)
+            _, live = parts.live_part(live, name, condition.part)
         return subject_of(live, name, condition)
 
     return replace(subject, refined=refined)

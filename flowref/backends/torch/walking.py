@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from flowref.backends.kept import KEPT, digest_of
+from flowref.backends.parts import listed_parts
 from flowref.backends.torch.arrays import array
 from flowref.backends.torch.cuts import Piece, pieces, rest_of, runs_of, whole_of
 from flowref.backends.torch.derivatives import graphed_rows
-from flowref.backends.torch.kept import KEPT, digest_of
 from flowref.backends.torch.levels import own_methods, wrapped
 from flowref.backends.torch.live import Live
-from flowref.backends.torch.parts import listed_parts
 from flowref.backends.torch.stages import Asked, Graphs, graphed, stage_of, tensor_like, zeros_for
 from flowref.backends.torch.state import trainable
 from flowref.model import Array, Dialect, Stage, Visitor

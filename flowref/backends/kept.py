@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model import Mapped
-
 # Bytes of results that a process keeps, what an entry takes besides its arrays, and the largest
 # share of one entry.
 LIMIT, OVERHEAD, LARGEST = 2**26, 512, 0.125
@@ -62,8 +60,9 @@ KEPT = Kept()
 
 def copied(value: Any) -> Any:
     """A result with its arrays in memory of their own."""
-    if isinstance(value, Mapped):
-        return Mapped(copied(value.value), copied(value.ladj))
+    if isinstance(value, tuple):
+        parts = map(copied, value)
+        return value._make(parts) if hasattr(value, "_make") else tuple(parts)
     return value.copy() if isinstance(value, np.ndarray) else value
 
 

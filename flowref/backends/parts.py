@@ -1,0 +1,54 @@
+"""The parts of an object and what combines them, whatever framework they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flowref.model import Dialect, TargetError, Unsupported
+
+
+def listed_parts(obj: Any, dialect: Dialect) -> Sequence[tuple[str, Any]]:
+    """The parts of a composite, or nothing where it cannot be taken apart."""
+    if dialect.parts is None:
+        return ()
+    try:
+        listed = list(dialect.parts(obj))
+    except Exception:  # what its attributes raise is the object's affair
+        return ()
+    return listed if len(listed) > 1 else ()
+
+
+def part_at(
+    name: str,
+    obj: Any,
+    dialect: Dialect,
+    path: Sequence[int],
+    resolve: Callable[[Any], Dialect | None],
+) -> tuple[str, Any, Dialect]:
+    """The part at a path of indices, with its name and its dialect. Raises `TargetError` where there is no
+    such part.
+    """
+    for index in path:
+        listed = listed_parts(obj, dialect)
+        if index >= len(listed):
+            raise TargetError(f"{name} has {len(listed)} parts; part {index} was asked for")
+        label, obj = listed[index]
+        name, dialect = f"{name}/{label}", resolve(obj) or dialect
+    return name, obj, dialect
+
+
+def arranged(expression: Any, obj: Any, parts: Sequence[Any], dialect: Dialect) -> Any:
+    """The object that an expression denotes: a part's index, "self", ("chain", ...) or ("inverse",
+    e); see `Subject.arrange`.
+    """
+    if expression == "self":
+        return obj
+    if isinstance(expression, int):
+        return parts[expression]
+    kind, *operands = expression
+    built = [arranged(operand, obj, parts, dialect) for operand in operands]
+    combine = dialect.chain if kind == "chain" else dialect.invert
+    if combine is None:
+        raise Unsupported(f"its library offers no {kind}")
+    return combine(built) if kind == "chain" else combine(built[0])
