@@ -13,6 +13,12 @@ import numpy as np
 from flowref.model import REAL, Array, Dialect, Facts, Shape, Support, draw
 
 
+def is_mask(array: Any) -> bool:
+    """Whether an array holds zeros and ones, and both."""
+    plain = np.asarray(array)
+    return plain.size > 1 and bool(np.isin(plain, (0.0, 1.0)).all()) and plain.min() != plain.max()
+
+
 def toward_latents(dialect: Dialect) -> str:
     """The call that maps data to latents, as far as there is one."""
     return dialect.normalizing if dialect.inverse is not None else "forward"

@@ -49,6 +49,19 @@ def random_state() -> tuple[Any, ...]:
 
 
 @contextlib.contextmanager
+def standing_in(owner: Any, **values: Any) -> Iterator[None]:
+    """Other values for some attributes of an object, which has its own back afterwards."""
+    before = {name: getattr(owner, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(owner, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(owner, name, value)
+
+
+@contextlib.contextmanager
 def unwarned() -> Iterator[None]:
     """Import foreign code: what it warns of meanwhile is its own business, also where warnings are
     errors, as a compiler's are when a module is imported for the first time.

@@ -20,6 +20,7 @@ from flowref.backends.jax import counting
 from flowref.backends.jax.programs import Programs
 from flowref.backends.jax.sandbox import sandbox
 from flowref.backends.kept import KEPT
+from flowref.backends.process import standing_in
 from flowref.model import Array, Dialect, Facts, Support, derive
 
 _COUNTED = itertools.count()
@@ -128,11 +129,6 @@ def digest_of(name: str, inputs: tuple[Any, ...]) -> int:
     return int.from_bytes(digest.digest()[:8], "big") >> 1
 
 
-@contextlib.contextmanager
-def noise(live: Live, seed: int, magnitude: float) -> Iterator[None]:
+def noise(live: Live, seed: int, magnitude: float) -> contextlib.AbstractContextManager[None]:
     """Randomly round everything that the subject computes."""
-    before, live.rounding = live.rounding, (seed, magnitude)
-    try:
-        yield
-    finally:
-        live.rounding = before
+    return standing_in(live, rounding=(seed, magnitude))

@@ -9,6 +9,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from flowref.backends.closures import cells
+
 PACKAGES = frozenset(
     {
         "jax", "jaxlib", "equinox", "flax", "haiku", "optax", "paramax", "flowjax", "bijx", "numpyro",
@@ -66,8 +68,8 @@ def _refers(function: types.FunctionType, depth: int) -> bool:
     """
     names = set(_names(function.__code__))
     globals_ = function.__globals__
-    cells = [cell.cell_contents for cell in function.__closure__ or () if _full(cell)]
-    values = [*(globals_[name] for name in names if name in globals_), *cells]
+    values = [globals_[name] for name in names if name in globals_]
+    values += [inner for _, inner in cells(function)]
     for value in values:
         package = value.__name__ if isinstance(value, types.ModuleType) else type(value).__module__
         if str(package).partition(".")[0] in PACKAGES:
@@ -85,11 +87,3 @@ def _names(code: types.CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _names(constant)
-
-
-def _full(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018  # an empty one raises
-    except ValueError:
-        return False
-    return True

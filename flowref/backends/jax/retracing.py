@@ -5,7 +5,6 @@ traced, differentiated op by op.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import io
@@ -17,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flowref.backends.closures import cells
 from flowref.backends.jax.evaluation import as_mapped
 from flowref.backends.jax.live import Live
 from flowref.backends.jax.stepping import Stepped
@@ -89,10 +89,7 @@ def held_in(one: Any) -> Iterator[tuple[str, Any]]:
         if one.__module__.partition(".")[0] in FOREIGN:
             return
         yield from vars(one).items()
-        names = one.__code__.co_freevars
-        for name, cell in zip(names, one.__closure__ or (), strict=True):
-            with contextlib.suppress(ValueError):  # an empty one
-                yield name, cell.cell_contents
+        yield from cells(one)
         for name in one.__code__.co_names:
             inner = one.__globals__.get(name)
             if isinstance(inner, list | dict | set | types.FunctionType):

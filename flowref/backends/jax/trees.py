@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flowref.backends.closures import cells
+from flowref.backends.data import is_mask
 from flowref.model import TargetError
 
 # Nodes whose arrays training leaves alone, by the name of their class: paramax and flax.
@@ -154,8 +156,8 @@ def known(value: Any, depth: int = 0) -> Hashable:
         plain = np.asarray(jax.random.key_data(value) if _is_key(value) else value)
         return (str(value.dtype), plain.shape, plain.tobytes())
     if isinstance(value, types.FunctionType) and depth < DEEPEST:
-        cells = [cell.cell_contents for cell in value.__closure__ or () if _filled_cell(cell)]
-        bound = (*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        enclosed = (inner for _, inner in cells(value))
+        bound = (*enclosed, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
         if depth <= SHALLOW and value.__module__.partition(".")[0] not in FOREIGN:
             bound += tuple(_globals(value))
         inner = tuple(known(cell, depth + 1) for cell in bound)
@@ -188,14 +190,6 @@ def _globals(function: types.FunctionType) -> Iterator[Any]:
 
 def _is_key(value: Any) -> bool:
     return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
-
-
-def _filled_cell(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018  # an empty one raises
-    except ValueError:
-        return False
-    return True
 
 
 def moving(obj: Any) -> list[bool]:
@@ -240,12 +234,6 @@ def is_frozen(node: Any) -> bool:
     kinds = type(node).__mro__
     packages = {kind.__module__.partition(".")[0] for kind in kinds}
     return bool({kind.__name__ for kind in kinds} & FROZEN or packages & DERIVING)
-
-
-def is_mask(leaf: Any) -> bool:
-    """Whether an array holds zeros and ones, and both."""
-    plain = np.asarray(leaf)
-    return plain.size > 1 and bool(np.isin(plain, (0.0, 1.0)).all()) and plain.min() != plain.max()
 
 
 def cast(obj: Any, dtype: str) -> Any:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from flowref.backends.process import standing_in
 from flowref.backends.torch.operators import NORMWISE_CONSTANT
 
 # Universal functions that move, select or compare, and so round nothing.
@@ -153,7 +154,6 @@ def _distributions_rounded(rounding: Rounding) -> Iterator[None]:
     """
     owner: Any = getattr(sys.modules.get("scipy.stats"), "rv_continuous", None)
     names = [name for name in TOLD if name in vars(owner)] if owner is not None else []
-    before = {name: getattr(owner, name) for name in names}
 
     def rounded(method: Any) -> Any:
         @functools.wraps(method)
@@ -168,13 +168,8 @@ def _distributions_rounded(rounding: Rounding) -> Iterator[None]:
 
         return told
 
-    for name, method in before.items():
-        setattr(owner, name, rounded(method))
-    try:
+    with standing_in(owner, **{name: rounded(getattr(owner, name)) for name in names}):
         yield
-    finally:
-        for name, method in before.items():
-            setattr(owner, name, method)
 
 
 def _given(value: Any, rounding: Rounding | None) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from flowref.backends.lives import Action
+from flowref.backends.process import standing_in
 from flowref.backends.torch.sandbox import GENERATORS, random_state, sandbox, settings
 from flowref.backends.torch.scenario import Stage
 from flowref.model import Unsupported, derive, steps
@@ -78,18 +79,15 @@ def constructors(stage: Stage, build: Callable[[], Any]) -> set[str]:
             found.add("numpy")
         return function(*args, **keywords)
 
-    stand_ins = {name: getattr(np.random, name) for name in ("seed", "set_state")}
+    watched = {name: partial(seeding, getattr(np.random, name)) for name in ("seed", "set_state")}
     with sandbox(derive(stage.live.seed, 17), stage.live.dtype):
         former = sys.getprofile()
         sys.setprofile(watch)
         try:
-            for name, function in stand_ins.items():
-                setattr(np.random, name, partial(seeding, function))
-            build()
+            with standing_in(np.random, **watched):
+                build()
         finally:
             sys.setprofile(former)
-            for name, function in stand_ins.items():
-                setattr(np.random, name, function)
     return found
 
 

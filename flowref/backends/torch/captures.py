@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from flowref.backends.closures import cells
 from flowref.backends.data import points_of
 from flowref.backends.torch.arrays import as_tensors
 from flowref.backends.torch.state import duplicate, trainable
@@ -116,11 +117,7 @@ def _enclosed(function: types.FunctionType) -> list[Any]:
             continue
         seen.add(id(item))
         if isinstance(item, types.FunctionType):
-            for cell in item.__closure__ or ():
-                try:
-                    stack.append(cell.cell_contents)
-                except ValueError:  # it is empty
-                    continue
+            stack += [inner for _, inner in cells(item)]
         elif isinstance(item, types.MethodType):
             stack.append(item.__self__)
         elif isinstance(item, functools.partial):

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import torch
 from torch.overrides import TorchFunctionMode
 
+from flowref.backends.process import standing_in
 from flowref.backends.protocol import Wish
 
 # Types of devices that are not the processor; "meta" is none, and holds no numbers.
@@ -64,7 +65,7 @@ def host() -> Iterator[None]:
     # Where a session uses a GPU no request would come by its initialization, and be refused.
     if not REQUESTS.granting and not torch.cuda.is_initialized():
         default = partial(_default_device, torch.set_default_device, False)
-        with _standing_in(torch.cuda, hidden), _standing_in(torch, {"set_default_device": default}):
+        with standing_in(torch.cuda, **hidden), standing_in(torch, set_default_device=default):
             try:
                 yield
             except Exception as error:
@@ -81,9 +82,9 @@ def host() -> Iterator[None]:
     answers = {name: partial(_answered, answer) for name, answer in ANSWERS.items()}
     parsed: Any = torch._C._nn  # which modules ask where they are to go
     with (
-        _standing_in(parsed, {"_parse_to": partial(_parse_to, parsed._parse_to)}),
-        _standing_in(torch.cuda, {**hidden, **answers}),
-        _standing_in(torch, functions),
+        standing_in(parsed, _parse_to=partial(_parse_to, parsed._parse_to)),
+        standing_in(torch.cuda, **hidden, **answers),
+        standing_in(torch, **functions),
         Redirected(),
     ):
         yield
@@ -192,16 +193,3 @@ def _first(error: BaseException) -> BaseException:
     while error.__cause__ is not None:
         error = error.__cause__
     return error
-
-
-@contextlib.contextmanager
-def _standing_in(module: Any, functions: Mapping[str, Any]) -> Iterator[None]:
-    """Some functions of a module in place of its own."""
-    before = {name: getattr(module, name) for name in functions}
-    try:
-        for name, function in functions.items():
-            setattr(module, name, function)
-        yield
-    finally:
-        for name, function in before.items():
-            setattr(module, name, function)

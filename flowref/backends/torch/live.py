@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from flowref.backends.kept import KEPT, digest_of
+from flowref.backends.process import standing_in
 from flowref.backends.torch.array_noise import arrays_rounded
 from flowref.backends.torch.captures import shared
 from flowref.backends.torch.copies import Shelf
@@ -110,13 +111,10 @@ class Live:
     @contextlib.contextmanager
     def instead(self, obj: Any, rebuild: Callable[[], Any]) -> Iterator[None]:
         """Have another object called in place of this one, that was built likewise."""
-        before = self.pristine, self.rebuild, self.shelf, self.number, self.observations
-        self.pristine, self.rebuild, self.observations = obj, rebuild, {}
-        self.__post_init__()
-        try:
+        own = {"shelf": self.shelf, "number": self.number}
+        with standing_in(self, pristine=obj, rebuild=rebuild, observations={}, **own):
+            self.__post_init__()
             yield
-        finally:
-            self.pristine, self.rebuild, self.shelf, self.number, self.observations = before
 
     @contextlib.contextmanager
     def _meant(self, magnitude: float, seed: int) -> Iterator[Any]:
@@ -274,11 +272,8 @@ class Live:
 
     def _unasked(self, make: Callable[[int], Any], stream: int) -> Any:
         """A result for which was asked before it was known whether it is kept."""
-        before, self.counting = self.counting, True
-        try:
+        with standing_in(self, counting=True):
             return make(stream)
-        finally:
-            self.counting = before
 
     def afford(self, name: str, rows: int, times: float = 1.0, graphed: bool = False) -> None:
         """Ask for what a call takes, so many ``times`` over; with its graph, or with what it holds
@@ -316,14 +311,9 @@ class Live:
             if cost.heavy and cost.complete and cost.operations:  # counted when it was loaded
                 self.clean_operations[what] = cost.operations
                 return
-            noise, before = self.rounding, self.counting
-            self.rounding, self.counting = None, True
-            counter = Watching()
-            try:
-                with contextlib.suppress(Exception), counter:
-                    run()
-            finally:
-                self.rounding, self.counting = noise, before
+            counter, alone = Watching(), standing_in(self, rounding=None, counting=True)
+            with alone, contextlib.suppress(Exception), counter:
+                run()
             self.clean_operations[what] = counter.operations
 
 
@@ -354,22 +344,11 @@ def allotted(what: str) -> Iterator[None]:
     raise Beyond(reason)
 
 
-@contextlib.contextmanager
-def noise(live: Live, seed: int, magnitude: float) -> Iterator[None]:
+def noise(live: Live, seed: int, magnitude: float) -> contextlib.AbstractContextManager[None]:
     """Randomly round everything that the subject computes, with a stream fixed by ``seed``."""
-    before, calls = live.rounding, live.calls
-    live.rounding, live.calls = (seed, magnitude), 0
-    try:
-        yield
-    finally:
-        live.rounding, live.calls = before, calls
+    return standing_in(live, rounding=(seed, magnitude), calls=0)
 
 
-@contextlib.contextmanager
-def usual(live: Live) -> Iterator[None]:
+def usual(live: Live) -> contextlib.AbstractContextManager[None]:
     """Call the subject under the float32 default dtype, as users have it."""
-    before, live.default = live.default, torch.float32
-    try:
-        yield
-    finally:
-        live.default = before
+    return standing_in(live, default=torch.float32)

@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from torch.distributions import Distribution, TransformedDistribution
 
+from flowref.backends.data import is_mask
+from flowref.backends.torch.arrays import array
 from flowref.backends.torch.reach import held
 
 # What a user can say, so that they are moved.
@@ -45,7 +47,7 @@ def untold(obj: Any) -> str:
         if tensor.is_floating_point()
         and tensor.numel()
         and (not is_learned(tensor) or "<" in path)
-        and not _is_mask(tensor)
+        and not is_mask(array(tensor.double()))
     ]
     if not unmoved:
         return ""
@@ -78,10 +80,3 @@ def _outside(obj: Any) -> Iterator[tuple[str, torch.Tensor]]:
             ]
         elif not isinstance(item, Distribution):
             stack += [(path + step, value) for step, value in held(item)]
-
-
-def _is_mask(tensor: torch.Tensor) -> bool:
-    """Whether a tensor holds zeros and ones, and both."""
-    flat = tensor.detach()
-    binary = bool(((flat == 0) | (flat == 1)).all())
-    return binary and tensor.numel() > 1 and bool(flat.min() != flat.max())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeGuard
 
 import torch
 from torch import nn
+
+from flowref.backends.closures import cells
 
 # Tensors of at most so many entries are bounds, knots or scales; larger ones are weights.
 SMALL = 16
@@ -47,7 +49,11 @@ def numbers_of(obj: Any) -> tuple[float, ...]:
             stack += [item.__self__, item.__func__]
         elif isinstance(item, types.FunctionType):
             literals += _literals(item)
-            stack += [*_held(item), *_named(item)]
+            stack += [
+                *(item.__defaults__ or ()),
+                *(inner for _, inner in cells(item)),
+                *_named(item),
+            ]
         elif not isinstance(item, type) and hasattr(item, "__dict__"):
             stack += [value for name, value in vars(item).items() if name not in OWN_OF_MODULES]
             for member in _methods(type(item)):
@@ -97,17 +103,6 @@ def _flat(constants: tuple[Any, ...]) -> Iterator[Any]:
     """Constants of a code, and those that stand together in a tuple: ``bound, bins = 2.5, 6``."""
     for value in constants:
         yield from _flat(value) if isinstance(value, tuple) else (value,)
-
-
-def _held(function: Callable[..., Any]) -> list[Any]:
-    """What a function keeps: defaults and the cells of its closure."""
-    held = [*(getattr(function, "__defaults__", None) or ())]
-    for cell in getattr(function, "__closure__", None) or ():
-        try:
-            held.append(cell.cell_contents)
-        except ValueError:  # a cell that is not filled yet
-            continue
-    return held
 
 
 def _named(function: types.FunctionType) -> list[Any]:

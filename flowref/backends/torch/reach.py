@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from flowref.backends.closures import cells
+
 # Objects that hold no tensors of the component's own; the walk stops at them.
 OPAQUE: tuple[type, ...] = (
     str,
@@ -58,9 +60,7 @@ def held(item: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(item, types.MethodType):
         yield from ((".__self__", item.__self__), (".__func__", item.__func__))
     elif isinstance(item, types.FunctionType):
-        cells = zip(item.__code__.co_freevars, item.__closure__ or (), strict=False)
-        # A cell is empty while the function that fills it runs.
-        yield from ((f"<{name}>", cell.cell_contents) for name, cell in cells if _filled(cell))
+        yield from ((f"<{name}>", one) for name, one in cells(item) if one is not None)
         yield from (("<default>", value) for value in item.__defaults__ or ())
     elif isinstance(item, functools.partial):
         yield from ((".func", item.func), (".args", item.args), (".keywords", item.keywords))
@@ -76,13 +76,6 @@ def _attributes(item: Any) -> Iterator[tuple[str, Any]]:
             yield from (entry for entry in value.items() if entry[1] is not None)
         elif name not in ("_backward_hooks", "_forward_hooks", "_forward_pre_hooks"):
             yield name, value
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
 
 
 def _of_class(kind: type) -> Iterator[tuple[str, Any]]:

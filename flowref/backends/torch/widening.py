@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowref.backends.process import standing_in
 from flowref.backends.torch.dispatch import Dispatch
 from flowref.backends.torch.live import Live
 from flowref.model import Array
@@ -87,8 +88,6 @@ def _with_std(
 @contextlib.contextmanager
 def widened(live: Live, factor: float) -> Iterator[Widening]:
     """Calls whose normal noise is so many times as wide; none of them is kept."""
-    before, live.widening = live.widening, Widening(factor)
-    try:
-        yield live.widening
-    finally:
-        live.widening = before
+    widening = Widening(factor)
+    with standing_in(live, widening=widening):
+        yield widening
