@@ -1,15 +1,41 @@
-"""What a framework must offer so that its objects can be audited."""
+"""What a framework must offer so that its objects can be audited.
+
+A dozen verbs: `Backend.owns`, ``sandbox``, ``duplicate``, ``fingerprint``, ``cast``, ``state_shapes``, ``tensor``,
+``array`` and ``subject``, with its ``name`` and what it ``requires``; ``noise`` where code outside of subjects
+can be rounded. What else a backend is asked for has an answer here, of a framework that compiles nothing, takes
+one thread, has no other device and no modes, and whose operations are not counted; one of which that is not true
+gives its own.
+
+``subject`` makes calls, Jacobians and noise of a dialect's functions. The rest is written once, in verbs:
+
+- `flowref.backends.lives.Stage`: lives, of what is called, held, changed, saved and put back;
+- `flowref.backends.training.Trainee`: training, of gradients and moves;
+- `flowref.backends.kept`: results that laws share; `flowref.backends.parts`: parts, and what combines them;
+  `flowref.backends.data`: points on either side of a map.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from flowref.model import Array, Condition, Cost, Dialect, Facts, Shape, Subject
+from flowref.model import (
+    Array,
+    Condition,
+    Cost,
+    Dialect,
+    Facts,
+    Shape,
+    Subject,
+    TargetError,
+    Unsupported,
+)
 
 T = TypeVar("T")
 
@@ -68,31 +94,27 @@ class Blueprint:
     rebuild_seed: int = 3
 
 
+@dataclass(frozen=True)
+class Uncounted:
+    """A `Counter` of what nobody counts."""
+
+    operations: int = 0
+    readings: int = 0
+    rows: int = 0
+    rounds: bool = False
+    unknown: Set[str] = frozenset()
+
+
 class Backend(Protocol):
     """A framework: how its live objects are kept, moved between dtypes, called and made subjects.
 
-    A module that offers one imports the framework inside functions only, so that naming a backend
-    loads nothing. Dtypes are given by name, "float32" or "float64".
+    A module that offers one derives from this class, and imports the framework inside functions only, so
+    that naming a backend loads nothing. Dtypes are given by name, "float32" or "float64".
     """
 
-    @property
-    def name(self) -> str:
-        """As adapters name it in ``Adapter.backend``."""
-
-    @property
-    def requires(self) -> str:
-        """The import name of the framework."""
-
-    def versions(self) -> Mapping[str, str]:
-        """Distribution -> version, of what decides results: the framework, by its name."""
-
-    def worker_setup(self) -> None:
-        """Prepare a worker process: import the framework, and let it use one thread."""
-
-    def single_threaded(self) -> AbstractContextManager[Any]:
-        """Compute with one thread, and with as many as before afterwards. Nothing happens where the
-        framework is not imported, or fixes their number once and for all.
-        """
+    # As adapters name it in ``Adapter.backend``, and the import name of the framework.
+    name: str
+    requires: str
 
     def owns(self, obj: Any) -> bool:
         """Whether a live object is of this framework: by its class, or by the arrays it holds."""
@@ -101,32 +123,6 @@ class Backend(Protocol):
         """Run foreign code in fixed random states and with a default dtype; what it changes in the
         process (settings, random states) is put back afterwards, and what it prints is kept off
         the screen.
-        """
-
-    def elsewhere(self) -> Wish:
-        """What code in sandboxes wanted of another device since this was last asked. What it was refused
-        it is given on the processor from now on, as long as the process lasts.
-        """
-
-    def importing(self) -> AbstractContextManager[Any]:
-        """The circumstances in which code of a user that names the framework is imported: where
-        constants take their precision from a setting, that in which they are judged.
-        """
-
-    def building(self) -> AbstractContextManager[Any]:
-        """The circumstances in which builders of libraries are called, which draw weights and train none:
-        where operations are compiled one by one, these are not.
-        """
-
-    def sparing(self, run: Callable[[], T], of: Any = None) -> T:
-        """What foreign code gives that is called for what it returns, and not differentiated by
-        whoever calls it: as little as can be is kept for a way back. ``of``: an object that it calls
-        over and over; what comes of its arrays alone may be computed once.
-        """
-
-    def once(self, function: Callable[..., T], *args: Any) -> T:
-        """What a function of arrays gives that is called with arrays of these shapes this once: nothing
-        is compiled for it.
         """
 
     def duplicate(self, obj: Any) -> Any:
@@ -138,21 +134,8 @@ class Backend(Protocol):
     def cast(self, obj: Any, dtype: str) -> Any:
         """The object with its floating arrays in another dtype; it may be changed in place."""
 
-    def set_mode(self, obj: Any, training: bool) -> None:
-        """Put an object into train or eval mode, where it has modes."""
-
-    def load_weights(self, obj: Any, path: Path, key: str) -> None:
-        """Put the weights of a file into an object, in place, to the last bit; ``key``: which of
-        several in it. Raises `TargetError` in one sentence where they do not fit.
-        """
-
     def state_shapes(self, obj: Any) -> Sequence[Shape]:
         """The shapes of the arrays that an object holds as its state, in a fixed order."""
-
-    def resting(self, obj: Any) -> str:
-        """What to do where an object has arrays of which nothing tells whether they are parameters, and none
-        that is moved as one; empty of all others.
-        """
 
     def tensor(self, array: Array, dtype: str) -> Any:
         """An array of the framework from one of numpy."""
@@ -160,19 +143,86 @@ class Backend(Protocol):
     def array(self, value: Any) -> Any:
         """An array of numpy from one of the framework; Python numbers stay what they are."""
 
+    def subject(self, made_of: Blueprint, condition: Condition) -> Subject:
+        """The subject of what a blueprint builds, in a condition."""
+
+    def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
+        """Round each floating-point operation that runs inside at random, by a relative error of up
+        to ``magnitude``. Here: `Unsupported`, of what is rounded within subjects only (see `Subject.noise`).
+        """
+        raise Unsupported(f"code of {self.name} is rounded at random within subjects only")
+
+    def versions(self) -> Mapping[str, str]:
+        """Distribution -> version, of what decides results: the framework, by its name."""
+        return {self.requires: importlib.metadata.version(self.requires)}
+
+    def worker_setup(self) -> None:
+        """Prepare a worker process: import the framework, and let it use one thread."""
+        importlib.import_module(self.requires)
+
+    def single_threaded(self) -> AbstractContextManager[Any]:
+        """Compute with one thread, and with as many as before afterwards. Nothing happens where the
+        framework is not imported, or fixes their number once and for all.
+        """
+        return nullcontext()
+
+    def elsewhere(self) -> Wish:
+        """What code in sandboxes wanted of another device since this was last asked. What it was refused
+        it is given on the processor from now on, as long as the process lasts.
+        """
+        return Wish.NONE
+
+    def importing(self) -> AbstractContextManager[Any]:
+        """The circumstances in which code of a user that names the framework is imported: where
+        constants take their precision from a setting, that in which they are judged.
+        """
+        return nullcontext()
+
+    def building(self) -> AbstractContextManager[Any]:
+        """The circumstances in which builders of libraries are called, which draw weights and train none:
+        where operations are compiled one by one, these are not.
+        """
+        return nullcontext()
+
+    def sparing(self, run: Callable[[], T], of: Any = None) -> T:
+        """What foreign code gives that is called for what it returns, and not differentiated by
+        whoever calls it: as little as can be is kept for a way back. ``of``: an object that it calls
+        over and over; what comes of its arrays alone may be computed once.
+        """
+        return run()
+
+    def once(self, function: Callable[..., T], *args: Any) -> T:
+        """What a function of arrays gives that is called with arrays of these shapes this once: nothing
+        is compiled for it.
+        """
+        return function(*args)
+
+    def set_mode(self, obj: Any, training: bool) -> None:
+        """Put an object into train or eval mode, where it has modes."""
+        return
+
+    def load_weights(self, obj: Any, path: Path, key: str) -> None:
+        """Put the weights of a file into an object, in place, to the last bit; ``key``: which of
+        several in it. Raises `TargetError` in one sentence where they do not fit.
+        """
+        raise TargetError(
+            f"{path} is not read: objects of {self.name} cannot be changed in place; name a factory that "
+            "loads them"
+        )
+
+    def resting(self, obj: Any) -> str:
+        """What to do where an object has arrays of which nothing tells whether they are parameters, and none
+        that is moved as one; empty of all others.
+        """
+        return ""
+
     def count_operations(self) -> AbstractContextManager[Counter]:
         """Count the operations of the framework that run inside, and change nothing."""
+        return nullcontext(Uncounted())
 
     def cost(self, obj: Any, dialect: Dialect, facts: Facts, dtype: str, most: float) -> Cost:
         """What calls of an object, which is used up, take with one row and with more, by counting;
         one of more than ``most`` nominal nanoseconds is cut short. An empty `Cost` where nothing is
         counted: then nothing is planned.
         """
-
-    def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
-        """Round each floating-point operation that runs inside at random, by a relative error of up
-        to ``magnitude``.
-        """
-
-    def subject(self, made_of: Blueprint, condition: Condition) -> Subject:
-        """The subject of what a blueprint builds, in a condition."""
+        return Cost()

@@ -5,17 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flowref.backends.protocol import Backend, Blueprint, Counter, Wish
+from flowref.backends.protocol import Backend, Blueprint, Counter
 from flowref.model import (
     Array,
     Condition,
-    Cost,
-    Dialect,
-    Facts,
     Shape,
     Subject,
     TargetError,
@@ -26,7 +23,7 @@ from flowref.model import (
 T = TypeVar("T")
 
 
-class Jax:
+class Jax(Backend):
     """JAX on the CPU, imported when it is first used."""
 
     name = requires = "jax"
@@ -47,10 +44,6 @@ class Jax:
 
         jax.numpy.zeros(1)  # the platform is chosen by the first array
 
-    def single_threaded(self) -> AbstractContextManager[Any]:
-        """XLA reads how many threads it may use when it starts, and never again."""
-        return nullcontext()
-
     def owns(self, obj: Any) -> bool:
         """Whether an object is of a class of JAX, holds its arrays, or has functions that call it."""
         from flowref.backends.jax.owning import owns
@@ -62,14 +55,6 @@ class Jax:
         from flowref.backends.jax.sandbox import sandbox
 
         return sandbox(seed, dtype)
-
-    def sparing(self, run: Callable[[], T], of: Any = None) -> T:
-        """See `Backend.sparing`: what is called keeps nothing here."""
-        return run()
-
-    def elsewhere(self) -> Wish:
-        """None: JAX has one device here, which it takes by itself."""
-        return Wish.NONE
 
     def importing(self) -> AbstractContextManager[Any]:
         """64-bit types: without them constants of a module would be made in single precision."""
@@ -113,9 +98,6 @@ class Jax:
 
         return cast(obj, dtype)
 
-    def set_mode(self, obj: Any, training: bool) -> None:
-        """There are no modes."""
-
     def load_weights(self, obj: Any, path: Path, key: str) -> None:
         """A pytree cannot be changed in place."""
         raise TargetError(
@@ -152,10 +134,6 @@ class Jax:
         from flowref.backends.jax.counting import counted
 
         return counted()
-
-    def cost(self, obj: Any, dialect: Dialect, facts: Facts, dtype: str, most: float) -> Cost:
-        """Nothing is counted, and nothing planned."""
-        return Cost()
 
     def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
         """Programs are rounded when they are compiled (see `Subject.noise`): no code outside of a

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,14 +16,10 @@ from flowref.model import Array, Condition, Cost, Dialect, Facts, Shape, Subject
 T = TypeVar("T")
 
 
-class Torch:
+class Torch(Backend):
     """PyTorch on the CPU, imported when it is first used."""
 
     name = requires = "torch"
-
-    def versions(self) -> Mapping[str, str]:
-        """The version of torch."""
-        return {"torch": importlib.metadata.version("torch")}
 
     def worker_setup(self) -> None:
         """Import torch, and let it use one thread: the order of sums depends on their number."""
@@ -73,20 +68,12 @@ class Torch:
 
         return host()
 
-    def building(self) -> AbstractContextManager[Any]:
-        """See `Backend.building`: nothing is compiled here."""
-        return contextlib.nullcontext()
-
     def sparing(self, run: Callable[[], T], of: Any = None) -> T:
         """See `Backend.sparing`: graphs keep no tensors, unless the code walks one itself."""
         from flowref.backends.torch.folding import folded
         from flowref.backends.torch.graphs import sparing
 
         return sparing(run if of is None else partial(folded, of, run))
-
-    def once(self, function: Callable[..., T], *args: Any) -> T:
-        """See `Backend.once`: nothing is compiled."""
-        return function(*args)
 
     @property
     def duplicate(self) -> Callable[[Any], Any]:

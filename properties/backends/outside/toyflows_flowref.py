@@ -8,17 +8,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
-import importlib.metadata
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from flowref.backends import Backend, Blueprint, Wish
+from flowref.backends import Backend, Blueprint
 from flowref.backends.process import quarantine
 from flowref.model import (
     Adapter,
@@ -26,7 +23,6 @@ from flowref.model import (
     Call,
     Component,
     Condition,
-    Cost,
     Dialect,
     Facts,
     Manner,
@@ -34,7 +30,6 @@ from flowref.model import (
     Observation,
     Shape,
     Subject,
-    TargetError,
     Unsupported,
 )
 
@@ -68,21 +63,10 @@ class Rounded(np.ndarray):
         return out.view(Rounded)
 
 
-class Numpy:
+class Numpy(Backend):
     """numpy, whose arrays are arrays already."""
 
     name, requires = "toy-numpy", "numpy"
-
-    def versions(self) -> Mapping[str, str]:
-        """The version of numpy."""
-        return {"numpy": importlib.metadata.version("numpy")}
-
-    def worker_setup(self) -> None:
-        """Nothing: it is imported, and uses one thread."""
-
-    def single_threaded(self) -> contextlib.AbstractContextManager[None]:
-        """It never takes more."""
-        return contextlib.nullcontext()
 
     def owns(self, obj: Any) -> bool:
         """Whether it comes from `toyflows`."""
@@ -93,26 +77,6 @@ class Numpy:
     ) -> contextlib.AbstractContextManager[Any]:
         """What flowref keeps of any process is all there is."""
         return quarantine(seed)
-
-    def elsewhere(self) -> Wish:
-        """There is nowhere else."""
-        return Wish.NONE
-
-    def importing(self) -> contextlib.AbstractContextManager[None]:
-        """Nothing decides the precision of arrays but who makes them."""
-        return contextlib.nullcontext()
-
-    def building(self) -> contextlib.AbstractContextManager[None]:
-        """Nothing is compiled."""
-        return contextlib.nullcontext()
-
-    def sparing(self, run: Callable[[], T], of: Any = None) -> T:
-        """Nothing is kept of what is called."""
-        return run()
-
-    def once(self, function: Callable[..., T], *args: Any) -> T:
-        """Called as it is."""
-        return function(*args)
 
     def duplicate(self, obj: Any) -> Any:
         """A deep copy."""
@@ -126,20 +90,9 @@ class Numpy:
         """Arrays are in float64."""
         return obj
 
-    def set_mode(self, obj: Any, training: bool) -> None:
-        """There are no modes."""
-
-    def load_weights(self, obj: Any, path: Path, key: str) -> None:
-        """Its objects are made with their numbers."""
-        raise TargetError("toyflows keeps no weights in files; name a factory that sets them")
-
     def state_shapes(self, obj: Any) -> Sequence[Shape]:
         """Those of its attributes."""
         return [value.shape for value in vars(obj).values() if isinstance(value, np.ndarray)]
-
-    def resting(self, obj: Any) -> str:
-        """Every array is a parameter."""
-        return ""
 
     def tensor(self, array: Array, dtype: str) -> Any:
         """The array itself, able to be rounded."""
@@ -148,16 +101,6 @@ class Numpy:
     def array(self, value: Any) -> Any:
         """The plain array."""
         return np.asarray(value)
-
-    def count_operations(self) -> contextlib.AbstractContextManager[SimpleNamespace]:
-        """Too few to matter."""
-        return contextlib.nullcontext(
-            SimpleNamespace(operations=0, readings=0, rows=0, rounds=False, unknown=set())
-        )
-
-    def cost(self, obj: Any, dialect: Dialect, facts: Facts, dtype: str, most: float) -> Cost:
-        """Nothing is counted."""
-        return Cost()
 
     @contextlib.contextmanager
     def noise(self, seed: int, magnitude: float) -> Iterator[None]:
