@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from flowref.backends.data import data_on_latents, points_of, sample, side
+from flowref.backends.data import data_on_latents, points_of, sample, side, toward_latents
 from flowref.model import Array, Dialect, Facts, Unsupported, derive
 
 STEPS, RATE, LARGEST_GRADIENT = 30, 1e-2, 10.0
@@ -38,6 +38,16 @@ class Trainee(Protocol):
 
     def move(self, moves: Sequence[Any]) -> None:
         """Subtract moves from the arrays."""
+
+
+def mapping(dialect: Dialect) -> str:
+    """The call by whose log-det an object is trained that tells no density; `Unsupported` where there is
+    none. What may draw has a reason of its own (see `Dialect.function`).
+    """
+    which = toward_latents(dialect)
+    if getattr(dialect, which) is None and dialect.push is None:
+        raise Unsupported("it offers no likelihood to train it by")
+    return which
 
 
 def train(

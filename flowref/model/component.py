@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flowref.model.call import CALLS
+from flowref.model.call import CALLS, OPPOSITE
 from flowref.model.certainty import Certainty
 from flowref.model.cost import UNCOUNTED, Cost
+from flowref.model.errors import Unsupported
 from flowref.model.promises import canonical
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
@@ -114,6 +115,15 @@ class Dialect:
         """The calls that it offers."""
         found = [name for name in CALLS if getattr(self, name) is not None]
         return (*found, "rescaled") if self.rescale and self.log_prob else tuple(found)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """That of a call. Raises: `Unsupported` where it has none."""
+        function: Callable[..., Any] | None = getattr(self, name)
+        if function is None and self.push is not None and name in OPPOSITE:
+            raise Unsupported("a layer that may draw has no likelihood of its own to train it by")
+        if function is None:
+            raise Unsupported(f"it offers no {name}")
+        return function
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def draw_at(live: Live, name: str, x: Array, seed: int, context: Array | None = 
 
 def plain(live: Live, name: str, *inputs: Any) -> Array:
     """Call another method, op by op."""
-    function = live.programs.spoken(name)
+    function = live.dialect.function(name)
     with live.calling():
         out = function(live.object, *[arranged(live, value) for value in inputs])
         return np.asarray(out)
@@ -68,7 +68,7 @@ def plain(live: Live, name: str, *inputs: Any) -> Array:
 
 def rescaled(live: Live, x: Array, factor: float, context: Array | None = None) -> Array:
     """The log-density of the data multiplied by a factor."""
-    rescale, log_prob = live.programs.spoken("rescale"), live.programs.spoken("log_prob")
+    rescale, log_prob = live.dialect.function("rescale"), live.dialect.function("log_prob")
 
     def called(leaves: Any, points: Any, given: Any) -> Any:
         return log_prob(rescale(live.programs.tree.filled(leaves), factor), points, given)
@@ -135,7 +135,7 @@ def _called(
     dtype: str,
     made: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> Mapped:
-    function, (asked, seed) = live.programs.spoken(name), arguments(name, inputs, {})
+    function, (asked, seed) = live.dialect.function(name), arguments(name, inputs, {})
 
     def called(leaves: Any, key: Any, *arrays: Any) -> Any:
         given = iter(arrays)

@@ -49,7 +49,7 @@ def _observed(
     live: Live, name: str, asked: list[Any], seed: int | None
 ) -> tuple[Observation, bool]:
     """What a call does besides returning, and whether other values of these shapes show the same."""
-    speak = live.programs.spoken(name)
+    speak = live.dialect.function(name)
 
     def called(leaves: Any, *arrays: Any) -> Any:
         given = iter(arrays)

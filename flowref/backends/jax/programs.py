@@ -25,7 +25,7 @@ from flowref.backends.jax.once_traced import OnceTraced
 from flowref.backends.jax.stepping import Noise, Stepped, TooLong
 from flowref.backends.jax.transforms import DERIVED, total
 from flowref.backends.jax.trees import Tree
-from flowref.model import Array, Dialect, Unsupported, derive
+from flowref.model import Array, Dialect, derive
 from flowref.model.call import PAIRED
 
 # Rows that a program is compiled for, and for events of many entries; more are taken in pieces: a
@@ -64,18 +64,11 @@ class Programs:
         self.stopped: list[bool] = []  # see `stopping.py`
         self.traced: dict[str, str] = {}  # what tracing a call raised, empty where it did not
 
-    def spoken(self, name: str) -> Callable[..., Any]:
-        """The dialect's function of a call."""
-        function = getattr(self.dialect, name)
-        if function is None:
-            raise Unsupported(f"it offers no {name}")
-        return function  # type: ignore[no-any-return]  # getattr on a frozen dataclass of callables
-
     def pair(self, name: str, rowed: bool = False) -> Callable[..., Any]:
         """A call as a function ``(leaves, x, context)`` of a value and a log-det or None, which is as
         it is returned or, ``rowed``, has the batch first.
         """
-        speak = self.spoken(name)
+        speak = self.dialect.function(name)
 
         def called(leaves: Any, x: Any, context: Any) -> tuple[Any, Any]:
             out = speak(self.tree.filled(leaves), x, context)
@@ -110,7 +103,7 @@ class Programs:
         """A call that draws, as a function ``(leaves, key, context)``, and of a kernel ``(leaves, key,
         context, x)``.
         """
-        speak = self.spoken(name)
+        speak = self.dialect.function(name)
 
         def called(leaves: Any, key: Any, context: Any, *points: Any) -> Any:
             return speak(self.tree.filled(leaves), *(points or (n,)), context, key)

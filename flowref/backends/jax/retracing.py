@@ -39,7 +39,7 @@ def own(
     how: str = "",
 ) -> Mapped:
     """See `Subject.own`. What a trace leaves in an object is left in one that is no one else's."""
-    speak = live.programs.spoken(name)
+    speak = live.dialect.function(name)
     with live.calling():
         points = np.asarray(x, live.dtype)
         given = None if context is None else np.asarray(context, live.dtype)

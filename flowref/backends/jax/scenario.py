@@ -56,7 +56,7 @@ class Stage(lives.Stage):
             raise Unsupported("it takes no context", waits=False)
         if self.training and call != "forward":
             raise Unsupported(f"its {call} is not called in training")
-        speak = self.dialect.trained if self.training else self.live.programs.spoken(call)
+        speak = self.dialect.trained if self.training else self.live.dialect.function(call)
         if not self.training and call == "forward":
             speak = self.dialect.evaluated or speak
 

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from flowref.backends import training
-from flowref.backends.data import toward_latents
 from flowref.backends.jax.live import Live
 from flowref.backends.jax.trees import positive
 from flowref.model import Array, Unsupported
@@ -73,10 +72,7 @@ def loss(live: Live) -> Callable[..., Any]:
     if live.dialect.log_prob is not None:
         density = live.programs.traced_pair("log_prob")
         return lambda leaves, x, context: -density(leaves, x, context)[0].mean()
-    which = toward_latents(live.dialect)
-    if getattr(live.dialect, which) is None:
-        raise Unsupported("it offers no likelihood to train it by")
-    pair = live.programs.traced_pair(which, rowed=True)
+    pair = live.programs.traced_pair(training.mapping(live.dialect), rowed=True)
 
     def likelihood(leaves: Any, x: Any, context: Any) -> Any:
         z, ladj = pair(leaves, x, context)

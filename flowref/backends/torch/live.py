@@ -36,7 +36,6 @@ from flowref.model import (
     Facts,
     Observation,
     Support,
-    Unsupported,
     derive,
 )
 from flowref.model.cost import BACKWARD
@@ -153,14 +152,10 @@ class Live:
         """Whether a copy of the object computes with the original's parameters."""
         return shared(self.pristine, self.dialect, self.facts, self.dtype, self.seed, self.build)
 
-    def function(self, name: str) -> Callable[..., Any]:
-        """The dialect's function for a call. Raises `Unsupported` where it has none."""
-        function = getattr(self.dialect, name)
-        if function is None and self.dialect.push is not None and name in ("forward", "inverse"):
-            raise Unsupported("a layer that may draw has no likelihood of its own to train it by")
-        if function is None:
-            raise Unsupported(f"it offers no {name}")
-        return function  # type: ignore[no-any-return]  # getattr on a frozen dataclass of callables
+    @property
+    def function(self) -> Callable[[str], Callable[..., Any]]:
+        """See `Dialect.function`."""
+        return self.dialect.function
 
     def tensor(
         self,

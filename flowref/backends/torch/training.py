@@ -11,11 +11,10 @@ from typing import Any
 import torch
 
 from flowref.backends import training
-from flowref.backends.data import toward_latents
 from flowref.backends.torch.arrays import as_tensors
 from flowref.backends.torch.captures import shared
 from flowref.backends.torch.state import duplicate, set_mode, tensors, trainable
-from flowref.backends.training import Ended
+from flowref.backends.training import Ended, mapping
 from flowref.model import Array, Dialect, Facts, Unsupported, one_line
 
 # Trained objects that are kept: a target's conditions and parts ask for the same one.
@@ -131,12 +130,7 @@ def loss(
     """
     if dialect.log_prob is not None:
         return -torch.as_tensor(dialect.log_prob(obj, x, context)).mean()
-    function = getattr(dialect, toward_latents(dialect))
-    if function is None and dialect.push is not None:
-        raise Unsupported("a layer that may draw has no likelihood of its own to train it by")
-    if function is None:
-        raise Unsupported("it offers no likelihood to train it by")
-    z, ladj = function(obj, x, context)
+    z, ladj = dialect.function(mapping(dialect))(obj, x, context)
     told = isinstance(ladj, torch.Tensor)
     if not told and center is None:
         return torch.as_tensor((z.square().mean() - 1).square())
