@@ -1,1 +1,1 @@
-"""JAX: pytrees and functions as subjects, and random rounding by interpreting jaxprs."""
+"""JAX: pytrees and functions as subjects, and random rounding of jaxprs that are run step by step."""

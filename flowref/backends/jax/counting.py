@@ -48,11 +48,6 @@ def count(function: Callable[..., Any], *args: Any) -> None:
         counter.unknown |= unlisted(program)
 
 
-def iterates(program: ClosedJaxpr | Jaxpr) -> bool:
-    """Whether a program has a loop of which nothing tells how often it runs."""
-    return any(equation.primitive.name == "while" for equation in equations(program))
-
-
 def programs_of(value: Any) -> list[Jaxpr]:
     """The programs inside of one parameter of an equation."""
     if isinstance(value, ClosedJaxpr):

@@ -112,9 +112,8 @@ class Live:
                 if counting.COUNTERS and not kind:
                     counting.count(self.programs.pair(name), self.leaves, points, given)
                 return self.programs.run(name, self.leaves, points, given, *more)
-            seed, magnitude = self.rounding
-            own = derive(seed, digest)
-            return self.programs.run_noisy(name, self.leaves, own, magnitude, points, given, *more)
+            own = derive(self.rounding[0], digest), self.rounding[1]
+            return self.programs.in_steps(name, self.leaves, own, points, given, *more)
 
 
 def digest_of(name: str, inputs: tuple[Any, ...]) -> int:

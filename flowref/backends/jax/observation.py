@@ -10,12 +10,11 @@ import jax
 import numpy as np
 
 from flowref.backends import process
-from flowref.backends.jax import noise
 from flowref.backends.jax.counting import narrow, operations
 from flowref.backends.jax.evaluation import arranged
-from flowref.backends.jax.interpreting import randomly_rounded
 from flowref.backends.jax.live import Live
 from flowref.backends.jax.sandbox import sandbox, settings
+from flowref.backends.jax.stepping import Noise, Stepped
 from flowref.model import Observation, Unsupported, derive
 from flowref.model.call import arguments
 
@@ -65,10 +64,10 @@ def _observed(
         drawn, written = process.random_state() != state, printed.getvalue()
         coarse = valued = live.dtype == "float64" and seed is None and narrow(closed)
         if coarse:
-            probe = jax.jit(randomly_rounded(called, only=("float32",)))
-            pool = noise.pool_of(19, 1)[0]
+            probe, single = Stepped(called, live.leaves, *arrays), np.dtype(np.float32)
             results = [
-                jax.tree.leaves(probe(pool, size, live.leaves, *arrays)) for size in (0.0, PROBE)
+                jax.tree.leaves(probe(Noise(19, size, only=single), live.leaves, *arrays))
+                for size in (0.0, PROBE)
             ]
             coarse = not all(
                 np.array_equal(clean, moved, equal_nan=True)

@@ -19,8 +19,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flowref.backends.jax import noise
-from flowref.backends.jax.interpreting import randomly_rounded
 from flowref.backends.jax.once_traced import OnceTraced
 from flowref.backends.jax.stepping import Noise, Stepped, TooLong
 from flowref.backends.jax.transforms import DERIVED, total
@@ -38,8 +36,8 @@ POINTWISE = (
     "forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim", "cdf", "icdf", "expanded",
     "told_late",
 )  # fmt: skip
-# Numbers of parameters, for all runs of a call, beyond which programs are compiled: noise is then of one
-# run after the other.
+# Numbers of parameters, for all runs of a call, beyond which programs are compiled, and noise is of one run
+# after the other.
 MANY_LEAVES = 2_000_000
 # Objects whose programs are kept.
 KEPT = 12
@@ -54,8 +52,8 @@ class Programs:
     def __init__(self, tree: Tree, dialect: Dialect, single: bool) -> None:
         self.tree, self.dialect, self.single = tree, dialect, single
         self.clean: dict[Any, Callable[..., Any]] = {}
-        self.noisy: dict[Any, Callable[..., Any]] = {}
-        self.stepped: dict[Any, Stepped | None] = {}  # None: it had better be compiled
+        self.stepped: dict[Any, Stepped] = {}
+        self.dear: set[Any] = set()  # what had better be compiled, without noise
         self.lives: dict[Any, tuple[Stepped, list[Any]]] = {}  # see `scenario.py`
         self.once: dict[str, OnceTraced] = {}
         self.observed: dict[Any, Any] = {}  # see `observation.py`
@@ -139,7 +137,9 @@ class Programs:
         """
         runs, rows = (RUNS, rows_of(x)) if self.padded else (1, max(1, len(x)))
         if runs * sum(math.prod(leaf.shape) for leaf in leaves) > MANY_LEAVES:
-            return None
+            if rounding is None:
+                return None
+            runs = 1
         repeated = [np.broadcast_to(np.asarray(leaf), (runs, *leaf.shape)) for leaf in leaves]
         axes = (0, 0, *(None if one is None else 0 for one in more))
         pieces = []
@@ -169,20 +169,23 @@ class Programs:
         *args: Any,
     ) -> Any:
         """What a function gives, traced once for each form and run step by step; None where that
-        cannot be, or had better not.
+        cannot be, or had better not, and there is no noise.
         """
-        if form not in self.stepped:
-            try:
-                self.stepped[form] = Stepped(make(), *args)
-            except Exception:  # compiled, it raises that again, or does not
-                self.stepped[form] = None
-        program = self.stepped[form]
-        if program is None:
+        if rounding is None and form in self.dear:
             return None
         try:
-            return program(None if rounding is None else Noise(*rounding, self.single), *args)
+            if form not in self.stepped:
+                self.stepped[form] = Stepped(make(), *args)
+        except Exception:
+            if rounding is not None:
+                raise
+            self.dear.add(form)  # compiled, it raises that again, or does not
+            return None
+        noise = None if rounding is None else Noise(*rounding, self.single)
+        try:
+            return self.stepped[form](noise, *args)
         except TooLong:
-            self.stepped[form] = None
+            self.dear.add(form)
             return None
 
     def size_of(self, x: Array) -> int:
@@ -218,48 +221,12 @@ class Programs:
                 *weighing,
             )
             if found is None:
-                found = self.compiled_slope(form, name, rounding)(leaves, *cut, *weighing)
+                if form not in self.clean:
+                    run = jax.grad(total(self.traced_pair(name, rowed=True)))
+                    self.clean[form] = jax.jit(run)
+                found = self.clean[form](leaves, *cut, *weighing)
             gradients.append(found)
         return jax.tree.map(lambda *parts: sum(np.asarray(part) for part in parts), *gradients)
-
-    def compiled_slope(
-        self, form: Any, name: str, rounding: tuple[int, float] | None
-    ) -> Callable[..., Any]:
-        """The gradients of a call as a compiled function."""
-        table = self.clean if rounding is None else self.noisy
-        if form not in table:
-            run = jax.grad(total(self.traced_pair(name, rowed=True)))
-            if rounding is not None:
-                run = randomly_rounded(run, single=self.single)
-            table[form] = jax.jit(run)
-        if rounding is None:
-            return table[form]
-        return partial(table[form], noise.pool_of(rounding[0] % 2**63, 1)[0], rounding[1])
-
-    def run_noisy(
-        self, name: str, leaves: Any, seed: int, magnitude: float, x: Array, *more: Array | None
-    ) -> Any:
-        """The same, randomly rounded; stretches of rows have noise of their own, in parameters too."""
-        found = self.in_steps(name, leaves, (seed, magnitude), x, *more)
-        if found is not None:
-            return found
-        given = tuple(array is not None for array in more)
-        if (name, given) not in self.noisy:
-            inner = randomly_rounded(self.function(name, rowed=True), single=self.single)
-            axes = (0, None, None, 0, *(0 if one else None for one in given))
-            self.noisy[name, given] = jax.jit(jax.vmap(inner, in_axes=axes))
-        runs, rows = (RUNS, rows_of(x)) if self.padded else (1, max(1, len(x)))
-        pieces = []
-        for start in range(0, max(len(x), 1), rows * runs):
-            cut = [padded(array, start, rows * runs) for array in (x, *more)]
-            stretches = [
-                None if array is None else array.reshape(runs, rows, *array.shape[1:])
-                for array in cut
-            ]
-            pool = noise.pool_of(derive(seed, start) % 2**63, runs)
-            out = self.noisy[name, given](pool, magnitude, leaves, *stretches)
-            pieces.append(jax.tree.map(partial(flat, runs * rows, len(x) - start), out))
-        return joined(pieces)
 
     def draw(
         self,
@@ -277,14 +244,9 @@ class Programs:
         given = self.step(form, lambda: self.drawn(name, n), rounding, leaves, key, *more)
         if given is not None:
             return given
-        if rounding is None:
-            if form not in self.clean:
-                self.clean[form] = jax.jit(self.drawn(name, n))
-            return jax.tree.map(np.array, self.clean[form](leaves, key, *more))
-        if form not in self.noisy:
-            self.noisy[form] = jax.jit(randomly_rounded(self.drawn(name, n), single=self.single))
-        pool = noise.pool_of(rounding[0] % 2**63, 1)[0]
-        return jax.tree.map(np.array, self.noisy[form](pool, rounding[1], leaves, key, *more))
+        if form not in self.clean:
+            self.clean[form] = jax.jit(self.drawn(name, n))
+        return jax.tree.map(np.array, self.clean[form](leaves, key, *more))
 
 
 def programs_of(tree: Tree, leaves: Sequence[Any], dialect: Dialect, single: bool) -> Programs:

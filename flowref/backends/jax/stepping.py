@@ -3,7 +3,11 @@
 A noisy program takes a second to compile and is run a dozen times; step by step a run of some hundred
 operations takes a few milliseconds. What is given to users is compiled, as theirs is; what is measured
 beside it, derivatives and everything under noise, is run so. A program is traced once, at one shape;
-its replicas are further rows, each with noise of its own.
+its replicas are further rows, each with noise of its own. All control flow is entered.
+
+Not seen: arithmetic by numpy or Python before tracing, and callbacks to the host.
+
+Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000).
 """
 
 from __future__ import annotations
@@ -20,8 +24,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from flowref.backends.jax import behavior
 from flowref.backends.jax.array_functions import function_of
-from flowref.backends.jax.interpreting import trivial_sum, without_error
-from flowref.backends.jax.noise import COARSER
+from flowref.backends.jax.exactness import trivial_sum, without_error
 from flowref.backends.jax.primitives import (
     ARGUMENT,
     BOUNDED,
@@ -36,7 +39,9 @@ from flowref.model import Undecidable
 # Uniform numbers that all noise is read from, and the places where a reading may begin.
 BITS = 20
 NUMBERS = np.random.Generator(np.random.SFC64(20)).random(2 ** (BITS + 1)) * 2 - 1
-# Iterations that are taken step by step.
+# Of single precision in a program of double precision: how much coarser its units are.
+COARSER = 2.0**29
+# Iterations that are taken step by step: a longer loop had better be compiled, and under noise does not settle.
 LONGEST = 1_000
 Step = Callable[[list[Any], "Noise | None"], None]
 
@@ -46,11 +51,23 @@ class TooLong(Exception):  # no error: a loop that had better be compiled
 
 
 class Noise:
-    """What random rounding does to arrays of numpy: see `noise.Noise`."""
+    """What random rounding does to a number: it is multiplied by 1 + magnitude * xi, xi uniform in [-1, 1].
 
-    def __init__(self, seed: int, magnitude: float, single: bool = False) -> None:
+    ``single``: whether results in single precision are rounded by units of that. ``only``: the one dtype of
+    which results are disturbed, to see what they feed: all of them but whole numbers, such as a mask and
+    what is left of one, which are exact in any; and what is narrowed to it.
+    """
+
+    def __init__(self, seed: int, magnitude: float, single: bool = False, only: Any = None) -> None:
         self.places = random.Random(seed)
-        self.magnitude, self.single = magnitude, single
+        self.magnitude, self.single, self.only = magnitude, single, only
+
+    def concerns(self, value: Any) -> bool:
+        """Whether an array is of floating numbers that are rounded, and has any."""
+        dtype = getattr(value, "dtype", None)
+        if not isinstance(dtype, np.dtype) or dtype.kind not in "fc" or not value.size:
+            return False
+        return self.only is None or dtype == self.only
 
     def uniform(self, shape: tuple[int, ...]) -> Any:
         """Numbers for one array; each call reads elsewhere."""
@@ -83,12 +100,6 @@ class Noise:
         if value.dtype.kind == "c":
             error = error * (1 + 1j * self.uniform(value.shape))
         return value + error.astype(value.dtype)
-
-
-def concerns(value: Any) -> bool:
-    """Whether an array is of floating numbers, and has any."""
-    dtype = getattr(value, "dtype", None)
-    return isinstance(dtype, np.dtype) and dtype.kind in "fc" and value.size > 0
 
 
 def plain(value: Any) -> Any:
@@ -191,6 +202,7 @@ UNDERFLOWS = frozenset(
     ("exp", "exp2", "logistic", "erfc", "pow", "integer_pow", "square", "mul", "div")
 )
 SMALLEST = {np.dtype(kind): np.finfo(kind).tiny for kind in (np.float64, np.float32)}
+NARROWING = "convert_element_type"
 # What gives other results each time, or something else than arrays.
 UNKNOWN = frozenset(("random_seed", "random_wrap", "random_bits", "random_split"))
 
@@ -208,8 +220,8 @@ class Operation:
                 f"random rounding does not know the primitive {name}, which runs a program of its own"
             )
         self.function = function_of(equation) or asked_of_jax(equation)
-        self.exact = behavior.exact(equation) or trivial_sum(equation)
-        self.inside = not self.exact and behavior.inside(equation)
+        self.moves = behavior.exact(equation) or trivial_sum(equation)
+        self.inside = not self.moves and behavior.inside(equation)
         self.times = ARGUMENT.get(name, 0.0)
         self.axes: tuple[int, ...] = ()
         if name in NORMWISE:
@@ -218,14 +230,15 @@ class Operation:
         self.constant = SPECIAL.get(name, 1.0)
         self.dtypes = [getattr(out.aval, "dtype", None) for out in equation.outvars]
         self.where = without_error(name, known)
-        if self.where is True:
-            self.exact = True
+        self.exact = self.moves or self.where is True
         self.bounds = BOUNDED.get(name)
         self.flushed = name in UNDERFLOWS
 
     def __call__(self, given: list[Any], noise: Noise | None) -> list[Any]:
         """The results."""
-        if noise is not None and not self.exact:
+        if noise is not None and not self.rounds(noise):
+            noise = None
+        if noise is not None:
             given = self.before(given, noise)
         found = self.function(*given)
         if len(self.dtypes) == 1 and not isinstance(found, list | tuple):
@@ -236,25 +249,30 @@ class Operation:
             if isinstance(dtype, np.dtype) and made.dtype != dtype:
                 made = made.astype(dtype)
             results.append(flushed(made) if self.flushed else made)
-        if noise is None or self.exact:
+        if noise is None:
             return results
-        return [self.after(value, noise) if concerns(value) else value for value in results]
+        return [self.after(value, noise) if noise.concerns(value) else value for value in results]
+
+    def rounds(self, noise: Noise) -> bool:
+        """Whether it rounds under a noise."""
+        return not self.exact if noise.only is None else not self.moves or self.name == NARROWING
 
     def before(self, given: list[Any], noise: Noise) -> list[Any]:
         """The arguments as what rounds inside meets them."""
         if self.inside:
-            return [noise.rounded(one) if concerns(one) else one for one in given]
+            return [noise.rounded(one) if noise.concerns(one) else one for one in given]
         if self.times:
-            return [noise.rounded(one, self.times) if concerns(one) else one for one in given]
+            return [noise.rounded(one, self.times) if noise.concerns(one) else one for one in given]
         if self.axes:
-            return [noise.normwise(one, self.axes) if concerns(one) else one for one in given]
+            return [noise.normwise(one, self.axes) if noise.concerns(one) else one for one in given]
         return given
 
     def after(self, value: Any, noise: Noise) -> Any:
         """A result, rounded."""
         noised = noise.rounded(value, self.constant)
-        if self.where is not None:
-            noised = np.where(self.where, value, noised)
+        where = self.where if noise.only is None else np.round(value) == value
+        if where is not None:
+            noised = np.where(where, value, noised)
         if self.bounds is not None and value.dtype.kind != "c":
             noised = np.clip(noised, *self.bounds)
         return noised
@@ -327,10 +345,9 @@ class While:
         params = equation.params
         self.asked, self.moved = params["cond_nconsts"], params["body_nconsts"]
         self.condition, self.body = Program(params["cond_jaxpr"]), Program(params["body_jaxpr"])
-        self.batched = bool(params["cond_jaxpr"].out_avals[0].shape)
 
     def __call__(self, given: list[Any], noise: Noise | None) -> list[Any]:
-        """The last state; nan where the loop does not settle."""
+        """The last state; under noise nan in rows that do not settle."""
         to_ask = given[: self.asked]
         to_move = given[self.asked : self.asked + self.moved]
         held = given[self.asked + self.moved :]
@@ -339,13 +356,18 @@ class While:
             if not np.any(more):
                 return held
             out = self.body.run([*to_move, *held], noise)
-            if self.batched:
-                out = [
-                    np.where(np.reshape(more, more.shape + (1,) * (new.ndim - more.ndim)), new, old)
-                    for new, old in zip(out, held, strict=True)
-                ]
+            if np.ndim(more):
+                out = [chosen(more, new, old) for new, old in zip(out, held, strict=True)]
             held = out
-        raise TooLong
+        if noise is None:
+            raise TooLong
+        return [chosen(more, np.nan, one) if noise.concerns(one) else one for one in held]
+
+
+def chosen(rows: Any, new: Any, old: Any) -> Any:
+    """What is new in some rows, and as it was in others."""
+    rows = np.reshape(rows, np.shape(rows) + (1,) * (np.ndim(old) - np.ndim(rows)))
+    return np.where(rows, new, old)
 
 
 class Cond:

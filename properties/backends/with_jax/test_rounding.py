@@ -19,9 +19,8 @@ lax = jax.lax
 
 from jax.extend.core import Primitive  # noqa: E402
 
-from flowref.backends.jax import counting, interpreting, noise, stepping  # noqa: E402
-from flowref.backends.jax.interpreting import randomly_rounded  # noqa: E402
-from flowref.backends.jax.stepping import Stepped  # noqa: E402
+from flowref.backends.jax import counting, stepping  # noqa: E402
+from flowref.backends.jax.stepping import Noise, Stepped  # noqa: E402
 
 MAGNITUDE = 2.0**-43
 X = np.array([0.7, -1.3, 2.9, -0.2])
@@ -102,17 +101,16 @@ def double() -> Iterator[None]:
         yield
 
 
-def run(function: Any, seed: int, magnitude: float = MAGNITUDE, x: Any = X) -> Any:
-    """The result under the noise of a seed."""
-    noisy = jax.jit(randomly_rounded(function))
-    return np.asarray(noisy(noise.pool_of(seed, 1)[0], magnitude, x))
+def run(function: Any, seed: int, magnitude: float = MAGNITUDE, x: Any = X, **how: Any) -> Any:
+    """The result under the noise of a seed; of none, where that is 0."""
+    noise = Noise(seed, magnitude, **how) if seed else None
+    return np.asarray(Stepped(function, x)(noise, x))
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_what_rounds_nothing_is_left_alone(name: str) -> None:
     """An exact operation gives the same numbers under noise."""
-    clean = np.asarray(jax.jit(EXACT[name])(X))
-    assert np.array_equal(run(EXACT[name], 1), clean)
+    assert np.array_equal(run(EXACT[name], 1), run(EXACT[name], 0))
 
 
 @pytest.mark.parametrize("name", ROUNDED)
@@ -121,13 +119,13 @@ def test_what_rounds_moves_by_rounding(name: str) -> None:
     seed and equally for the same one; without magnitude nothing moves.
     """
     function, most = ROUNDED[name]
-    clean = np.asarray(jax.jit(function)(X))
+    clean = run(function, 0)
     first, again, other = run(function, 1), run(function, 1), run(function, 2)
     assert np.array_equal(first, again) and not np.array_equal(first, other)
     assert (first != clean).any()
     scale = np.abs(clean) + (1.5 if name == "plus" else 0.0)
     assert (np.abs(first - clean) <= most * MAGNITUDE * scale + 1e-15).all()
-    assert np.allclose(run(function, 1, 0.0), clean, rtol=1e-15, atol=1e-300)
+    assert np.array_equal(run(function, 1, 0.0), clean)
 
 
 def test_steps_of_a_loop_have_noise_of_their_own() -> None:
@@ -136,29 +134,26 @@ def test_steps_of_a_loop_have_noise_of_their_own() -> None:
     def steps(x: Any) -> Any:
         return lax.scan(lambda c, _: (c, c * 0.3), x, None, length=6)[1]
 
-    moved = run(steps, 3) / np.asarray(jax.jit(steps)(X))
+    moved = run(steps, 3) / run(steps, 0)
     assert len({row.tobytes() for row in moved}) == 6
 
 
 def test_a_loop_that_does_not_settle_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that noise keeps from ending gives nan, which no law takes for an answer."""
-    monkeypatch.setattr(interpreting, "LOOP_LIMIT", 50)
+    monkeypatch.setattr(stepping, "LONGEST", 50)
 
     def endless(x: Any) -> Any:
         return lax.while_loop(lambda y: y[0] * 0.3 != 0.3 * 0.7, lambda y: y * 1.0, x)
 
     assert np.isnan(run(endless, 1)).all()
-    assert np.isfinite(np.asarray(jax.jit(endless)(X))).all()
+    assert np.isfinite(run(endless, 0)).all()
 
 
-def test_inputs_are_not_needed_to_be_known() -> None:
-    """Noise maps over replicas: each has numbers of its own, and is what it is alone."""
-    noisy = randomly_rounded(lambda x: jnp.exp(x) * 0.3)
-    pools = noise.pool_of(5, 4)
-    many = np.asarray(jax.jit(jax.vmap(noisy, in_axes=(0, None, None)))(pools, MAGNITUDE, X))
+def test_replicas_are_rows_with_noise_of_their_own() -> None:
+    """Each has numbers of its own, in what is the same for all as well."""
+    rows = np.repeat(X[None], 4, axis=0)
+    many = run(jax.vmap(lambda x: jnp.exp(x) * 0.3), 5, x=rows)
     assert len({row.tobytes() for row in many}) == 4
-    alone = np.asarray(jax.jit(noisy)(pools[2], MAGNITUDE, X))
-    assert np.allclose(many[2], alone, rtol=1e-15)
 
 
 def test_what_is_checked_as_it_runs_has_replicas() -> None:
@@ -168,25 +163,31 @@ def test_what_is_checked_as_it_runs_has_replicas() -> None:
     def checked(x: Any) -> Any:
         return equinox.error_if(jnp.exp(x), (x > 9).any(), "too large") * 0.3
 
-    pools = noise.pool_of(5, 3)
-    noisy = jax.jit(jax.vmap(randomly_rounded(checked), in_axes=(0, None, None)))
-    many = np.asarray(noisy(pools, MAGNITUDE, X))
+    many = run(jax.vmap(checked), 5, x=np.repeat(X[None], 3, axis=0))
     assert len({row.tobytes() for row in many}) == 3
     with pytest.raises(Exception, match="too large"):
-        np.asarray(noisy(pools, MAGNITUDE, X + 9))
+        run(checked, 5, x=X + 9)
+
+
+def narrow(x: Any) -> Any:
+    """A product in single precision."""
+    return (x.astype(jnp.float32) * jnp.float32(0.3)).astype(x.dtype)
 
 
 def test_single_precision_is_rounded_in_its_own_units() -> None:
     """What a program computes in float32 moves by units of float32, where that is asked for."""
+    clean, fine = run(narrow, 0), run(narrow, 1)
+    assert np.array_equal(fine, clean)
+    assert not np.array_equal(run(narrow, 1, single=True), clean)
 
-    def narrow(x: Any) -> Any:
-        return (x.astype(jnp.float32) * jnp.float32(0.3)).astype(x.dtype)
 
-    clean = np.asarray(jax.jit(narrow)(X))
-    pool = noise.pool_of(1, 1)[0]
-    fine = np.asarray(jax.jit(randomly_rounded(narrow))(pool, MAGNITUDE, X))
-    coarse = np.asarray(jax.jit(randomly_rounded(narrow, single=True))(pool, MAGNITUDE, X))
-    assert np.array_equal(fine, clean) and not np.array_equal(coarse, clean)
+def test_single_precision_alone_is_disturbed_where_that_is_asked_for() -> None:
+    """Results in float32 and what is narrowed to it, but for whole numbers."""
+    alone: Any = {"magnitude": 2.0**-18, "only": np.dtype(np.float32)}
+    assert not np.array_equal(run(narrow, 1, **alone), run(narrow, 0))
+    assert np.array_equal(run(lambda x: x * 0.3, 1, **alone), X * 0.3)
+    assert not np.array_equal(run(lambda x: x.astype(jnp.float32), 1, **alone), np.float32(X))
+    assert np.array_equal(run(lambda x: (x > 0).astype(jnp.float32) * 2, 1, **alone), (X > 0) * 2)
 
 
 @pytest.mark.parametrize("name", [*EXACT, *ROUNDED])

@@ -1,0 +1,50 @@
+"""Where an operation on floating-point numbers has no rounding error at all: products with powers of two,
+sums with zero, sums of whole numbers and of one term.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def trivial_sum(equation: Any) -> bool:
+    """Whether it is a sum over one term."""
+    if equation.primitive.name != "reduce_sum":
+        return False
+    shape = equation.invars[0].aval.shape
+    return bool(math.prod(shape[axis] for axis in equation.params["axes"]) == 1)
+
+
+def without_error(name: str, plain: Sequence[Any]) -> Any:
+    """Where an operation has no rounding error at all, as far as numbers of the program itself, None
+    where there are none, tell it: sums with zero and of whole numbers, products with and quotients by
+    powers of two. True everywhere, or an array; None if nowhere.
+
+    Entries that are known only when the program runs are taken to round.
+    """
+    if any(value is not None and value.dtype.kind not in "fiu" for value in plain):
+        return None
+    exact: Any = False
+    if name in ("add", "sub", "add_any"):
+        for value in plain:
+            exact = exact if value is None else exact | (value == 0)
+        if all(value is not None for value in plain):
+            first, second = plain
+            exact = exact | ((np.trunc(first) == first) & (np.trunc(second) == second))
+    elif name == "mul":
+        for value in plain:
+            exact = exact if value is None else exact | _power_of_two(value)
+    elif name == "div" and plain[1] is not None:
+        exact = _power_of_two(plain[1])
+    if not np.any(exact):
+        return None
+    return True if np.all(exact) else exact
+
+
+def _power_of_two(value: Any) -> Any:
+    """Where an entry is a power of two, or 0."""
+    return np.isin(np.abs(np.frexp(value)[0]), (0.0, 0.5))
