@@ -7,6 +7,15 @@ from typing import Any
 
 import numpy as np
 
+# Results in single precision are moved by this much to see whether they feed one in double precision.
+PROBE = 2.0**-18
+
+
+def ordinary(shape: Any, generator: np.random.Generator) -> Any:
+    """Numbers of both signs, below and above one."""
+    size = 2 ** generator.uniform(-3, 2, shape)
+    return size * generator.choice((-1.0, 1.0), shape)
+
 
 def unrounded(given: Sequence[Any], results: Sequence[Any]) -> bool:
     """Whether each finite result is one of the numbers given, up to its sign and a power of two, or a

@@ -21,7 +21,7 @@ from flowref.backends.jax.primitives import (
     PLAIN,
     SPECIAL,
 )
-from flowref.backends.rounding import unrounded
+from flowref.backends.rounding import ordinary, unrounded
 
 LISTED = EXACT | INSIDE | NORMWISE | SPECIAL.keys() | ARGUMENT.keys() | PLAIN | CALLS.keys() | LOOPS
 
@@ -100,12 +100,11 @@ def _copies(equation: Any) -> bool:
 
 
 def _drawn(aval: Any, generator: Any) -> Any:
-    """Numbers for an argument: of both signs, below and above one."""
+    """Numbers for an argument."""
     kind = np.dtype(aval.dtype)
     if kind.kind in "iub":
         return generator.integers(0, 2, aval.shape).astype(kind)
-    size = 2 ** generator.uniform(-3, 2, aval.shape)
-    return (size * generator.choice((-1.0, 1.0), aval.shape)).astype(kind)
+    return ordinary(aval.shape, generator).astype(kind)
 
 
 def _real(value: Any) -> Any:

@@ -15,11 +15,9 @@ from flowref.backends.jax.evaluation import arranged
 from flowref.backends.jax.live import Live
 from flowref.backends.jax.sandbox import sandbox, settings
 from flowref.backends.jax.stepping import Noise, Stepped
+from flowref.backends.rounding import PROBE
 from flowref.model import Observation, Unsupported, derive
 from flowref.model.call import arguments
-
-# float32 results are moved by this much to see whether they feed a float64 output.
-PROBE = 2.0**-18
 
 
 def observe(

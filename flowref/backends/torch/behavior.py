@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from flowref.backends.rounding import unrounded
+from flowref.backends.rounding import ordinary, unrounded
 
 
 class Behavior(Enum):
@@ -186,9 +186,7 @@ def _tensor(name: str, stance: Stance, generator: Any) -> torch.Tensor:
         return torch.from_numpy(generator.integers(0, 5, stance.shape))
     if any(part in name for part in MASKS):
         return torch.from_numpy(generator.random(stance.shape) < 0.5)
-    # Of both signs, below and above one.
-    size = 2 ** generator.uniform(-3, 2, stance.shape)
-    return torch.from_numpy(size * generator.choice((-1.0, 1.0), stance.shape))
+    return torch.from_numpy(ordinary(stance.shape, generator))
 
 
 def _floats(value: Any) -> Iterator[Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from typing import Any
 
 import torch
 
 from flowref.backends.torch.narrowing import Watching
+from flowref.backends.torch.rules import known
 from flowref.model.cost import DEAR_ENTRIES, OPERATION, work
 
 # Products of two matrices; of which arguments.
@@ -57,12 +57,13 @@ class Measuring(Watching):
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Count what it writes and multiplies."""
         out = super().operation(func, args, named)
-        if not _views(func):
+        rule = known(func)
+        if not rule.view:
             name = func.overloadpacket.__name__
             dear = DEAR_ENTRIES.get(name, 1.0)
             for value in out if isinstance(out, (tuple, list)) else (out,):
                 if isinstance(value, torch.Tensor):
-                    self._result(value, _writes(func), dear)
+                    self._result(value, rule.in_place, dear)
             self.products += _products(name, args, out)
             if name in MATRICES:
                 self.factors += sum(args[index].numel() for index in MATRICES[name])
@@ -99,18 +100,3 @@ def _products(name: str, args: tuple[Any, ...], out: Any) -> float:
         size = args[0].shape[-1] if args[0].dim() else 1
         return float(args[0].numel() * size)
     return 0.0
-
-
-@functools.cache
-def _views(func: Any) -> bool:
-    """Whether an operator gives back an argument's memory without writing to it."""
-    return any(
-        result.alias_info is not None and not result.alias_info.is_write
-        for result in func._schema.returns
-    )
-
-
-@functools.cache
-def _writes(func: Any) -> bool:
-    """Whether an operator writes to an argument."""
-    return any(result.alias_info is not None for result in func._schema.returns)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from flowref.backends.rounding import PROBE
 from flowref.backends.torch.arrays import as_mapped, key_of
 from flowref.backends.torch.evaluation import tensors
 from flowref.backends.torch.live import DTYPES, Live
@@ -23,10 +24,6 @@ from flowref.backends.torch.sandbox import GENERATORS, random_state, settings
 from flowref.backends.torch.state import set_mode, trainable
 from flowref.model import Observation, derive
 from flowref.model.call import DRAWING
-
-# float32 results are moved by this much to see whether they feed a float64 output.
-PROBE = 2.0**-18
-
 
 # Of these no float32 arithmetic is looked for: noise drawn in single precision is noise.
 UNWATCHED = (*DRAWING, "loss", "bits_per_dim")

@@ -30,8 +30,9 @@ ROUNDED = POINTWISE | SPECIAL | SUMS | PRODUCTS | QUOTIENTS | MORE
 
 
 class Rule(NamedTuple):
-    """What is known of an operator: where it rounds, whether it is exact for some operands, and which
-    arguments it writes to. Of one that is not ``known`` nothing tells whether it rounds: it is taken
+    """What is known of an operator: where it rounds, whether it is exact for some operands, which
+    arguments it writes to, and whether it gives back the memory of one: as a view, or as it has written
+    to it. Of one that is not ``known`` nothing tells whether it rounds: it is taken
     for one that does, inside as well. ``func`` is kept so that its id stays its own.
     """
 
@@ -43,8 +44,10 @@ class Rule(NamedTuple):
     sometimes: bool
     special: bool
     more: bool
-    written: tuple[int, ...] = ()
-    known: bool = True
+    written: tuple[int, ...]
+    view: bool
+    in_place: bool
+    known: bool
 
 
 # By the ids of operators, whose own hashes are computed in Python.
@@ -69,6 +72,7 @@ def rule_of(func: Any) -> Rule:
         for place, argument in enumerate(func._schema.arguments)
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
+    aliases = [result.alias_info for result in func._schema.returns]
     RULES[id(func)] = Rule(
         func,
         name,
@@ -79,6 +83,8 @@ def rule_of(func: Any) -> Rule:
         name in SPECIAL,
         name in MORE,
         (*WRITTEN.get(name, ()), *written),
+        any(alias is not None and not alias.is_write for alias in aliases),
+        any(alias is not None for alias in aliases),
         behavior is not None,
     )
     return RULES[id(func)]
