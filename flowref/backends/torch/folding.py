@@ -9,12 +9,12 @@ handed out twice, it is made again as it is.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from flowref.backends.torch.dispatch import Dispatch
 from flowref.backends.torch.state import tensors
 
 T = TypeVar("T")
@@ -28,11 +28,11 @@ class Spoiled(RuntimeError):
     """What was handed out twice is written to."""
 
 
-class Folding(TorchDispatchMode):
+class Folding(Dispatch):
     """Compute what comes of some tensors alone once."""
 
     def __init__(self, constants: list[torch.Tensor]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
+        super().__init__()
         self.memory = {_memory(one) for one in constants}
         self.results: dict[Key, torch.Tensor] = {}
         # The keys of results by their memory, how often each was handed out, and those that are
@@ -42,24 +42,14 @@ class Folding(TorchDispatchMode):
         self.written: set[Key] = set()
         self.spoiled = False
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # See `noise.RandomRounding`.
-        return False
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Hand out what is kept."""
         kind = _kind(func)
         if kind == "writes":
             self._writing(func, args)
-        key = self._key(func, args) if kind == "pure" and not kwargs else None
+        key = self._key(func, args) if kind == "pure" and not named else None
         if key is None or key in self.written:
-            return func(*args, **(kwargs or {}))
+            return func(*args, **named)
         if key in self.results:
             self.handed[key] += 1
             return torch.ops.aten.alias.default(self.results[key])
