@@ -17,17 +17,20 @@ from flowref.model import (
     USER,
     Batch,
     Call,
+    Dialect,
     Facts,
     Residual,
     SpecError,
     Subject,
     Support,
     Target,
+    Unsupported,
     draw,
     identity,
     nearest,
     per_point,
 )
+from flowref.model.call import CALLS, arguments
 
 ADAPTERS = {"zuko", "nflows", "FrEIA"}
 names = (
@@ -281,3 +284,37 @@ def test_the_nearest_name_is_suggested(given_name: str, known: list[str], hint: 
     """A misspelt name is met with the closest known one, whatever its case."""
     assert hint in nearest(given_name, known)
     assert nearest("entirely different", known) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "named", "expected", "seed"),
+    [
+        ("forward", ("x",), {}, ["x", None], None),
+        ("forward", ("x", "c"), {}, ["x", "c"], None),
+        ("sample", (5, 7), {}, [5, None], 7),
+        ("push", ("x", 7, "c"), {}, ["x", "c"], 7),
+        ("estimate", ("x", 4, 7), {}, ["x", 4, None], 7),
+        ("loss", ("x",), {"weight": 2.0}, ["x", None, 2.0], None),
+        ("cdf", ("x",), {}, ["x"], None),
+        ("stated", (), {}, [], None),
+    ],
+)
+def test_inputs_of_a_call_are_those_of_a_dialect_and_a_seed(
+    name: str, inputs: tuple[Any, ...], named: dict[str, Any], expected: list[Any], seed: int | None
+) -> None:
+    """In the order that its function takes them, with what is left out as it is by default."""
+    assert arguments(name, inputs, named) == (expected, seed)
+
+
+def test_a_dialect_offers_the_calls_that_it_has_functions_of() -> None:
+    """Each call in the table is one of its fields; what it rescales has a density as well."""
+
+    def function(*_: Any) -> None: ...
+
+    every: dict[str, Any] = dict.fromkeys(CALLS, function)
+    assert Dialect(**every).offered == tuple(CALLS)
+    assert Dialect(log_prob=function, rescale=function).offered == ("log_prob", "rescaled")
+    with pytest.raises(Unsupported, match="it offers no inverse"):
+        Dialect(forward=function).function("inverse")
+    with pytest.raises(Unsupported, match="a layer that may draw"):
+        Dialect(push=function).function("forward")

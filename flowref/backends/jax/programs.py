@@ -1,10 +1,10 @@
 """The calls of one object as functions of its arrays: compiled, or run step by step.
 
 Compilation is what costs: half a second for a program of some hundred operations, several for its
-derivatives and noisy twins, where a call takes less than a millisecond. So what users call is compiled,
-for one number of rows or two; derivatives, draws and all that is rounded is traced once, for `RUNS`
-stretches of rows with noise of their own, and run step by step (`stepping.py`), as long as that is not
-too long. Programs are shared by all conditions in which objects differ by their arrays alone.
+derivatives, where a call takes less than a millisecond. So what users call is compiled, for one number of
+rows or two; derivatives, draws and all that is rounded is traced once, for `RUNS` stretches of rows with
+noise of their own, and run step by step (`stepping.py`); without noise only as long as that is not too
+long. Programs are shared by all conditions in which objects differ by their arrays alone.
 """
 
 from __future__ import annotations
