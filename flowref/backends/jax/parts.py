@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,10 +26,9 @@ def live_of(live: Live, obj: Any, dialect: Dialect) -> Live:
     obj = cast(obj, live.dtype)
     leaves, tree = apart(obj)
     programs = programs_of(tree, leaves, dialect, live.programs.single)
-    return Live(
-        programs, leaves, dialect, live.facts, live.dtype, live.seed, moving(obj), live.resolve,
-        live.rounding,
-    )  # fmt: skip
+    return replace(
+        live, programs=programs, leaves=leaves, dialect=dialect, moving=moving(obj), given=None
+    )
 
 
 def part_map(
