@@ -30,6 +30,7 @@ FLOORS: dict[str, set[str]] = {
     "scorecard": {"model", "registry", "reporting"},
     "loading": {"model", "registry", "adapters", "backends"},
     "checking": {"model", "registry", "loading"},
+    "proving": {"model", "loading"},
     "diagnosing": {"model", "laws", "registry", "loading", "checking"},
     "auditing": {
         "model",
@@ -48,6 +49,7 @@ FLOORS: dict[str, set[str]] = {
         "registry",
         "loading",
         "checking",
+        "proving",
         "reporting",
         "baseline",
         "auditing",
@@ -78,7 +80,7 @@ FOREIGN: dict[str, set[str]] = {
     "equinox": {"adapters", "backends"},  # what flowjax is written in, and what saves pytrees
     "flax": {"adapters"},  # what bijx is written in
     "hypothesis": {"checking"},
-    "numpy": {"model", "laws", "checking", "diagnosing", "backends", "adapters", "loading", "scripting", "training"},
+    "numpy": {"model", "laws", "checking", "diagnosing", "proving", "backends", "adapters", "loading", "scripting", "training"},
     "scipy": {"laws", "backends"},
     "click": {"cli"},
     "jinja2": {"scorecard"},

@@ -36,6 +36,7 @@ from flowref.model import (
     TargetError,
     Unsupported,
 )
+from flowref.model.graph import Branches, Graph
 
 T = TypeVar("T")
 
@@ -103,6 +104,19 @@ class Uncounted:
     rows: int = 0
     rounds: bool = False
     unknown: Set[str] = frozenset()
+
+
+class Traced(Protocol):
+    """A call that was traced."""
+
+    def agrees(self, points: Sequence[Any]) -> bool:
+        """Whether the graph computes what the object does, at batches of points, and with other weights."""
+
+    def graph(self) -> Graph:
+        """The graph."""
+
+    def path(self, x: Any) -> Branches | None:
+        """What comparisons and places come to for a batch; None where that takes arrays of other shapes."""
 
 
 class Backend(Protocol):
@@ -226,3 +240,11 @@ class Backend(Protocol):
         counted: then nothing is planned.
         """
         return Cost()
+
+    def traced(
+        self, obj: Any, call: Callable[[Any, Any, Any], Any], x: Any, context: Any
+    ) -> Traced:
+        """The graph of what a call of an object computes for a batch of points, under a context if it is not None.
+        Here: `Unsupported`, of a framework whose calls nobody traces.
+        """
+        raise Unsupported(f"code of {self.name} is not proved yet: flowref audit measures it")

@@ -13,6 +13,7 @@ import click
 from flowref import __version__
 from flowref.cli.audit import audit
 from flowref.cli.baseline import baseline
+from flowref.cli.certify import certificate, certify
 from flowref.cli.check import check
 from flowref.cli.completion import completion
 from flowref.cli.diff import diff
@@ -40,6 +41,10 @@ GROUPS = {
         "script": "Print a program that shows a violation without flowref.",
         "issue": "Print a violation as the text of an issue.",
         "baseline": "Record known failures, so that only new ones count.",
+    },
+    "Proofs": {
+        "certify": "Prove statements for all inputs and all weights.",
+        "certificate": "Check proofs that were written to files.",
     },
     "Laws": {
         "laws": "List the laws.",
@@ -117,8 +122,8 @@ def main() -> None:
 
 
 COMMANDS = (
-    check, audit, report, merge, baseline, list_laws, explain, replay, script, issue, selftest, diff, fit, sample,
-    completion, init, doctor,
+    check, audit, certify, certificate, report, merge, baseline, list_laws, explain, replay, script, issue, selftest, diff,
+    fit, sample, completion, init, doctor,
 )  # fmt: skip
 for command in COMMANDS:
     main.add_command(command)

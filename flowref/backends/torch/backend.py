@@ -143,6 +143,12 @@ class Torch(Backend):
 
         return cost_of(obj, dialect, facts, _dtype(dtype), most)
 
+    def traced(self, obj: Any, call: Any, x: Any, context: Any) -> Any:
+        """See `Backend.traced`."""
+        from flowref.backends.torch.tracing import Traced
+
+        return Traced(obj, call, x, context)
+
     def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
         """See `Backend.noise`; operators are listed by name."""
         from flowref.backends.torch.noise import RandomRounding

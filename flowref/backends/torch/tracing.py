@@ -1,0 +1,266 @@
+"""Calls of torch as graphs of operators (`flowref.model.graph`), with what comparisons come to at drawn points."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+from torch.func import functionalize
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.nn.utils import stateless
+
+from flowref.model import Unsupported
+from flowref.model.graph import Branches, Graph, Node, Ref
+
+aten = torch.ops.aten
+STEPPING = {aten.floor, aten.ceil, aten.round, aten.trunc}
+KINDS = {torch.bool: "bool", torch.float64: "float"}
+# What rounding may leave between an operator and what it is taken apart into.
+NEAR = 1e-9
+LINE = re.compile(r'File "(.*?)", line (\d+)')
+
+
+class Untraced(Unsupported):
+    """A call that has no graph."""
+
+
+def _table() -> Mapping[Any, Any]:
+    more = [
+        aten.native_batch_norm, aten._softmax, aten._log_softmax, aten.leaky_relu, aten.softplus, aten.rsub, aten.stack,
+        aten.log_sigmoid_forward, aten.native_layer_norm, aten.native_group_norm, aten.gelu, aten.silu, aten.logsumexp,
+        aten.addcmul, aten.addcdiv, aten.mse_loss,
+    ]  # fmt: skip
+    chosen = {
+        aten.relu.default: lambda x: torch.where(x > 0, x, 0.0),
+        aten.abs.default: lambda x: torch.where(x < 0, -x, x),
+        aten.maximum.default: lambda a, b: torch.where(a > b, a, b),
+        aten.minimum.default: lambda a, b: torch.where(a < b, a, b),
+        **dict.fromkeys((aten.clamp.default, aten.clamp.Tensor, aten.hardtanh.default), _clamped),
+        **dict.fromkeys((aten.clamp_min.default, aten.clamp_min.Tensor), _clamped),
+        **dict.fromkeys(
+            (aten.clamp_max.default, aten.clamp_max.Tensor), lambda x, high: _clamped(x, None, high)
+        ),
+    }
+    return {**core_aten_decompositions(), **get_decompositions(more), **chosen}
+
+
+def _clamped(x: Any, low: Any = None, high: Any = None) -> Any:
+    """By comparisons, which a path decides."""
+    x = x if low is None else torch.where(x < low, low, x)
+    return x if high is None else torch.where(x > high, high, x)
+
+
+class Traced:
+    """The graph of a call, and a run of it in floats.
+
+    ``call``: of the object, points and a context; ``x``, ``context``: a batch that it is traced with.
+    """
+
+    def __init__(
+        self, obj: Any, call: Callable[[Any, Any, Any], Any], x: torch.Tensor, context: Any = None
+    ) -> None:
+        module = isinstance(obj, torch.nn.Module)
+        state = {**dict(obj.named_parameters()), **dict(obj.named_buffers())} if module else {}
+        self.trained = {name for name, _ in obj.named_parameters()} if module else set()
+        self.names = [name for name, one in state.items() if one.is_floating_point()]
+        self.state = [state[name].detach().clone() for name in self.names]
+
+        def run(weights: Sequence[Any], points: Any, given: Any) -> Any:
+            swapped = (
+                stateless._reparametrize_module(obj, dict(zip(self.names, weights, strict=True)))
+                if module
+                else contextlib.nullcontext()
+            )
+            with swapped:
+                out = call(obj, points, given)
+            return [one for one in out if one is not None] if isinstance(out, tuple) else [out]
+
+        self.run, self.inputs = run, (x, context)
+        self.guards: list[str] = []
+        whole = functionalize(run, remove="mutations_and_views")
+        try:
+            with _guarded(self.guards):
+                self.module = self._trace(whole, dict(_table()))
+            # As it is, without decompositions, which round otherwise: that is what the object is compared with.
+            with _guarded([]):
+                self.plain = self._trace(run, {})
+        except Untraced:
+            raise
+        except Exception as error:
+            raise Untraced(
+                f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            ) from error
+        self.module.graph.eliminate_dead_code()
+        self.seen = self.floats(x, context)
+
+    def _trace(self, call: Any, table: Mapping[Any, Any]) -> Any:
+        settings: dict[str, Any] = {
+            "_allow_non_fake_inputs": True,
+            "_error_on_data_dependent_ops": False,
+        }
+        trace = make_fx(call, dict(table), "real", **settings, record_stack_traces=bool(table))
+        return trace(self.state, *self.inputs)
+
+    def floats(self, x: Any, context: Any, state: Sequence[Any] | None = None) -> dict[str, Any]:
+        """All values of the graph at points."""
+        found: dict[str, Any] = {}
+
+        class Keeping(torch.fx.Interpreter):  # type: ignore[misc]  # it has no types
+            def run_node(self, n: Any) -> Any:
+                found[n.name] = super().run_node(n)
+                return found[n.name]
+
+        with torch.no_grad():
+            Keeping(self.module).run(self.state if state is None else state, x, context)
+        return found
+
+    def graph(self) -> Graph:
+        """As residues are run through it."""
+        placeholders = [node for node in self.module.graph.nodes if node.op == "placeholder"]
+        weights = dict(zip([node.name for node in placeholders], self.state, strict=False))
+        rest = [node for node in placeholders if node.name not in weights]
+        points = rest[0].name, tuple(self.inputs[0].shape)
+        given = None if self.inputs[1] is None else (rest[1].name, tuple(self.inputs[1].shape))
+        nodes, constants = [], {name: one.numpy() for name, one in weights.items()}
+        for node in self.module.graph.nodes:
+            if node.op == "get_attr":
+                value = getattr(self.module, node.target).detach()
+                constants[node.name] = value.numpy()
+                nodes.append(
+                    Node(
+                        node.name,
+                        "constant",
+                        (),
+                        {},
+                        KINDS.get(value.dtype, "int"),
+                        tuple(value.shape),
+                    )
+                )
+            elif node.op == "call_function":
+                nodes.append(self._node(node, constants))
+            elif node.op == "output":
+                outputs = [Ref(one.name) for one in node.args[0]]
+        return Graph(
+            {name: tuple(one.shape) for name, one in weights.items()}, points, given, constants, tuple(nodes),
+            (outputs[0], outputs[1] if len(outputs) > 1 else None), tuple(self.guards),
+            frozenset(name for name, own in zip(weights, self.names, strict=True) if own in self.trained),
+        )  # fmt: skip
+
+    def _node(self, node: Any, constants: dict[str, Any]) -> Node:
+        value = self.seen[node.name]
+        kind = (
+            "list"
+            if not isinstance(value, torch.Tensor)
+            else KINDS.get(value.dtype, "float32" if value.is_floating_point() else "int")
+        )
+        if isinstance(value, torch.Tensor) and kind in ("int", "bool"):
+            constants[node.name] = value.numpy()
+        target = node.target
+        name = (
+            target.overloadpacket.__name__ if hasattr(target, "overloadpacket") else target.__name__
+        )
+        name = name if name.startswith("_to") else name.removesuffix("_copy")
+        args = torch.fx.node.map_aggregate(node.args, self._argument)
+        named = torch.fx.node.map_aggregate(node.kwargs, self._argument)
+        shape = tuple(value.shape) if isinstance(value, torch.Tensor) else ()
+        return Node(
+            node.name,
+            name,
+            tuple(args),
+            dict(named),
+            kind,
+            shape,
+            _line(node.meta.get("stack_trace") or ""),
+        )
+
+    @staticmethod
+    def _argument(value: Any) -> Any:
+        return Ref(value.name) if isinstance(value, torch.fx.Node) else value
+
+    def agrees(self, points: Sequence[Any], scale: float = 0.1) -> bool:
+        """Whether the graph computes what the object does, at points and with other weights: bit for bit as it was traced,
+        and but for rounding where its operators are taken apart.
+        """
+        generator = torch.Generator().manual_seed(0)
+        for x in points:
+            moved = [
+                one + scale * torch.randn(one.shape, generator=generator, dtype=one.dtype).abs()
+                for one in self.state
+            ]
+            for state in (self.state, moved):
+                with torch.no_grad(), contextlib.suppress(Exception):
+                    there, plain, graph = (
+                        call([one.clone() for one in state], x.clone(), self.inputs[1])
+                        for call in (self.run, self.plain, self.module)
+                    )
+                    for one, other, decomposed in zip(there, plain, graph, strict=True):
+                        near = torch.allclose(one, decomposed, rtol=NEAR, atol=NEAR, equal_nan=True)
+                        if not torch.equal(one.nan_to_num(), other.nan_to_num()) or not near:
+                            return False
+        return True
+
+    def path(self, x: Any) -> Branches | None:
+        """What comparisons and places come to at points; None where these take a path of other shapes."""
+        try:
+            found = self.floats(x, self.inputs[1])
+        except Exception:  # as many numbers are chosen as a comparison says
+            return None
+        steps = {
+            node.name
+            for node in self.module.graph.nodes
+            if getattr(node.target, "overloadpacket", None) in STEPPING
+        }
+        whole = {
+            name: one
+            for name, one in found.items()
+            if isinstance(one, torch.Tensor) and (not one.is_floating_point() or name in steps)
+        }
+        return Branches({name: np.array(one.numpy()) for name, one in whole.items()})
+
+
+def _line(trace: str) -> str:
+    """The last line of source in a stack that is no framework's."""
+    own = [
+        one for one in LINE.findall(trace) if "/torch/" not in one[0] and "/flowref/" not in one[0]
+    ]
+    return f"{own[-1][0].rsplit('/', 1)[-1]}:{own[-1][1]}" if own else ""
+
+
+# Ways in which numbers leave tensors: what depends on them is not in the graph.
+LEAVING = ("item", "tolist", "__float__", "__int__", "__index__", "numpy", "__array__")
+
+
+@contextlib.contextmanager
+def _guarded(guards: list[str]) -> Iterator[None]:
+    """Truth values that code asks of tensors are noted; what asks for numbers is refused."""
+    plain = torch.Tensor.__bool__
+    kept = {name: getattr(torch.Tensor, name) for name in LEAVING}
+
+    def leaving(name: str) -> Any:
+        def run(tensor: Any, *given: Any, **named: Any) -> Any:
+            raise Untraced(f"a number leaves a tensor by {name}()")
+
+        return run
+
+    def asked(tensor: Any) -> bool:
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            value = bool(plain(tensor))
+        guards.append(str(value))
+        return value
+
+    torch.Tensor.__bool__ = asked  # type: ignore[method-assign,assignment]  # for the time of the trace
+    for name in LEAVING:
+        setattr(torch.Tensor, name, leaving(name))
+    try:
+        yield
+    finally:
+        torch.Tensor.__bool__ = plain  # type: ignore[method-assign]
+        for name, method in kept.items():
+            setattr(torch.Tensor, name, method)

@@ -1,0 +1,98 @@
+"""Commands of proofs: `flowref certify` and `flowref certificate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from flowref.cli.help import Command
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("flowref certify nflows:LULinear", "is its log-det proved, for all weights?"),
+        ("flowref certify flow.py:make --output proofs", "with the proofs as files"),
+    ),
+)
+@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@click.option(
+    "--laws",
+    metavar="GLOB",
+    default="*",
+    show_default=True,
+    help="Of the statements that can be proved.",
+)
+@click.option(
+    "--output",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write each proof to a file.",
+)
+def certify(targets: tuple[str, ...], laws: str, folder: Path | None) -> None:
+    """Prove statements of flows for all inputs and all weights, as identities of what their code computes: that log-dets
+    are those of the Jacobian, and that the inverse goes back. What is not proved is not wrong: `flowref audit` measures it.
+
+    Exit codes: 0 also where nothing is proved, 2 a target that cannot be read.
+    """
+    from fnmatch import fnmatch
+
+    from flowref import registry
+    from flowref.model import SpecError, nearest
+    from flowref.proving import STATEMENTS, certified
+
+    chosen = [
+        name for name in STATEMENTS if name == laws or fnmatch(name, laws.replace("[", "[[]"))
+    ]
+    if not chosen:
+        raise SpecError(
+            f"--laws was given as {laws!r}, which is no statement that can be proved{nearest(laws, STATEMENTS)}; expected "
+            f"{', '.join(STATEMENTS)}"
+        )
+    proved = total = whole = 0
+    for text in targets:
+        for claim in certified(registry.parse_target(text), chosen):
+            click.echo(claim.text())
+            total, proved, whole = total + 1, proved + claim.proof.proved, whole + claim.whole
+            if folder is not None and claim.proof.proved:
+                folder.mkdir(parents=True, exist_ok=True)
+                name = "".join(
+                    one if one.isalnum() else "-" for one in f"{claim.target} {claim.statement}"
+                )
+                claim.save(folder / f"{name.strip('-')}.json")
+    click.echo(
+        f"{proved} of {total} statements are proved, {whole} of them for all weights and all paths"
+    )
+
+
+@click.group()
+def certificate() -> None:
+    """Proofs that `flowref certify --output` wrote."""
+
+
+@certificate.command(
+    cls=Command, examples=(("flowref certificate check proofs/*.json", "without torch"),)
+)
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False)
+)
+@click.option(
+    "--seed", type=int, help="Of the random points; by default others than those of the proof."
+)
+def check(files: tuple[str, ...], seed: int | None) -> None:
+    """Check proofs: the graph in a file is run at other random points. It takes no torch, and no search.
+
+    Exit codes: 0 all hold, 1 one does not, 2 a file that is none.
+    """
+    from flowref.proving.certificates import Certificate
+
+    failed = False
+    for file in files:
+        claim = Certificate.load(file)
+        holds = claim.check(seed)
+        failed = failed or not holds
+        click.echo(f"{'holds' if holds else 'DOES NOT HOLD'}  {claim.statement}  {claim.target}")
+    sys.exit(int(failed))

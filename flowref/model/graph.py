@@ -1,0 +1,91 @@
+"""What a call computes, as a graph of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Ref(NamedTuple):
+    """A node, by its name."""
+
+    name: str
+
+
+# Operators to whole numbers: what they come to decides a path, as comparisons do.
+STEPS = ("floor", "ceil", "round", "trunc")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator.
+
+    ``name``; ``op``: by its name in ATen; ``args`` and ``named``: values, or references; ``kind``: "float", "int", "bool" or
+    "list"; ``line``: the line of source that it comes of, as "file:12", empty where nothing tells.
+    """
+
+    name: str
+    op: str
+    args: tuple[Any, ...]
+    named: Mapping[str, Any]
+    kind: str
+    shape: tuple[int, ...] = ()
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A call that was traced.
+
+    ``weights``: names and shapes of the weights that are free; ``points``: the name and the shape of the batch that it was
+    traced with; ``given``: of a context, if there is one; ``constants``: arrays that code holds; ``nodes``: in their order;
+    ``outputs``: of the value and the log-det, None where there is none; ``guards``: what code asked of numbers, with what
+    was answered; ``trained``: the weights that are parameters, and no buffers.
+    """
+
+    weights: Mapping[str, tuple[int, ...]]
+    points: tuple[str, tuple[int, ...]]
+    given: tuple[str, tuple[int, ...]] | None
+    constants: Mapping[str, Any]
+    nodes: tuple[Node, ...]
+    outputs: tuple[Ref, Ref | None]
+    guards: tuple[str, ...] = ()
+    trained: frozenset[str] = frozenset()
+
+    def moving(self, *sources: str) -> set[str]:
+        """The nodes that depend on some others."""
+        found = set(sources)
+        for node in self.nodes:
+            if any(ref.name in found for ref in references((node.args, dict(node.named)))):
+                found.add(node.name)
+        return found
+
+
+def references(value: Any) -> list[Ref]:
+    """The references in an argument."""
+    if isinstance(value, Ref):
+        return [value]
+    if isinstance(value, Mapping):
+        return [ref for one in value.values() for ref in references(one)]
+    if isinstance(value, tuple | list):
+        return [ref for one in value for ref in references(one)]
+    return []
+
+
+@dataclass(frozen=True)
+class Branches:
+    """What comparisons and places came to at drawn points: arrays of truth values and of whole numbers, by the names of
+    nodes.
+    """
+
+    decided: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Alike for the same path."""
+        return tuple(
+            (name, np.asarray(value).tobytes()) for name, value in sorted(self.decided.items())
+        )

@@ -1,0 +1,340 @@
+"""Arithmetic of residues: functions of entries, comparisons, sums and products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from flowref.proving.arrangements import axes_of, cut, lifted, permute, select, unsqueeze, view
+from flowref.proving.fields import Words
+from flowref.proving.residues import (
+    ABOVE,
+    POSITIVE,
+    UNKNOWN,
+    NotModelled,
+    Residues,
+    aligned,
+    joined,
+)
+
+# Whole powers up to which a number is multiplied by itself.
+HIGHEST = 64
+# Halves up to which a factor is one of them, of which an exponential is known.
+HALVES = 32
+
+
+def both(one: Any, other: Any) -> tuple[Residues, Residues]:
+    """Two operands, of which one at least is an array of residues."""
+    like = one if isinstance(one, Residues) else other
+    return lifted(one, like), lifted(other, like)
+
+
+def add(a: Any, b: Any, alpha: Any = 1) -> Residues:
+    """a + alpha b."""
+    one, other = both(a, b)
+    return one + (other if alpha == 1 else mul(other, alpha))
+
+
+def sub(a: Any, b: Any, alpha: Any = 1) -> Residues:
+    """a - alpha b."""
+    one, other = both(a, b)
+    return one - (other if alpha == 1 else mul(other, alpha))
+
+
+def mul(a: Any, b: Any) -> Residues:
+    """ab; a half of an array whose exponential is known keeps it."""
+    for one, factor in ((a, b), (b, a)):
+        if (
+            isinstance(one, Residues)
+            and one.exponential is not None
+            and isinstance(factor, int | float)
+        ):
+            halves = Fraction(factor) * 2
+            if halves.denominator == 1 and abs(halves) <= HALVES:
+                return one.by_halves(int(halves))
+        if (
+            isinstance(one, Residues)
+            and one.exponential is not None
+            and isinstance(factor, np.ndarray)
+        ):
+            whole = np.asarray(factor, float)
+            if whole.size and (whole == whole.flat[0]).all() and (2 * whole.flat[0]) % 1 == 0:
+                one, other = aligned(one, one.field.constant(np.zeros(whole.shape)))
+                return one.by_halves(int(2 * whole.flat[0]))
+            if (whole % 1 == 0).all() and abs(whole).max(initial=0) <= HALVES:
+                return one.by_wholes(whole)
+    one, other = both(a, b)
+    return one * one if a is b else one * other
+
+
+def div(a: Any, b: Any, rounding_mode: Any = None) -> Residues:
+    """a/b."""
+    if rounding_mode is not None:
+        raise NotModelled("a quotient that is rounded")
+    if isinstance(b, int | float) and b and math.frexp(abs(b))[0] == 0.5:
+        return mul(a, 1 / b)
+    one, other = both(a, b)
+    return one / other
+
+
+def pow_(a: Any, exponent: Any) -> Residues:
+    """a to a power that is a whole number of halves."""
+    if not isinstance(a, Residues) or not isinstance(exponent, int | float):
+        raise NotModelled("a power that is no number")
+    doubled = Fraction(exponent) * 2
+    if doubled.denominator != 1 or abs(doubled) > 2 * HIGHEST:
+        raise NotModelled("a power that is no half of a whole number")
+    count = int(doubled)
+    found = a.power(abs(count) // 2) if count % 2 == 0 else a.sqrt().power(abs(count))
+    return found if count >= 0 else found.reciprocal()
+
+
+def logistic(x: Residues) -> Residues:
+    """$1 / (1 + e^{-x})$."""
+    grown = x.exp()
+    return grown / (grown + grown.constant(1))
+
+
+def tanh(x: Residues) -> Residues:
+    """$(e^{2x} - 1) / (e^{2x} + 1)$."""
+    grown = (x + x).exp()
+    one = grown.constant(1)
+    return (grown - one) / (grown + one)
+
+
+def softplus(x: Residues, beta: Any = 1, threshold: Any = 20) -> Residues:
+    r"""$\log(1 + e^{\beta x}) / \beta$, and x beyond a threshold."""
+    scaled = mul(x, beta) if beta != 1 else x
+    grown = scaled.exp()
+    smooth = (grown + grown.constant(1)).log()
+    smooth = smooth if beta == 1 else div(smooth, beta)
+    return where(gt(scaled, threshold), x, smooth)
+
+
+def absolute(x: Residues) -> Residues:
+    """|x|."""
+    if (x.signs >= ABOVE).all():
+        return x
+    bit = x.positive()
+    found = x * (bit + bit - bit.constant(1))
+    return replace(found, sign=np.where(abs(x.signs) == POSITIVE, POSITIVE, ABOVE).astype(np.int8))
+
+
+def sign(x: Residues) -> Residues:
+    """One or minus one."""
+    bit = x.positive()
+    return bit + bit - bit.constant(1)
+
+
+def elu(x: Residues, alpha: Any = 1, scale: Any = 1, inner: Any = 1) -> Residues:
+    """Exponential below zero."""
+    below = mul(mul(x, inner).exp() - x.constant(1), alpha * scale)
+    return where(gt(x, 0), mul(x, scale), below)
+
+
+def erf(x: Residues) -> Residues:
+    r"""A random function whose slope is $2 e^{-x^2} / \sqrt\pi$."""
+    root = x.constant(Fraction(1)).opaque("2/sqrt(pi)")
+    return x.opaque("erf", (-(x * x)).exp() * replace(root, d=None, d_im=None))
+
+
+def gt(a: Any, b: Any) -> Any:
+    """Whether a > b: a bit."""
+    one, other = both(a, b)
+    return (one - other).positive()
+
+
+def lt(a: Any, b: Any) -> Any:
+    """Whether a < b."""
+    return gt(b, a)
+
+
+def logical_not(a: Any) -> Any:
+    """1 - a."""
+    return ~a if isinstance(a, np.ndarray) else replace(a.constant(1) - a, bit=True)
+
+
+def logical_and(a: Any, b: Any) -> Any:
+    """ab."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a & b
+    return replace(mul(*both(a, b)), bit=True)
+
+
+def logical_or(a: Any, b: Any) -> Any:
+    """a + b - ab."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a | b
+    one, other = both(a, b)
+    return replace(one + other - one * other, bit=True)
+
+
+def where(bit: Any, a: Any, b: Any) -> Residues:
+    """a where a bit is one and b where it is zero."""
+    if isinstance(bit, np.ndarray):
+        return _chosen(bit, *both(a, b))
+    one, other = aligned(lifted(a, bit), lifted(b, bit))
+    found: Residues = other + bit * (one - other)
+    return replace(
+        found,
+        sign=np.where(
+            one.signs * other.signs > 0,
+            np.sign(one.signs) * np.minimum(abs(one.signs), abs(other.signs)),
+            UNKNOWN,
+        ).astype(np.int8),
+    )
+
+
+def _chosen(known: Any, a: Residues, b: Residues) -> Residues:
+    """Entries of two arrays, as truth values that are known choose them."""
+    one, other = aligned(a, b)
+    shape = np.broadcast_shapes(known.shape, one.shape)
+    full = one.field.constant(np.zeros(shape))
+    one, other = aligned(one, full)[0], aligned(other, full)[0]
+    pair = joined(
+        [
+            one.reshaped(lambda part, lead: np.expand_dims(part, lead)),
+            other.reshaped(lambda part, lead: np.expand_dims(part, lead)),
+        ],
+        0,
+    )
+    place = np.where(np.broadcast_to(known, shape), 0, 1)[None]
+
+    def change(part: Any, lead: int) -> Any:
+        index = np.broadcast_to(place, (*part.shape[:lead], *place.shape))
+        return np.take_along_axis(part, index, lead)[(slice(None),) * lead + (0,)]
+
+    return pair.reshaped(change)
+
+
+def clamp(x: Residues, low: Any = None, high: Any = None) -> Residues:
+    """Between two ends."""
+    if low is not None:
+        x = where(gt(low, x), low, x)
+    return x if high is None else where(gt(x, high), high, x)
+
+
+def amax(x: Residues, dim: Any = (), keepdim: bool = False) -> Residues:
+    """The largest of some entries, which are compared one after the other."""
+    merged, axes = _merged(x, dim)
+    found: Residues = select(merged, -1, 0)
+    for at in range(1, merged.shape[-1]):
+        one = select(merged, -1, at)
+        found = where(gt(one, found), one, found)
+    for axis in sorted(axes) if keepdim else ():
+        found = unsqueeze(found, axis)
+    return found
+
+
+def _merged(x: Residues, dim: Any) -> tuple[Residues, tuple[int, ...]]:
+    """An array whose summed axes are one, the last; and these axes."""
+    axes = axes_of(dim, x.axes)
+    kept = [axis for axis in range(x.axes) if axis not in axes]
+    moved = permute(x, [*kept, *axes])
+    return view(
+        moved, [*(x.shape[axis] for axis in kept), math.prod(x.shape[axis] for axis in axes)]
+    ), axes
+
+
+def total(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:
+    """The sum of some entries; exponentials multiply where one is known."""
+    merged, axes = _merged(x, dim)
+    count = merged.shape[-1]
+    if not count:
+        found = x.field.constant(np.zeros(merged.shape[:-1]))
+    elif merged.exponential is not None:
+        found = _folded(merged, lambda one, other: one + other)
+    else:
+        found = _summed(merged)
+    for axis in sorted(axes) if keepdim else ():
+        found = unsqueeze(found, axis)
+    return found
+
+
+def _summed(x: Residues) -> Residues:
+    """The sum along the last axis."""
+    p, first = x.field.p(x.axes - 1), x.field.first(x.axes - 1)
+
+    def add_up(part: Words | None, primes: Words) -> Words | None:
+        return None if part is None else part.sum(-1, dtype=np.uint64) % primes
+
+    signs = x.signs
+    least = np.where(
+        (signs >= ABOVE).all(-1), np.where((signs == POSITIVE).any(-1), POSITIVE, ABOVE), UNKNOWN
+    )
+    re = add_up(x.re, p)
+    assert re is not None
+    return Residues(
+        x.field,
+        re,
+        add_up(x.im, p),
+        add_up(x.d, first),
+        add_up(x.d_im, first),
+        sign=least.astype(np.int8),
+    )
+
+
+def _folded(x: Residues, join: Callable[[Residues, Residues], Residues]) -> Residues:
+    """Entries along the last axis, joined two by two."""
+    while x.shape[-1] > 1:
+        half = x.shape[-1] // 2
+        one, other = cut(x, -1, 0, half), cut(x, -1, half, 2 * half)
+        rest = cut(x, -1, 2 * half, None)
+        done = join(one, other)
+        x = joined([done, rest], -1) if rest.shape[-1] else done
+    last: Residues = select(x, -1, 0)
+    return last
+
+
+def mean(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:
+    """The sum over how many there are."""
+    count = math.prod(x.shape[axis] for axis in axes_of(dim, x.axes))
+    return div(total(x, dim, keepdim), count)
+
+
+def var(
+    x: Residues, dim: Any = None, correction: Any = 1, keepdim: bool = False, unbiased: Any = None
+) -> Residues:
+    """The mean square about the mean, over n less a correction."""
+    correction = (
+        int(unbiased) if isinstance(unbiased, bool) else 1 if correction is None else correction
+    )
+    count = math.prod(x.shape[axis] for axis in axes_of(dim, x.axes))
+    off = x - mean(x, dim, True)
+    return div(total(off * off, dim, keepdim), count - correction)
+
+
+def prod(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:
+    """The product of some entries."""
+    merged, axes = _merged(x, dim)
+    found = _folded(merged, lambda one, other: one * other)
+    for axis in sorted(axes) if keepdim else ():
+        found = unsqueeze(found, axis)
+    return found
+
+
+def running(join: Callable[[Residues, Residues], Residues]) -> Callable[..., Residues]:
+    """What is joined with all before it, along an axis."""
+
+    def run(x: Residues, dim: int, dtype: Any = None) -> Residues:
+        parts = [select(x, dim, at) for at in range(x.shape[dim])]
+        for at in range(1, len(parts)):
+            parts[at] = join(parts[at - 1], parts[at])
+        return joined([unsqueeze(part, dim % x.axes) for part in parts], dim)
+
+    return run
+
+
+def triangle(upper: bool) -> Callable[..., Residues]:
+    """A matrix with zeros on one side of a diagonal."""
+
+    def run(x: Residues, diagonal: int = 0) -> Residues:
+        keep = (np.triu if upper else np.tril)(np.ones(x.shape[-2:], bool), diagonal)
+        return where(np.broadcast_to(keep, x.shape), x, 0.0)
+
+    return run

@@ -1,0 +1,241 @@
+"""Arrays of residues in other arrangements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from flowref.proving.residues import NotModelled, Residues, aligned, joined
+
+
+def lifted(value: Any, like: Residues) -> Residues:
+    """A number, an array of numbers or truth values, as residues."""
+    if isinstance(value, Residues):
+        return value
+    if isinstance(value, np.ndarray):
+        if not np.isfinite(value).all():
+            raise NotModelled("numbers that are not finite")
+        numbers = value.astype(float) if value.dtype == bool else value
+        if value.size and (numbers == numbers.flat[0]).all():
+            one = like.field.number(numbers.flat[0].item())
+            return aligned(one, like.field.constant(np.zeros(value.shape)))[0]
+        found = like.field.constant(numbers)
+        return replace(found, bit=bool(((numbers == 0) | (numbers == 1)).all()))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise NotModelled(f"the number {value}")
+    return like.field.number(value)
+
+
+def axes_of(dim: Any, axes: int) -> tuple[int, ...]:
+    """The axes that an operator is told, all of them where it is told none."""
+    if dim is None or (isinstance(dim, Sequence) and not dim):
+        return tuple(range(axes))
+    return tuple(one % axes for one in ((dim,) if isinstance(dim, int) else dim))
+
+
+def view(x: Any, shape: Sequence[int]) -> Any:
+    """The same entries in another shape."""
+    if isinstance(x, np.ndarray):
+        return x.reshape(shape)
+    if -1 in shape:
+        known = math.prod(size for size in shape if size != -1)
+        shape = [math.prod(x.shape) // known if size == -1 else size for size in shape]
+    return x.reshaped(lambda part, lead: part.reshape((*part.shape[:lead], *shape)))
+
+
+def permute(x: Any, dims: Sequence[int]) -> Any:
+    """With axes in another order."""
+    if isinstance(x, np.ndarray):
+        return x.transpose(dims)
+    dims = [dim % x.axes for dim in dims]
+    return x.reshaped(
+        lambda part, lead: part.transpose(*range(lead), *(lead + dim for dim in dims))
+    )
+
+
+def transpose(x: Any, one: int, other: int) -> Any:
+    """Two axes exchanged."""
+    axes = x.ndim if isinstance(x, np.ndarray) else x.axes
+    dims = list(range(axes))
+    dims[one], dims[other] = dims[other], dims[one]
+    return permute(x, dims)
+
+
+def unsqueeze(x: Any, dim: int) -> Any:
+    """With an axis of one."""
+    if isinstance(x, np.ndarray):
+        return np.expand_dims(x, dim)
+    dim = dim % (x.axes + 1)
+    return x.reshaped(lambda part, lead: np.expand_dims(part, lead + dim))
+
+
+def squeeze(x: Any, dim: Any = None) -> Any:
+    """Without axes of one."""
+    shape = x.shape
+    taken = range(len(shape)) if dim is None else axes_of(dim, len(shape))
+    kept = [size for axis, size in enumerate(shape) if size != 1 or axis not in taken]
+    return view(x, kept)
+
+
+def expand(x: Any, sizes: Sequence[int], implicit: bool = False) -> Any:
+    """Stretched."""
+    more = len(sizes) - len(x.shape)
+    full = [x.shape[at - more] if size == -1 else size for at, size in enumerate(sizes)]
+    if isinstance(x, np.ndarray):
+        return np.broadcast_to(x, full)
+    return x.reshaped(
+        lambda part, lead: np.broadcast_to(
+            part.reshape(*part.shape[:lead], *(1,) * more, *part.shape[lead:]),
+            (*part.shape[:lead], *full),
+        )
+    )
+
+
+def taken(x: Any, place: tuple[Any, ...]) -> Any:
+    """Some entries, by an index of numpy."""
+    if isinstance(x, np.ndarray):
+        return x[place]
+    # Of an index with several arrays numpy moves their axes in front, if they are apart: as it would those of a batch.
+    flat = np.arange(math.prod(x.shape)).reshape(x.shape)[place]
+    return x.reshaped(lambda part, lead: part.reshape(*part.shape[:lead], -1)[..., flat])
+
+
+def cut(x: Any, dim: int, start: int | None = 0, end: int | None = None, step: int = 1) -> Any:
+    """A part along an axis."""
+    dim = dim % len(x.shape)
+    return taken(x, (slice(None),) * dim + (slice(start, end, step),))
+
+
+def select(x: Any, dim: int, index: int) -> Any:
+    """One place along an axis."""
+    return taken(x, (slice(None),) * (dim % len(x.shape)) + (index,))
+
+
+def index(x: Any, indices: Sequence[Any]) -> Any:
+    """Entries at places that are known."""
+    if any(isinstance(one, Residues) for one in indices):
+        raise NotModelled("places that depend on what nothing decides")
+    return taken(x, tuple(slice(None) if one is None else np.asarray(one) for one in indices))
+
+
+def gather(x: Any, dim: int, places: Any) -> Any:
+    """Entries at places along an axis."""
+    if isinstance(places, Residues):
+        raise NotModelled("places that depend on what nothing decides")
+    flat = np.take_along_axis(
+        np.arange(math.prod(x.shape)).reshape(x.shape)[
+            tuple(
+                slice(0, n) if axis != dim % len(x.shape) else slice(None)
+                for axis, n in enumerate(places.shape)
+            )
+        ],
+        places.astype(int),
+        dim,
+    )
+    return taken(view(x, [math.prod(x.shape)]), (flat,))
+
+
+def cat(parts: Sequence[Any], dim: int = 0) -> Any:
+    """Side by side."""
+    numbers = [part for part in parts if not (len(part.shape) == 1 and part.shape[0] == 0)]
+    like = next((one for one in numbers if isinstance(one, Residues)), None)
+    if like is None:
+        return np.concatenate(numbers, dim)
+    return joined([lifted(one, like) for one in numbers], dim)
+
+
+def stack(parts: Sequence[Any], dim: int = 0) -> Any:
+    """Along a new axis."""
+    return cat([unsqueeze(part, dim % (len(part.shape) + 1)) for part in parts], dim)
+
+
+def split_with_sizes(x: Any, sizes: Sequence[int], dim: int = 0) -> list[Any]:
+    """Parts along an axis."""
+    ends = np.cumsum([0, *sizes])
+    return [cut(x, dim, int(start), int(end)) for start, end in pairwise(ends)]
+
+
+def split(x: Any, size: int, dim: int = 0) -> list[Any]:
+    """Parts of one size."""
+    count = x.shape[dim]
+    return split_with_sizes(x, [min(size, count - at) for at in range(0, count, size)], dim)
+
+
+def flip(x: Any, dims: Sequence[int]) -> Any:
+    """Axes turned around."""
+    return taken(
+        x,
+        tuple(
+            slice(None, None, -1 if axis in axes_of(dims, len(x.shape)) else 1)
+            for axis in range(len(x.shape))
+        ),
+    )
+
+
+def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The diagonal of two axes, as the last axis."""
+    flat = np.diagonal(np.arange(math.prod(x.shape)).reshape(x.shape), offset, dim1, dim2)
+    return taken(view(x, [math.prod(x.shape)]), (flat,))
+
+
+def full(sizes: Sequence[int], value: Any) -> Any:
+    """An array of one number."""
+    return np.full(sizes, value)
+
+
+def _put(x: Any, y: Any, place: tuple[Any, ...]) -> Any:
+    """An array with other entries at some places."""
+    if not isinstance(x, Residues) and not isinstance(y, Residues):
+        found = np.array(x)
+        found[place] = y
+        return found
+    like = x if isinstance(x, Residues) else y
+    whole, part = lifted(x, like), lifted(y, like)
+    count = math.prod(whole.shape)
+    flat = np.arange(count).reshape(whole.shape)
+    flat[place] = count + np.arange(math.prod(part.shape)).reshape(part.shape)
+    return taken(joined([view(whole, [count]), view(part, [math.prod(part.shape)])], 0), (flat,))
+
+
+def slice_scatter(
+    x: Any, y: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Any:
+    """With other entries in a part along an axis."""
+    return _put(x, y, (slice(None),) * (dim % len(x.shape)) + (slice(start, end, step),))
+
+
+def select_scatter(x: Any, y: Any, dim: int, at: int) -> Any:
+    """With other entries at one place along an axis."""
+    return _put(x, y, (slice(None),) * (dim % len(x.shape)) + (at,))
+
+
+def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """With other entries at places that are known."""
+    if accumulate or any(isinstance(one, Residues) for one in indices):
+        raise NotModelled("places that depend on what nothing decides")
+    place = tuple(slice(None) if one is None else np.asarray(one) for one in indices)
+    shape = np.empty(x.shape)[place].shape
+    like = x if isinstance(x, Residues) else values
+    return _put(x, expand(lifted(values, like), shape), place)
+
+
+def constant_pad_nd(x: Any, pads: Sequence[int], value: Any = 0) -> Any:
+    """With numbers around."""
+    for place, axis in enumerate(reversed(range(len(x.shape) - len(pads) // 2, len(x.shape)))):
+        before, after = pads[2 * place : 2 * place + 2]
+        if before < 0 or after < 0:
+            x = cut(x, axis, -min(before, 0), x.shape[axis] + min(after, 0))
+        sides = [[*x.shape[:axis], max(side, 0), *x.shape[axis + 1 :]] for side in (before, after)]
+        x = cat([full(sides[0], float(value)), x, full(sides[1], float(value))], axis)
+    return x
+
+
+def tiled(x: Any, sizes: Sequence[int]) -> Any:
+    """Repeated."""
+    flat = np.tile(np.arange(math.prod(x.shape)).reshape(x.shape), sizes)
+    return taken(view(x, [math.prod(x.shape)]), (flat,))

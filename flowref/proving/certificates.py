@@ -1,0 +1,216 @@
+"""A proof as a file: the graph of a call, the paths, and what is claimed; it is checked without torch, and without a search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flowref.model import ReportError
+from flowref.model.graph import Branches, Graph, Node, Ref
+from flowref.proving.identities import FEW, LAWS, WHOLE, Proof, holds
+
+# The form of files, and what they begin with.
+FORMAT, KIND = 1, "flowref certificate"
+# Degrees up to which the probability of a wrong proof is told, as a power of two; and the smallest prime.
+DEGREE, PRIME = 14, 22
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is claimed of a target.
+
+    ``target`` and ``statement``: as they are written; ``words``: the statement as a sentence; ``law``: of `LAWS`; ``proof``:
+    what was found; ``graph``, None where there is none; ``paths``: those that it is proved on, none where for all;
+    ``seed``; ``versions``: distribution -> version; ``weights``: a digest.
+    """
+
+    target: str
+    statement: str
+    words: str
+    law: str
+    proof: Proof
+    graph: Graph | None = None
+    paths: tuple[Branches, ...] = ()
+    seed: int = 0
+    versions: Mapping[str, str] | None = None
+    weights: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is proved for all weights and all paths."""
+        return self.proof.proved and not self.proof.paths and self.proof.weights in WHOLE
+
+    def text(self) -> str:
+        """The claim, what it says and what it does not say."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        proof, graph = self.proof, self.graph
+        if not proof.proved or graph is None:
+            yield f"not proved  {self.statement}  {self.target}: {proof.reason}"
+            return
+        yield f"PROVED      {self.statement}  {self.target}"
+        shape = ", ".join(map(str, graph.points[1]))
+        yield f"  For {proof.weights}, at every batch of shape ({shape}): {self.words}, in exact arithmetic."
+        if proof.paths:
+            yield f"  Paths     the {proof.paths} that drawn points take: where comparisons and places come out as at one of them"
+        else:
+            yield "  Paths     all: for either outcome of every comparison"
+        for clause in proof.conditions:
+            yield f"  Where     {clause.removeprefix('where ')}"
+        # Where signs are drawn, half of the fields see one that matters.
+        bits = proof.fields * (1 if proof.fields > FEW else PRIME - DEGREE)
+        yield (
+            f"  By        {proof.fields} random points of as many fields: a formula of degree below 2^{DEGREE} that is wrong "
+            f"passes with probability below 2^-{bits}"
+        )
+        yield (
+            f"  Trusted   the trace, of {len(graph.nodes)} operators, which was run beside the object; what torch takes its "
+            "operators apart into"
+        )
+        yield "  Not said  rounding, other shapes, single precision, train mode, what other versions compute"
+
+    def check(self, seed: int | None = None) -> bool:
+        """Whether the law holds of the graph again, at other random points."""
+        if self.graph is None or not self.proof.proved:
+            return False
+        again = self.seed + 7919 if seed is None else seed
+        decimal = any(" is read as " in one for one in self.proof.conditions)
+        free = frozenset(self.proof.free)
+        return all(
+            holds(self.graph, LAWS[self.law], free, decimal, path, again + number) is not None
+            for number, path in enumerate(self.paths or (None,))
+        )
+
+    def save(self, file: str | Path) -> None:
+        """Write it, as JSON."""
+        whole = {
+            "kind": KIND,
+            "format": FORMAT,
+            **{
+                one.name: getattr(self, one.name)
+                for one in fields(self)
+                if one.name not in ("proof", "graph", "paths")
+            },
+            "proof": asdict(self.proof),
+            "graph": None if self.graph is None else _written(self.graph),
+            "paths": [_packed(path.decided) for path in self.paths],
+        }
+        Path(file).write_text(json.dumps(whole), encoding="utf-8")
+
+    @classmethod
+    def load(cls, file: str | Path) -> Certificate:
+        """Read it. Raises: `ReportError` where it is no certificate."""
+        try:
+            whole = json.loads(Path(file).read_text(encoding="utf-8"))
+            if whole.pop("kind") != KIND or whole.pop("format") != FORMAT:
+                raise ValueError
+            proof: dict[str, Any] = {
+                name: tuple(one) if isinstance(one, list) else one
+                for name, one in whole.pop("proof").items()
+            }
+            graph, paths = whole.pop("graph"), whole.pop("paths")
+            read = None if graph is None else _read(graph)
+            return cls(
+                proof=Proof(**proof),
+                graph=read,
+                paths=tuple(Branches(_unpacked(one)) for one in paths),
+                **whole,
+            )
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ReportError(
+                f"{file} is no certificate of this version: expected what flowref certify --output wrote"
+            ) from error
+
+
+def _written(graph: Graph) -> dict[str, Any]:
+    """A graph, for JSON."""
+    return {
+        "weights": {name: list(shape) for name, shape in graph.weights.items()},
+        "points": [graph.points[0], list(graph.points[1])],
+        "given": None if graph.given is None else [graph.given[0], list(graph.given[1])],
+        "constants": _packed(graph.constants),
+        "nodes": [
+            [
+                one.name,
+                one.op,
+                _plain(one.args),
+                _plain(dict(one.named)),
+                one.kind,
+                list(one.shape),
+                one.line,
+            ]
+            for one in graph.nodes
+        ],
+        "outputs": [None if one is None else one.name for one in graph.outputs],
+        "guards": list(graph.guards),
+        "trained": sorted(graph.trained),
+    }
+
+
+def _read(whole: Mapping[str, Any]) -> Graph:
+    value, ladj = whole["outputs"]
+    given = whole["given"]
+    return Graph(
+        {name: tuple(shape) for name, shape in whole["weights"].items()},
+        (whole["points"][0], tuple(whole["points"][1])),
+        None if given is None else (given[0], tuple(given[1])),
+        _unpacked(whole["constants"]),
+        tuple(
+            Node(name, op, tuple(_live(args)), _live(named), kind, tuple(shape), line)
+            for name, op, args, named, kind, shape, line in whole["nodes"]
+        ),
+        (Ref(value), None if ladj is None else Ref(ladj)),
+        tuple(whole["guards"]),
+        frozenset(whole["trained"]),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """An argument, for JSON: a reference as {"$": name}, a floating number by its digits."""
+    if isinstance(value, Ref):
+        return {"$": value.name}
+    if isinstance(value, dict):
+        return {"named": {name: _plain(one) for name, one in value.items()}}
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    if isinstance(value, bool | int | float | str) or value is None:
+        return value
+    return str(value)
+
+
+def _live(value: Any) -> Any:
+    if isinstance(value, dict):
+        return (
+            Ref(value["$"])
+            if "$" in value
+            else {name: _live(one) for name, one in value["named"].items()}
+        )
+    return [_live(one) for one in value] if isinstance(value, list) else value
+
+
+def _packed(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays, for JSON: floating numbers in hexadecimal digits, which are exact."""
+    packed = {}
+    for name, one in arrays.items():
+        array = np.asarray(one)
+        numbers = (
+            [float(x).hex() for x in array.ravel()]
+            if array.dtype.kind == "f"
+            else array.ravel().tolist()
+        )
+        packed[name] = [str(array.dtype), list(array.shape), numbers]
+    return packed
+
+
+def _unpacked(whole: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    found = {}
+    for name, (dtype, shape, numbers) in whole.items():
+        values = [float.fromhex(one) for one in numbers] if np.dtype(dtype).kind == "f" else numbers
+        found[name] = np.array(values, dtype).reshape(shape)
+    return found

@@ -1,0 +1,369 @@
+r"""Whether the log-det of a traced call is that of its Jacobian, as an identity: for all inputs and all weights.
+
+The graph is run on residues (see `residues`), with the derivative by each entry of each point. $(\det J)^2 = (e^{\log\det})^2$
+for each point of the batch, and nothing of a point depends on another, at many random points of many fields: a formula that is
+wrong passes with a probability that is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from flowref.model.graph import STEPS, Branches, Graph, Node, Ref
+from flowref.proving.arithmetic import total
+from flowref.proving.arrangements import lifted, view
+from flowref.proving.fields import inverse, times
+from flowref.proving.operators import CASTS, EXACT, OPERATORS, PLAIN
+from flowref.proving.residues import Field, NotModelled, Residues
+
+# Towers of a proof without roots and open comparisons, and of one with them: each has a sign of its own, of which one half
+# of the fields sees one that matters.
+FEW, MANY = 6, 64
+# For which weights a claim is.
+WEIGHTS = (
+    "all weights, buffers and constants",
+    "all weights and buffers",
+    "all weights, and these buffers",
+    "these weights",
+)
+# Settings of operators that say nothing of numbers; types are heard by casts.
+SETTINGS = ("layout", "device", "pin_memory", "memory_format")
+WHOLE = WEIGHTS[:2]
+# Entries of an event up to which derivatives are taken by each.
+ENTRIES = 64
+
+
+Law = Callable[["Run"], bool]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was found of a statement.
+
+    ``proved``: whether it is an identity; ``fields``: at so many points of so many fields; ``paths``: how many paths, 0 for
+    all values of all comparisons; ``weights``: for which of them; ``conditions``: where it is said, a clause each;
+    ``reason``: why there is no proof; ``free``: the arrays that are indeterminate.
+    """
+
+    proved: bool
+    fields: int = 0
+    paths: int = 0
+    weights: str = ""
+    conditions: tuple[str, ...] = ()
+    reason: str = ""
+    free: tuple[str, ...] = ()
+
+
+def identity(
+    graph: Graph, law: Law, paths: Sequence[Branches], seed: int = 0
+) -> tuple[Proof, tuple[Branches, ...]]:
+    """Whether a law of `LAWS` holds of a call in exact arithmetic, and on which paths, none where for all.
+
+    The strongest claim is tried first: for all weights and buffers, for all values of all comparisons. ``paths``: those
+    that drawn points take, asked for where the law does not hold for all values.
+    """
+    if reason := _refused(graph, law):
+        return Proof(False, reason=reason), ()
+    different = list({path.key: path for path in paths}.values())
+    # What does not hold for these weights, on one path or for all outcomes, holds nowhere.
+    readings: dict[bool, None] = {}
+    reason = "it is no identity"
+    for decimal, path in product((False, True), (*different[:1], None)):
+        try:
+            if decimal not in readings and holds(graph, law, frozenset(), decimal, path, seed):
+                readings[decimal] = None
+        except NotModelled as error:
+            reason = f"not modelled: {error}"
+    loose = {
+        one.name
+        for one in graph.nodes
+        if one.op == "constant" and one.kind == "float" and one.shape
+    }
+    free = [
+        frozenset(graph.weights) | loose,
+        frozenset(graph.weights),
+        frozenset(graph.trained),
+        frozenset(),
+    ]
+    for weights, decimal in product(dict.fromkeys(free), readings):
+        for taken in ([None], different) if _opens(graph, weights) else ([None],):
+            runs = _all_hold(graph, law, weights, decimal, taken, seed)
+            if runs:
+                conditions = dict.fromkeys(one for run in runs for one in run.conditions)
+                on = tuple(path for path in taken if path is not None)
+                claim, fields = WEIGHTS[free.index(weights)], runs[-1].field.towers
+                return Proof(
+                    True, fields, len(on), claim, tuple(conditions), free=tuple(sorted(weights))
+                ), on
+        reason = "it is no identity on all paths of drawn points"
+    return Proof(False, reason=reason), ()
+
+
+def _refused(graph: Graph, law: Law) -> str:
+    """Why nothing is proved of a graph, whatever it computes; empty where something may be."""
+    if graph.outputs[1] is None and law is log_det_law:
+        return "it returns no log-det"
+    if math.prod(graph.points[1]) > ENTRIES * graph.points[1][0]:
+        return f"its events have more than {ENTRIES} entries"
+    sources = {*graph.weights, graph.points[0]}
+    writes = any(node.op == "copy_" and node.args[0].name in sources for node in graph.nodes)
+    return "it writes to its weights, or to its input" if writes else ""
+
+
+def _all_hold(
+    graph: Graph,
+    law: Law,
+    weights: frozenset[str],
+    decimal: bool,
+    paths: Sequence[Branches | None],
+    seed: int,
+) -> list[Run]:
+    """The runs of all paths, if the law holds in each; none where it does not, or cannot be run."""
+    runs: list[Run] = []
+    for number, path in enumerate(paths):
+        try:
+            run = holds(graph, law, weights, decimal, path, seed + number)
+        except NotModelled:  # on a path it may be
+            return []
+        if run is None:
+            return []
+        runs.append(run)
+    return runs
+
+
+def holds(
+    graph: Graph,
+    law: Law,
+    weights: frozenset[str],
+    decimal: bool,
+    path: Branches | None,
+    seed: int,
+) -> Run | None:
+    """The run in which the law holds; None where it does not."""
+    signed = _rooted(graph) or (path is None and _opens(graph, weights))
+    for towers in (FEW, MANY) if signed else (FEW,):
+        run = Run(graph, Field(towers, seed, decimal), path, weights)
+        if not law(run):
+            return None
+    return run
+
+
+def _opens(graph: Graph, weights: frozenset[str]) -> bool:
+    """Whether something is compared or placed that depends on points or weights."""
+    moving = graph.moving(graph.points[0], *weights)
+    return any(_decides(node) and node.name in moving for node in graph.nodes)
+
+
+def _decides(node: Node) -> bool:
+    """Whether an operator gives whole numbers or truth values."""
+    return node.kind in ("int", "bool") or node.op in STEPS
+
+
+def _rooted(graph: Graph) -> bool:
+    return any(
+        node.op in ("sqrt", "rsqrt", "abs", "sign", "sgn", "asinh", "_linalg_slogdet")
+        or (node.op == "pow" and isinstance(node.args[1], float) and node.args[1] % 1 != 0)
+        for node in graph.nodes
+    )
+
+
+class Run:
+    """The graph at random points of fields. ``path``: what comparisons are held to; None for a random bit each."""
+
+    def __init__(
+        self, graph: Graph, field: Field, path: Branches | None, weights: frozenset[str]
+    ) -> None:
+        self.graph, self.field, self.path, self.weights = graph, field, path, weights
+        self.values: dict[str, Any] = {}
+        self.conditions = field.conditions
+        if graph.guards:
+            self.conditions[
+                f"where {len(graph.guards)} conditions in code come out as they did"
+            ] = None
+        name, shape = graph.points
+        self.size = math.prod(shape)
+        for weight, sizes in graph.weights.items():
+            self.values[weight] = (
+                field.free(sizes) if weight in weights else field.constant(graph.constants[weight])
+            )
+        self.values[name] = field.free(shape, slice(0, self.size), self.size)
+        if graph.given is not None:
+            self.values[graph.given[0]] = field.free(graph.given[1])
+        frozen = path.decided if path is not None else {}
+        moving = graph.moving(name, *weights, *((graph.given[0],) if graph.given else ()))
+        for node in graph.nodes:
+            fixed = _decides(node) and (path is not None or node.name not in moving)
+            if node.op in ("eq", "ne") and node.name in moving:
+                self.conditions[
+                    f"where {node.op} comes out as it did ({node.line or node.name})"
+                ] = None
+            if fixed and node.name in frozen:
+                self.values[node.name] = np.asarray(frozen[node.name])
+            elif fixed and node.name in graph.constants:
+                self.values[node.name] = np.asarray(graph.constants[node.name])
+            else:
+                self.values[node.name] = self._run(node)
+
+    def _run(self, node: Node) -> Any:
+        if node.op == "constant":
+            value = np.asarray(self.graph.constants[node.name])
+            if node.kind != "float":
+                return value
+            if node.name in self.weights:
+                return self.field.free(value.shape)
+            return self.field.constant(value) if value.shape else self.field.number(value.item())
+        if node.op not in OPERATORS:
+            where = f" ({node.line})" if node.line else ""
+            raise NotModelled(f"{node.op}{where}")
+        args, named = self._given(node.args), self._given(dict(node.named))
+        if node.op not in CASTS:
+            named.pop("dtype", None)
+        plain = node.op in PLAIN and not (node.op in EXACT and not all(map(_whole, args)))
+        if not plain and args and isinstance(args[0], np.ndarray) and node.kind == "float":
+            args = (lifted(args[0], self.field.constant(0)), *args[1:])
+        self.field.line = node.line or node.name
+        try:
+            found = OPERATORS[node.op](*args, **named)
+            whole = (
+                isinstance(found, np.ndarray) and node.kind == "float" and found.dtype.kind != "f"
+            )
+            return found.astype(float) if whole else found
+        except NotModelled as error:
+            where = f" ({node.line})" if node.line else ""
+            raise NotModelled(f"{error}{where}") from None
+        except (TypeError, ValueError, IndexError, AttributeError) as error:
+            raise NotModelled(
+                f"{node.op} of such arguments ({type(error).__name__}: {error}; {node.line})"
+            ) from error
+
+    def _given(self, value: Any) -> Any:
+        if isinstance(value, Ref):
+            return self.values[value.name]
+        if isinstance(value, dict):
+            return {name: self._given(one) for name, one in value.items() if name not in SETTINGS}
+        if isinstance(value, tuple | list):
+            return (
+                [self._given(one) for one in value]
+                if isinstance(value, list)
+                else tuple(self._given(one) for one in value)
+            )
+        return value
+
+
+def log_det_law(run: Run) -> bool:
+    r"""$(\det J)^2 = (e^{\log\det})^2$ for each point, which depends on no other."""
+    value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    rows = run.graph.points[1][0]
+    entries = run.size // rows
+    if not isinstance(value, Residues) or value.d is None or math.prod(value.shape) != run.size:
+        return False
+    first = run.field.first(0)[..., None]
+    shape = (run.field.towers, rows, entries, rows, entries)
+    parts = [None if one is None else one.reshape(shape) for one in (value.d, value.d_im)]
+    for part in parts:
+        if part is None:
+            continue
+        mixed = part.copy()
+        mixed[:, range(rows), :, range(rows)] = 0
+        if mixed.any():
+            return False  # a point depends on another
+    blocks = [
+        None if one is None else np.moveaxis(one[:, range(rows), :, range(rows)], 0, 1)
+        for one in parts
+    ]
+    det = _determinants((blocks[0], blocks[1]), run.field.first(1)[..., 0])
+    ladj = lifted(told, value)
+    ladj = total(view(ladj, (rows, -1)), 1) if len(ladj.shape) and ladj.shape[0] == rows else ladj
+    grown = ladj.exp().top
+    left, right = times(det, det, first[..., 0]), times(grown, grown, run.field.first(ladj.axes))
+    wide = [
+        np.broadcast_to(part if part is not None else 0, left[0].shape)
+        for part in (
+            right[0].reshape(run.field.towers, -1),
+            None if right[1] is None else right[1].reshape(run.field.towers, -1),
+        )
+    ]
+    zero = np.zeros_like(left[0])
+    return bool(
+        left[0].any(0).all()
+        and (left[0] == wide[0]).all()
+        and ((zero if left[1] is None else left[1]) == wide[1]).all()
+    )
+
+
+def round_trip_law(run: Run) -> bool:
+    """$g(f(x)) = x$: the same numbers, or the same exponentials of them."""
+    value, points = run.values[run.graph.outputs[0].name], run.values[run.graph.points[0]]
+    if not isinstance(value, Residues) or math.prod(value.shape) != run.size:
+        return False
+    came = view(value, points.shape)
+    first, grown = came.top, came.exp().top
+    return all(other is None for other in (first[1], grown[1])) and bool(
+        ((first[0] == points.re[:, :1]) | (grown[0] == points.exp().re[:, :1])).all()
+    )
+
+
+# By name, of what a call computes.
+LAWS: dict[str, Law] = {"log-det": log_det_law, "round-trip": round_trip_law}
+
+
+def _whole(value: Any) -> bool:
+    """Whether an operand is of whole numbers, on which numpy is exact."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biu" or bool((value % 1 == 0).all())
+    return isinstance(value, Residues) or not isinstance(value, float) or value % 1 == 0
+
+
+def _determinants(matrix: tuple[Any, Any], p: Any) -> tuple[Any, Any]:
+    """Determinants of (towers, rows, n, n) modulo the first primes, by elimination."""
+    re, im = matrix
+    re, im = re.copy(), None if im is None else im.copy()
+    towers, rows, size, _ = re.shape
+    q = p.reshape(towers, 1)
+    found: tuple[Any, Any] = (np.ones((towers, rows), np.uint64), None)
+    for step in range(size):
+        # A pivot that is zero in some field is exchanged for a row below where there is one.
+        for at in range(step + 1, size):
+            here = (
+                re[:, :, step, step] == 0
+                if im is None
+                else (re[:, :, step, step] == 0) & (im[:, :, step, step] == 0)
+            )
+            if not here.any():
+                break
+            for part in (re, im):
+                if part is not None:
+                    one, other = part[:, :, step].copy(), part[:, :, at].copy()
+                    part[:, :, step] = np.where(here[..., None], other, one)
+                    part[:, :, at] = np.where(here[..., None], one, other)
+        pivot = re[:, :, step, step], None if im is None else im[:, :, step, step]
+        found = times(found, pivot, q)
+        if step == size - 1:
+            break
+        by = inverse(pivot, q)
+        column = re[:, :, step + 1 :, step], None if im is None else im[:, :, step + 1 :, step]
+        row = re[:, :, step, step + 1 :], None if im is None else im[:, :, step, step + 1 :]
+        factor = times(
+            column, (by[0][..., None], None if by[1] is None else by[1][..., None]), q[..., None]
+        )
+        less = times(
+            (factor[0][..., None], None if factor[1] is None else factor[1][..., None]),
+            (row[0][:, :, None], None if row[1] is None else row[1][:, :, None]),
+            q[..., None, None],
+        )
+        wide = q[..., None, None]
+        re[:, :, step + 1 :, step + 1 :] = (
+            re[:, :, step + 1 :, step + 1 :] + wide - less[0]
+        ) % wide
+        if im is not None:
+            other = np.zeros_like(less[0]) if less[1] is None else less[1]
+            im[:, :, step + 1 :, step + 1 :] = (
+                im[:, :, step + 1 :, step + 1 :] + wide - other
+            ) % wide
+    return found

@@ -1,0 +1,207 @@
+"""What each operator of a traced graph makes of residues: a table by the operators' names in ATen.
+
+A floating array is `Residues`, an array of whole numbers or of truth values one of numpy, and a comparison that nothing
+decides an array of bits, as residues that are 0 or 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from flowref.proving import arithmetic as of
+from flowref.proving import arrangements as arranged
+from flowref.proving import matrices
+from flowref.proving.residues import NotModelled, Residues
+
+# Half of a number.
+HALF = Fraction(1, 2)
+
+
+def _numeric(numbers: Callable[..., Any], residues: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation on arrays of numpy where all are these, and on residues elsewhere."""
+
+    def run(*given: Any, **settings: Any) -> Any:
+        moving = any(isinstance(one, Residues) for one in given)
+        return residues(*given, **settings) if moving else numbers(*given, **settings)
+
+    return run
+
+
+def _cast(x: Any, dtype: Any = None, **settings: Any) -> Any:
+    """To another type: of a truth value to a number, and of a number to what is no narrower."""
+    name = str(dtype).removeprefix("torch.")
+    if dtype is None or name == "float64":
+        return (
+            x
+            if isinstance(x, Residues)
+            else x.astype(float)
+            if isinstance(x, np.ndarray) and x.dtype == bool
+            else x
+        )
+    if isinstance(x, Residues):
+        raise NotModelled(f"a cast to {name}")
+    return x.astype(name.replace("bool", "bool_"))
+
+
+def _refused(what: str) -> Any:
+    raise NotModelled(what)
+
+
+def _same(x: Any, *given: Any, **settings: Any) -> Any:
+    return x
+
+
+ENTRIES: dict[str, Callable[..., Any]] = {
+    "add": _numeric(np.add, of.add),
+    "sub": _numeric(np.subtract, of.sub),
+    "mul": _numeric(np.multiply, of.mul),
+    "rsub": lambda a, b, alpha=1: of.sub(b, a if alpha == 1 else of.mul(a, alpha)),
+    "div": of.div,
+    "neg": lambda x: -x,
+    "reciprocal": lambda x: x.reciprocal(),
+    "pow": of.pow_,
+    "square": lambda x: x * x,
+    "sqrt": lambda x: x.sqrt(),
+    "rsqrt": lambda x: x.sqrt().reciprocal(),
+    "exp": lambda x: x.exp(),
+    "expm1": lambda x: (grown := x.exp()) - grown.constant(1),
+    "exp2": lambda x: (x * x.constant(2).log()).exp(),
+    "log": lambda x: x.log(),
+    "log1p": lambda x: (x + x.constant(1)).log(),
+    "log2": lambda x: x.log() / x.constant(2).log(),
+    "sigmoid": of.logistic,
+    "tanh": of.tanh,
+    "softplus": of.softplus,
+    "erf": of.erf,
+    "cosh": lambda x: ((grown := x.exp()) + grown.reciprocal()) * x.constant(HALF),
+    "sinh": lambda x: ((grown := x.exp()) - grown.reciprocal()) * x.constant(HALF),
+    "asinh": lambda x: (x + (x * x + x.constant(1)).sqrt()).log(),
+    "atanh": lambda x: ((x.constant(1) + x) / (x.constant(1) - x)).log().by_halves(1),
+    "atan": lambda x: x.opaque("atan", (x * x + x.constant(1)).reciprocal()),
+    "abs": of.absolute,
+    "sign": of.sign,
+    "sgn": of.sign,
+    "relu": lambda x: of.where(of.gt(x, 0), x, 0.0),
+    "leaky_relu": lambda x, slope=0.01: of.where(of.gt(x, 0), x, of.mul(x, slope)),
+    "elu": of.elu,
+    **dict.fromkeys(("_to", "_to_copy"), _cast),
+    **dict.fromkeys(("clone", "alias", "detach", "lift_fresh", "contiguous"), _same),
+    **dict.fromkeys(
+        ("copy", "copy_"), lambda x, y, non_blocking=False: arranged.expand(y, x.shape)
+    ),
+}
+COMPARISONS: dict[str, Callable[..., Any]] = {
+    "gt": _numeric(np.greater, of.gt),
+    "lt": _numeric(np.less, of.lt),
+    "ge": _numeric(np.greater_equal, lambda a, b: of.logical_not(of.lt(a, b))),
+    "le": _numeric(np.less_equal, lambda a, b: of.logical_not(of.gt(a, b))),
+    **dict.fromkeys(("logical_and", "bitwise_and"), of.logical_and),
+    **dict.fromkeys(("logical_or", "bitwise_or"), of.logical_or),
+    **dict.fromkeys(("logical_not", "bitwise_not"), of.logical_not),
+    "where": of.where,
+    "clamp": of.clamp,
+    "clamp_min": lambda x, low: of.clamp(x, low),
+    "clamp_max": lambda x, high: of.clamp(x, None, high),
+    "maximum": lambda a, b: of.where(of.gt(a, b), a, b),
+    "minimum": lambda a, b: of.where(of.gt(b, a), a, b),
+    "amax": of.amax,
+    "amin": lambda x, dim=(), keepdim=False: -of.amax(-x, dim, keepdim),
+}
+SUMS: dict[str, Callable[..., Any]] = {
+    "sum": of.total,
+    "mean": of.mean,
+    "var": of.var,
+    "var_mean": lambda x, dim=None, correction=1, keepdim=False: (
+        of.var(x, dim, correction, keepdim),
+        of.mean(x, dim, keepdim),
+    ),
+    "prod": of.prod,
+    "cumsum": of.running(lambda one, other: one + other),
+    "cumprod": of.running(lambda one, other: one * other),
+    "linalg_vector_norm": lambda x, ord=2, dim=None, keepdim=False: (
+        of.total(x * x, dim, keepdim).sqrt()
+        if ord == 2
+        else _refused("a norm that is not Euclidean")
+    ),
+}
+MATRICES: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("mm", "bmm"), matrices.matmul),
+    "addmm": matrices.addmm,
+    "mv": lambda a, x: arranged.squeeze(matrices.matmul(a, arranged.unsqueeze(x, 1)), 1),
+    "dot": lambda a, b: of.total(a * b),
+    "convolution": matrices.convolution,
+    "_linalg_slogdet": matrices.slogdet,
+    "_linalg_det": lambda a: (matrices.determinant(a), None, None),
+    "linalg_solve_triangular": lambda a, b, upper, left=True, unitriangular=False: (
+        matrices.solve_triangular(a, b, upper, left, unitriangular)
+    ),
+    "triangular_solve": lambda b, a, upper=True, transpose=False, unitriangular=False: (
+        matrices.solve_triangular(
+            arranged.transpose(a, -1, -2) if transpose else a,
+            b,
+            upper != transpose,
+            True,
+            unitriangular,
+        ),
+        a,
+    ),
+    "triu": of.triangle(upper=True),
+    "tril": of.triangle(upper=False),
+}
+ARRANGEMENTS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("view", "reshape", "_unsafe_view"), arranged.view),
+    "permute": arranged.permute,
+    "transpose": arranged.transpose,
+    "t": lambda x: arranged.transpose(x, 0, 1) if len(x.shape) == 2 else x,
+    "unsqueeze": arranged.unsqueeze,
+    "squeeze": arranged.squeeze,
+    "expand": arranged.expand,
+    "slice": lambda x, dim=0, start=None, end=None, step=1: arranged.cut(x, dim, start, end, step),
+    "select": arranged.select,
+    "index": arranged.index,
+    "gather": arranged.gather,
+    "index_select": lambda x, dim, places: arranged.index(
+        x, [*[None] * (dim % len(x.shape)), places]
+    ),
+    "cat": arranged.cat,
+    "stack": arranged.stack,
+    "split_with_sizes": arranged.split_with_sizes,
+    "split": arranged.split,
+    "unbind": lambda x, dim=0: [arranged.select(x, dim, at) for at in range(x.shape[dim])],
+    "getitem": lambda x, at: x[at],
+    "flip": arranged.flip,
+    "diagonal": arranged.diagonal,
+    "repeat": arranged.tiled,
+    "slice_scatter": arranged.slice_scatter,
+    "select_scatter": arranged.select_scatter,
+    "index_put": arranged.index_put,
+    "constant_pad_nd": arranged.constant_pad_nd,
+    **dict.fromkeys(("full", "new_full"), arranged.full),
+    "full_like": lambda x, value: arranged.full(x.shape, value),
+    **dict.fromkeys(
+        ("zeros", "empty", "empty_permuted"), lambda sizes, order=None: arranged.full(sizes, 0.0)
+    ),
+    **dict.fromkeys(("zeros_like", "empty_like"), lambda x: arranged.full(x.shape, 0.0)),
+    "ones": lambda sizes: arranged.full(sizes, 1.0),
+    "ones_like": lambda x: arranged.full(x.shape, 1.0),
+    "new_zeros": lambda x, sizes: arranged.full(sizes, 0.0),
+    "new_ones": lambda x, sizes: arranged.full(sizes, 1.0),
+    "new_full": lambda x, sizes, value: arranged.full(sizes, value),
+    "scalar_tensor": np.asarray,
+    "arange": np.arange,
+    "eye": np.eye,
+}
+OPERATORS = {**ENTRIES, **COMPARISONS, **SUMS, **MATRICES, **ARRANGEMENTS}
+# Operators to another type.
+CASTS = ("_to", "_to_copy")
+# Operators of whole numbers that numpy gives exactly.
+EXACT = ("add", "sub", "mul")
+# Operators that arrays of numpy go through as they are; elsewhere they are made residues.
+PLAIN = {
+    *EXACT, *CASTS, *ARRANGEMENTS, "gt", "lt", "ge", "le", "logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_not",
+    "bitwise_not", "clone", "alias", "detach", "lift_fresh", "contiguous", "copy", "copy_",
+}  # fmt: skip

@@ -1,0 +1,125 @@
+"""Which statements of a target are proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flowref.loading import Recipe, recipe_of
+from flowref.model import Target, Unsupported, draw
+from flowref.model.graph import Branches
+from flowref.proving.certificates import Certificate
+from flowref.proving.identities import LAWS, Proof, identity
+
+# Batches at which the graph is run beside the object, and whose paths are asked for.
+BESIDE, DRAWN = 3, 8
+# Numbers of points of a batch that is traced: one that no axis has.
+ROWS = (3, 5, 7, 11, 13)
+# Batches in train mode that an object has seen.
+WARM = 2
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``words``: as a sentence; ``call``: which of a dialect's calls it is of; ``law``: of `LAWS`."""
+
+    words: str
+    call: str
+    law: str
+
+
+STATEMENTS = {
+    "map/log-det": Statement(
+        "the log-det that forward reports is log |det J_f(x)|", "forward", "log-det"
+    ),
+    "map/log-det[inverse]": Statement(
+        "the log-det that the inverse reports is that of its Jacobian", "inverse", "log-det"
+    ),
+    "map/inverse": Statement("the inverse of f(x) is x", "both", "round-trip"),
+}
+
+
+def certified(
+    target: Target, statements: Sequence[str] = tuple(STATEMENTS)
+) -> Iterator[Certificate]:
+    """A certificate for each statement, or why there is none. Raises `TargetError` and `SpecError` of the target."""
+    recipe = recipe_of(target)
+    for name in statements:
+        statement = STATEMENTS[name]
+        yield _certificate(recipe, str(target), name, statement)
+
+
+def _certificate(recipe: Recipe, target: str, name: str, statement: Statement) -> Certificate:
+    claim = partial(Certificate, target, name, statement.words, statement.law)
+    dialect, backend = recipe.dialect, recipe.backend
+    wanted = ("forward", "inverse") if statement.call == "both" else (statement.call,)
+    if missing := [one for one in ("forward", *wanted) if getattr(dialect, one) is None]:
+        return claim(Proof(False, reason=f"it has no {missing[0]}"))
+    try:
+        with backend.sandbox(0, recipe.dtype):
+            obj, points, context = _prepared(recipe)
+            forward: Any = dialect.forward
+            call = _call(dialect, statement.call)
+            given = (
+                points
+                if statement.call != "inverse"
+                else [forward(obj, one, context)[0].detach() for one in points]
+            )
+            traced = backend.traced(obj, call, given[0], context)
+            if not traced.agrees(given[1 : 1 + BESIDE]):
+                return claim(Proof(False, reason="what was traced is not what the object computes"))
+            graph = traced.graph()
+            paths = [path for path in (traced.path(one) for one in given) if path is not None]
+    except Unsupported as error:
+        return claim(Proof(False, reason=str(error)))
+    except Exception as error:  # which error is the laws' affair
+        return claim(
+            Proof(
+                False,
+                reason=f"it raised {type(error).__name__}: {str(error).partition(chr(10))[0]}",
+            )
+        )
+    proof, taken = identity(graph, LAWS[statement.law], paths)
+    return claim(proof, graph, taken, 0, dict(backend.versions()), backend.fingerprint(obj))
+
+
+def _prepared(recipe: Recipe) -> tuple[Any, list[Any], Any]:
+    """An object in eval mode that has seen batches in train mode, batches of points, and a context."""
+    backend, facts = recipe.backend, recipe.facts
+    obj, rng = recipe.build(), np.random.default_rng(0)
+    held = {
+        size
+        for shape in (*backend.state_shapes(obj), facts.event_shape, facts.context_shape or ())
+        for size in shape
+    }
+    rows = next((count for count in ROWS if count not in held), ROWS[0])
+    points = [
+        backend.tensor(draw(facts.domain, (rows, *facts.event_shape), rng), recipe.dtype)
+        for _ in range(DRAWN)
+    ]
+    context = None
+    if facts.context_shape is not None:
+        context = backend.tensor(rng.standard_normal((rows, *facts.context_shape)), recipe.dtype)
+    backend.set_mode(obj, True)
+    for batch in points[:WARM]:
+        recipe.dialect.forward(obj, batch, context)  # type: ignore[misc]  # it has one
+    backend.set_mode(obj, False)
+    return obj, points, context
+
+
+def _call(dialect: Any, which: str) -> Any:
+    if which == "both":
+        return partial(there_and_back, forward=dialect.forward, inverse=dialect.inverse)
+    return getattr(dialect, which)
+
+
+def there_and_back(obj: Any, x: Any, context: Any, forward: Any, inverse: Any) -> Any:
+    """The inverse of the map of points."""
+    return inverse(obj, forward(obj, x, context)[0], context)[0]
+
+
+__all__ = ["STATEMENTS", "Branches", "Statement", "certified"]

@@ -1,0 +1,475 @@
+r"""Numbers in which identities are decided: residues in towers of primes, with first derivatives.
+
+A tower is three primes $p_0, p_1, p_2$, each 3 modulo 4, with $p_{i+1}$ a divisor of $p_i - 1$. A number is a residue modulo
+each of them. The exponential takes a residue modulo $p_{i+1}$ to a power, modulo $p_i$, of an element of that order: so that
+$e^{a+b} = e^a e^b$ holds for residues as it does for reals. At the end of a tower, and for a logarithm, a function is a random
+function of its argument of which that law alone is kept: $e^{-a} = 1/e^a$, and $e^{\log u} = u$.
+
+What has two values, a root or the sign of a number, has one of them at random, for each argument: what holds at many random
+points holds for both. Residues modulo $p$ have a root in $\mathbb F_{p^2} = \mathbb F_p[i]$, so that a number has a real and an
+imaginary part where roots were taken.
+
+A statement that is a rational function of its inputs, of degree d, and is not zero, is zero at a random point with
+probability d/p at most (Schwartz and Zippel). Many towers at once, of other primes and other points, are the first axis of all
+arrays; see Gonnet, Determining equivalence of expressions in random polynomial time, STOC 1984.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from flowref.proving.fields import (
+    LEVELS,
+    MIXERS,
+    Pair,
+    Towers,
+    Words,
+    inverse,
+    minus,
+    mixed_bits,
+    plus,
+    power,
+    times,
+)
+
+# Numerators and denominators up to which a number in code may be the logarithm of a fraction.
+FRACTIONS = 4096
+# Signs that are known: of a negative number, of one that is none above zero, of nothing known, and so on.
+NEGATIVE, BELOW, UNKNOWN, ABOVE, POSITIVE = -2, -1, 0, 1, 2
+
+
+class NotModelled(Exception):
+    """An operation that no residues stand for."""
+
+
+@dataclass
+class Field(Towers):
+    """Random fields, and what was drawn in them.
+
+    ``decimal``: whether a number in code is read as the fraction that it is written as, or the logarithm of one, and not as
+    the double that it is; ``line``: of the code that is being computed; ``conditions``: under which numbers are what they
+    are, a clause each.
+    """
+
+    decimal: bool = False
+    line: str = ""
+    conditions: dict[str, None] = field(default_factory=dict)
+
+    def number(self, value: float | Fraction) -> Residues:
+        """A number in code, as it is read."""
+        if not self.decimal or not isinstance(value, float) or value == int(value):
+            return self.constant(value)
+        if 0 < abs(value) < 50:
+            near = Fraction(math.exp(value)).limit_denominator(FRACTIONS)
+            small = 0 < near.numerator <= FRACTIONS and near != 1
+            if small and abs(math.log(near) - value) <= math.ulp(value):
+                self.conditions[f"{value!r} is read as log {near}"] = None
+                return self.constant(near).log()
+        written = Fraction(repr(value))
+        if written != Fraction(value):
+            self.conditions[f"{value!r} is read as {written}"] = None
+        return self.constant(written)
+
+    def constant(self, value: Any, shape: Sequence[int] = ()) -> Residues:
+        """A number, or an array of them, as the residues of the fractions that they are."""
+        found = np.asarray(value)
+        if not found.size:
+            return Residues(self, np.zeros((self.towers, LEVELS, *found.shape), np.uint64))
+        unique, places = np.unique(found, return_inverse=True)
+        each = np.array([self._fraction(Fraction(one)) for one in unique.tolist()], np.uint64)
+        re = np.moveaxis(each[places.reshape(found.shape)], (-2, -1), (0, 1))
+        sign = np.where(found > 0, POSITIVE, np.where(found < 0, NEGATIVE, ABOVE)).astype(np.int8)
+        number = Residues(self, np.ascontiguousarray(re), sign=sign)
+        return (
+            aligned(number, Residues(self, np.zeros((1, 1, *shape), np.uint64)))[0]
+            if shape
+            else number
+        )
+
+    def _fraction(self, value: Fraction) -> list[list[int]]:
+        return [
+            [value.numerator * pow(value.denominator, -1, int(p)) % int(p) for p in one]
+            for one in self.primes
+        ]
+
+    def free(
+        self, shape: Sequence[int], directions: slice | None = None, total: int = 0
+    ) -> Residues:
+        """Indeterminates; with derivatives of one in ``directions`` of a ``total``, if these are given."""
+        size = (self.towers, LEVELS, *shape)
+        re = self.rng.integers(0, 2**62, size=size, dtype=np.uint64) % self.p(len(shape))
+        if directions is None:
+            return Residues(self, re)
+        d = np.zeros((self.towers, total, int(np.prod(shape, dtype=int))), np.uint64)
+        d[:, directions] = np.eye(d.shape[2], dtype=np.uint64)
+        return Residues(self, re, d=d.reshape(self.towers, total, *shape))
+
+    def hashed(self, name: str, *numbers: Residues) -> Words:
+        """A random function of numbers, by its name: random residues, the same for the same numbers."""
+        words = np.uint64(int.from_bytes(name.encode()[:8].ljust(8, b"."), "little"))
+        axes = numbers[0].axes
+        mixed = mixed_bits(
+            np.broadcast_to(words, (self.towers, *(1,) * axes))
+            ^ self.keys[:, 0].reshape(-1, *(1,) * axes)
+        )
+        for number in numbers:
+            for part in (number.re, number.im):
+                for level in range(LEVELS):
+                    word = np.uint64(0) if part is None else part[:, level]
+                    mixed = mixed_bits(mixed * MIXERS[1] + word)
+        levels = [
+            mixed_bits(mixed + self.keys[:, level].reshape(-1, *(1,) * axes))
+            for level in range(LEVELS)
+        ]
+        return np.stack(levels, 1) % self.p(axes)
+
+    def random_sign(self, name: str, number: Residues) -> Words:
+        """One or minus one, at random for each number and the other one for its negative: (towers, 1, ...)."""
+        there, back = (self.hashed(name, one)[:, :1] for one in (number, -number))
+        # Residues are compared as numbers: of a number and its negative one is the smaller.
+        first = there < back
+        bit = (mixed_bits(there + back) >> np.uint64(17)) & np.uint64(1)
+        return np.where(first ^ bit.astype(bool), np.uint64(1), np.uint64(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Residues:
+    """An array of numbers.
+
+    ``re``, ``im``: (towers, levels, ...), the second None where it is zero; ``d``, ``d_im``: derivatives, modulo the first
+    primes, (towers, directions, ...), None of what depends on no input; ``exponential``: that of the numbers, where it is
+    known otherwise; ``sign``: what is known of their signs, (...); ``bit``: whether each is 0 or 1.
+    """
+
+    field: Field
+    re: Words
+    im: Words | None = None
+    d: Words | None = None
+    d_im: Words | None = None
+    exponential: Pair | None = None
+    sign: Any = None
+    bit: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the array."""
+        return tuple(self.re.shape[2:])
+
+    @property
+    def axes(self) -> int:
+        """How many axes it has."""
+        return self.re.ndim - 2
+
+    @property
+    def pair(self) -> Pair:
+        """Its parts."""
+        return self.re, self.im
+
+    @property
+    def signs(self) -> Any:
+        """What is known of the signs."""
+        return np.zeros(self.shape, np.int8) if self.sign is None else self.sign
+
+    def reshaped(self, change: Callable[[Any, int], Any]) -> Residues:
+        """The same numbers in another arrangement. ``change``: of an array, of which so many axes in front stay."""
+        one = [
+            None if part is None else change(part, 2)
+            for part in (self.re, self.im, self.d, self.d_im)
+        ]
+        known = self.exponential
+        exponential = (
+            None
+            if known is None
+            else (change(known[0], 2), None if known[1] is None else change(known[1], 2))
+        )
+        sign = None if self.sign is None else change(self.sign, 0)
+        assert one[0] is not None
+        return Residues(self.field, one[0], one[1], one[2], one[3], exponential, sign, self.bit)
+
+    def _with(
+        self, pair: Pair, d: Pair | None, sign: Any = None, exponential: Pair | None = None
+    ) -> Residues:
+        d_re, d_im = d or (None, None)
+        return Residues(self.field, pair[0], pair[1], d_re, d_im, exponential, sign)
+
+    @property
+    def derivative(self) -> Pair | None:
+        """By each direction."""
+        return None if self.d is None else (self.d, self.d_im)
+
+    @property
+    def top(self) -> Pair:
+        """Modulo the first primes: (towers, 1, ...)."""
+        return self.re[:, :1], None if self.im is None else self.im[:, :1]
+
+    def scaled(self, by: Pair) -> Pair | None:
+        """The derivatives times a number of each entry."""
+        return (
+            None if self.d is None else times((self.d, self.d_im), by, self.field.first(self.axes))
+        )
+
+    def __add__(self, other: Residues) -> Residues:
+        a, b = aligned(self, other)
+        p, first = self.field.p(a.axes), self.field.first(a.axes)
+        exponential = None
+        if a.exponential is not None or b.exponential is not None:
+            exponential = times(a.exp().pair, b.exp().pair, p)
+        d = b.derivative if a.d is None else a.derivative
+        if a.d is not None and b.d is not None:
+            d = plus((a.d, a.d_im), (b.d, b.d_im), first)
+        return a._with(plus(a.pair, b.pair, p), d, _sign_of_sum(a.signs, b.signs), exponential)
+
+    def __neg__(self) -> Residues:
+        p = self.field.p(self.axes)
+        known = self.exponential
+        d = None if self.d is None else minus((self.d, self.d_im), self.field.first(self.axes))
+        exponential = None if known is None else inverse(known, p)
+        return self._with(minus(self.pair, p), d, -self.signs, exponential)
+
+    def __sub__(self, other: Residues) -> Residues:
+        return self + -other
+
+    def __mul__(self, other: Residues) -> Residues:
+        a, b = aligned(self, other)
+        p, first = self.field.p(a.axes), self.field.first(a.axes)
+        parts = [one for one in (a.scaled(b.top), b.scaled(a.top)) if one is not None]
+        d = plus(parts[0], parts[1], first) if len(parts) == 2 else parts[0] if parts else None
+        sign = np.sign(a.signs) * np.sign(b.signs) * np.minimum(abs(a.signs), abs(b.signs))
+        if self is other:
+            sign = np.where(a.signs == UNKNOWN, ABOVE, sign)
+        found = a._with(times(a.pair, b.pair, p), d, sign.astype(np.int8))
+        for one, bit in ((a, b), (b, a)):
+            if bit.bit and one.exponential is not None:
+                # Of a bit b the exponential of b y is 1 + b (e^y - 1).
+                less = plus(one.exponential, minus(one.constant(1).pair, p), p)
+                exponential = plus(one.constant(1).pair, times(bit.pair, less, p), p)
+                return replace(found, exponential=exponential)
+        return replace(found, bit=a.bit and b.bit)
+
+    def by_halves(self, halves: int) -> Residues:
+        """The numbers times so many halves, with their exponential to that power."""
+        found = self * self.field.constant(Fraction(halves, 2))
+        if self.exponential is None:
+            return found
+        base = self._with(self.exponential, None)
+        base = base if halves % 2 == 0 else base.sqrt()
+        count = halves // 2 if halves % 2 == 0 else halves
+        raised = base.power(abs(count))
+        raised = raised if count >= 0 else raised.reciprocal()
+        return found._with(found.pair, found.derivative, found.signs, raised.pair)
+
+    def by_wholes(self, wholes: Any) -> Residues:
+        """The numbers times an array of whole numbers, with their exponential to those powers."""
+        found = self * self.field.constant(wholes)
+        if self.exponential is None:
+            return found
+        base, count = aligned(self._with(self.exponential, None), found)
+        exponents = np.broadcast_to(wholes, count.shape).astype(np.int64)
+        back = base.reciprocal()
+        raised = base.constant(1)
+        for turn in range(int(abs(exponents).max(initial=0))):
+            step = base._chosen(exponents > turn, back._chosen(-exponents > turn, base.constant(1)))
+            raised = raised * step
+        return found._with(found.pair, found.derivative, found.signs, raised.pair)
+
+    def _chosen(self, these: Any, others: Residues) -> Residues:
+        """Entries of two arrays without derivatives, as truth values choose them."""
+        one, other = aligned(self, others)
+        zero = np.zeros_like(one.re)
+        im = None
+        if one.im is not None or other.im is not None:
+            im = np.where(
+                these, zero if one.im is None else one.im, zero if other.im is None else other.im
+            )
+        return one._with((np.where(these, one.re, other.re), im), None)
+
+    def power(self, count: int) -> Residues:
+        """To a whole power, of zero or more."""
+        found: Residues | None = None
+        step, left = self, count
+        while left:
+            if left & 1:
+                found = step if found is None else found * step
+            left >>= 1
+            step = step * step if left else step
+        return found if found is not None else self.constant(1)
+
+    def constant(self, value: Any) -> Residues:
+        """A number, of the shape of these."""
+        return self.field.constant(value, self.shape)
+
+    def reciprocal(self) -> Residues:
+        """1/a."""
+        p = self.field.p(self.axes)
+        zero = (
+            self.re[:, 0] == 0 if self.im is None else (self.re[:, 0] == 0) & (self.im[:, 0] == 0)
+        )
+        if zero.any():
+            raise NotModelled("a number divided by zero")
+        found = inverse(self.pair, p)
+        one = self._with(found, None)
+        square = times(one.top, one.top, self.field.first(self.axes))
+        return self._with(
+            found, self.scaled(minus(square, self.field.first(self.axes))), self.signs
+        )
+
+    def __truediv__(self, other: Residues) -> Residues:
+        return self * other.reciprocal()
+
+    def exp(self) -> Residues:
+        """The exponential: as it is known, or a power of the base of each level, and a random function at the last."""
+        pair = self._exp() if self.exponential is None else self.exponential
+        value = self._with(pair, None)
+        return self._with(pair, self.scaled(value.top), np.full(self.shape, POSITIVE, np.int8))
+
+    def _exp(self) -> Pair:
+        field, p = self.field, self.field.p(self.axes)
+        found = np.empty_like(self.re)
+        found[:, :-1] = self._raised(field.powers[0], self.re[:, 1:], p[:, :-1])
+        if self.im is not None:
+            other = self._raised(field.powers[1], self.im[:, 1:], p[:, :-1])
+            found[:, :-1] = found[:, :-1] * other % p[:, :-1]
+        there, back = (field.hashed("exp", one)[:, -1:] for one in (self, -self))
+        found[:, -1:] = there * inverse((back, None), p[:, -1:])[0] % p[:, -1:]
+        return found, None
+
+    @staticmethod
+    def _raised(table: Words, exponents: Words, p: Words) -> Words:
+        """Powers of the bases of a table: (towers, levels - 1, ...)."""
+        found = np.ones_like(exponents)
+        towers, levels = table.shape[:2]
+        at = np.arange(towers).reshape(-1, 1, *(1,) * (exponents.ndim - 2))
+        level = np.arange(levels).reshape(1, -1, *(1,) * (exponents.ndim - 2))
+        for digit in range(4):
+            byte = (exponents >> np.uint64(8 * digit)) & np.uint64(255)
+            found = found * table[at, level, digit, byte.astype(np.intp)] % p
+        return found
+
+    def log(self) -> Residues:
+        """The logarithm: a random number, of which the exponential is known."""
+        self._above("a logarithm")
+        value = self.field.hashed("log", self)
+        by = inverse(self.top, self.field.first(self.axes))
+        return self._with((value, None), self.scaled(by), exponential=self.pair)
+
+    def sqrt(self) -> Residues:
+        """A root, in F_p[i], of a sign that is drawn for each number."""
+        if self.im is not None:
+            raise NotModelled("a root of what holds a root")
+        self._above("a root")
+        p = self.field.p(self.axes)
+        root = power(self.re, (p + np.uint64(1)) >> np.uint64(2), p)
+        square = root * root % p == self.re
+        drawn = (self.field.hashed("sqrt", self) >> np.uint64(7)) & np.uint64(1)
+        root = np.where(drawn.astype(bool), root, (p - root) % p)
+        pair = np.where(square, root, np.uint64(0)), np.where(square, np.uint64(0), root)
+        value = self._with(pair, None)
+        two = self.field.constant(2, self.shape)
+        by = inverse(
+            times(value.top, two.top, self.field.first(self.axes)), self.field.first(self.axes)
+        )
+        return self._with(
+            pair, self.scaled(by), np.where(self.signs == POSITIVE, POSITIVE, ABOVE).astype(np.int8)
+        )
+
+    def _above(self, what: str) -> None:
+        """Note where a function is defined for positive numbers alone, and these are not known to be."""
+        if (self.signs < ABOVE).any():
+            self.field.conditions[
+                f"where {what} is taken of what is positive ({self.field.line})"
+            ] = None
+
+    def positive(self) -> Residues:
+        """One where a number is positive and zero where it is not: as is known, or at random."""
+        bit = self.field.random_sign("sign", self)
+        bit = np.where(
+            self.signs > ABOVE, np.uint64(1), np.where(self.signs < BELOW, np.uint64(0), bit)
+        )
+        return replace(
+            self._with(
+                (np.repeat(bit, LEVELS, 1), None), None, np.full(self.shape, ABOVE, np.int8)
+            ),
+            bit=True,
+        )
+
+    def opaque(self, name: str, slope: Residues | None = None) -> Residues:
+        """A random function of the numbers; ``slope``: its derivative, another random function by default."""
+        value = self.field.hashed(name, self)
+        by = (self.field.hashed(f"{name}'", self)[:, :1], None) if slope is None else slope.top
+        return self._with((value, None), self.scaled(by))
+
+
+def aligned(one: Residues, other: Residues) -> tuple[Residues, Residues]:
+    """Two arrays of the same shape."""
+    shape = np.broadcast_shapes(one.shape, other.shape)
+
+    def stretched(number: Residues) -> Residues:
+        if number.shape == shape:
+            return number
+        more = (1,) * (len(shape) - number.axes)
+
+        def change(part: Any, lead: int) -> Any:
+            return np.broadcast_to(
+                part.reshape(*part.shape[:lead], *more, *part.shape[lead:]),
+                (*part.shape[:lead], *shape),
+            )
+
+        return number.reshaped(change)
+
+    return stretched(one), stretched(other)
+
+
+def _sign_of_sum(a: Any, b: Any) -> Any:
+    same = np.sign(a) * np.sign(b) > 0
+    return np.where(same, np.sign(a) * np.maximum(abs(a), abs(b)), UNKNOWN).astype(np.int8)
+
+
+def joined(numbers: Sequence[Residues], axis: int) -> Residues:
+    """Arrays side by side along an axis, or, of ``stacked`` ones, along a new one."""
+    field, axes = numbers[0].field, numbers[0].axes
+    axis = axis % axes
+
+    def join(parts: Iterator[Any], lead: int) -> Any:
+        return np.concatenate(list(parts), axis + lead)
+
+    def filled(part: str, like: str) -> Any:
+        if all(getattr(one, part) is None for one in numbers):
+            return None
+        total = next(
+            getattr(one, like).shape[1] for one in numbers if getattr(one, like) is not None
+        )
+        return join(
+            (
+                np.zeros((field.towers, total, *one.shape), np.uint64)
+                if getattr(one, part) is None
+                else getattr(one, part)
+                for one in numbers
+            ),
+            2,
+        )
+
+    exponential: Pair | None = None
+    if any(one.exponential is not None for one in numbers):
+        known = [one.exp().pair for one in numbers]
+        imaginary = any(part[1] is not None for part in known)
+        im = (
+            join((np.zeros_like(part[0]) if part[1] is None else part[1] for part in known), 2)
+            if imaginary
+            else None
+        )
+        exponential = join((part[0] for part in known), 2), im
+    return Residues(
+        field,
+        join((one.re for one in numbers), 2),
+        filled("im", "re"),
+        filled("d", "d"),
+        filled("d_im", "d"),
+        exponential,
+        join((one.signs for one in numbers), 0),
+    )
