@@ -200,30 +200,30 @@ def coupling_of(
 
 def of_kind(facts: Facts, given: list[str], name: str, obj: Any) -> Facts:
     """Facts of an object that is declared to be a batch normalizer, or to be something else only."""
-    from flowref.adapters.common import batch_norms
+    from flowref.adapters.common.normalizers import spellings
 
     for kind in given:
-        if kind not in batch_norms.KINDS:
+        if kind not in spellings.KINDS:
             raise SpecError(
-                f"{name}: kind was given as {kind!r}{nearest(kind, batch_norms.KINDS)}; expected "
+                f"{name}: kind was given as {kind!r}{nearest(kind, spellings.KINDS)}; expected "
                 f"{', '.join(kinds())}. It goes to a factory that has a parameter of that name"
             )
     if obj is None:
         raise SpecError(
             f"{name}: kind is for objects of your own; what a library's construction is, is known"
         )
-    if batch_norms.KIND not in given:
-        coupled = batch_norms.normalizer_of(obj)[1] if facts.normalizer is not None else {}
+    if spellings.KIND not in given:
+        coupled = spellings.normalizer_of(obj)[1] if facts.normalizer is not None else {}
         kept = {key: value for key, value in facts.promises.items() if key not in coupled}
         return replace(facts, promises=kept, normalizer=None)
     if facts.normalizer is not None:
         return facts
     if not hasattr(obj, "named_buffers"):
         raise SpecError(
-            f"{name} gives a {type(obj).__name__}; kind={batch_norms.KIND} is for modules that "
+            f"{name} gives a {type(obj).__name__}; kind={spellings.KIND} is for modules that "
             "keep parameters and buffers"
         )
-    normalizer, promises = batch_norms.normalizer_of(obj)
+    normalizer, promises = spellings.normalizer_of(obj)
     return replace(facts, promises={**promises, **facts.promises}, normalizer=normalizer)
 
 

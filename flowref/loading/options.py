@@ -12,9 +12,9 @@ COUPLINGS = {f"{kind}-coupling": kind for kind in KINDS}
 
 def kinds() -> tuple[str, ...]:
     """What ?kind= says of an object."""
-    from flowref.adapters.common import batch_norms
+    from flowref.adapters.common.normalizers import spellings
 
-    return (*batch_norms.KINDS, *COUPLINGS)
+    return (*spellings.KINDS, *COUPLINGS)
 
 
 def own_kind(target: Target, takes: Container[str]) -> bool:

@@ -65,7 +65,7 @@ def settled(
     """The facts of a user's object and how it speaks, completed by calls: its event shape, what
     calls return, its latent shape; and why.
     """
-    from flowref.adapters.common import batch_norm_shapes, normalizing, statistics_layers
+    from flowref.adapters.common.normalizers import recognition, shapes, statistics_layers
     from flowref.adapters.user import contexts
     from flowref.adapters.user import probing as user
 
@@ -108,7 +108,7 @@ def settled(
             chosen = {**chosen, BATCH_AXIS: "last"}
         if not facts.event_shape:
             shape = (
-                facts.normalizer is None and normalizing.infer_shape(obj, dialect, kept.dtype, kind)
+                facts.normalizer is None and recognition.infer_shape(obj, dialect, kept.dtype, kind)
             ) or _inferred(instance, obj, dialect, facts, chosen)
             facts = replace(facts, event_shape=shape)
             if facts.normalizer is None and facts.context_shape is None:
@@ -142,7 +142,9 @@ def settled(
             spoken = spoken.saying(f"{INITIALIZED}, by inverse: that takes data to latents")
         else:
             believed = facts.normalizer is not None
-            facts, shown = normalizing.completed(obj, spoken.dialect, facts, kept.dtype, kind)
+            facts, shown = recognition.completed(
+                obj, spoken.dialect, facts, kept.dtype, kind, str(target)
+            )
             # What is called one hears why it is not judged so.
             if believed and facts.normalizer is None:
                 spoken = spoken.saying(*shown)
@@ -196,7 +198,7 @@ def settled(
         promises={**spoken.promises, **facts.promises},
     )
     if facts.normalizer is not None and (
-        reason := batch_norm_shapes.misfit(obj, facts.normalizer, facts.event_shape)
+        reason := shapes.misfit(obj, facts.normalizer, facts.event_shape)
     ):
         raise TargetError(f"{target}: {reason}. Give {GIVE_SHAPE}")
     if latent is not None:

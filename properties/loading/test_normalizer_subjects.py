@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flowref import checking, loading, registry
-from flowref.model import ROLES, Normalizer, SpecError, Status, Subject, TargetError
+from flowref.model import ROLES, RUNNING, Normalizer, SpecError, Status, Subject, TargetError
 from flowref.model.steps import Normalize, Roles, Train
 
 
@@ -80,6 +80,39 @@ class ConvBatchNorm(Wrapped):
     def forward(self, x: Any) -> Any:
         """Convolve and normalize a batch."""
         return self.inner(self.conv(x))
+
+
+class ZScore(nn.Module):
+    """Mean and sum of squares of all that came so far, with their number; a batch is normalized by them,
+    and has entered them, unless it enters behind.
+    """
+
+    mean: Any
+    squares: Any
+    count: Any
+
+    def __init__(self, channels: int = 3, behind: bool = False) -> None:
+        super().__init__()
+        self.eps, self.behind = 1e-5, behind
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("squares", torch.zeros(channels))
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x: Any) -> Any:
+        """Normalize a batch."""
+        if self.behind:
+            y = self.normalized(x)
+        if self.training:
+            with torch.no_grad():
+                self.count += len(x)
+                gap, share = x.mean(0) - self.mean, len(x) / self.count
+                self.squares += ((x - x.mean(0)) ** 2).sum(0) + gap**2 * len(x) * (1 - share)
+                self.mean += share * gap
+        return y if self.behind else self.normalized(x)
+
+    def normalized(self, x: Any) -> Any:
+        """By what is held."""
+        return (x - self.mean) / (self.squares / self.count.clamp(min=1) + self.eps).sqrt()
 
 
 class BatchNormFlow(nn.Module):
@@ -251,6 +284,8 @@ def test_layers_of_torch_are_taken_as_they_are(build: Any, shape: tuple[int, ...
             TargetError,
             "have 3 channels, but its running_mean is for 1",
         ),
+        ("ZScore?behind=True&kind=batch-norm", TargetError, "comes out 4 times as wide"),
+        ("instance_norm?kind=batch-norm", TargetError, "standardizes each sample over its axes"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_a_sentence(
@@ -261,6 +296,15 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(
     """
     with pytest.raises(error, match=said):
         loaded(name)
+
+
+@pytest.mark.parametrize("options", ["", "?kind=batch-norm"])
+def test_a_named_kind_is_judged_by_what_it_does(options: str) -> None:
+    """Running averages that no attribute holds are what calls show, also where they are called batch norm: no
+    name of an attribute speaks for them, and no law of batch statistics.
+    """
+    found = loaded(f"ZScore{options}").normalizer
+    assert found is not None and (found.statistics, found.roles) == (RUNNING, {})
 
 
 def test_a_hidden_mode_is_one_violation() -> None:

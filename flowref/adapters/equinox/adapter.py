@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flowref.adapters.common.jax_normalizing import components_of
+from flowref.adapters.common.normalizers.jax import components_of
 from flowref.adapters.equinox import constructions
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
 

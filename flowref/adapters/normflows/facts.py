@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common.bases import base_promises
-from flowref.adapters.common.batch_norms import of_library
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.normalizers.spellings import of_library
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.traits import Traits, compose, facts_of

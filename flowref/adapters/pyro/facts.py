@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.batch_norms import of_library
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.normalizers.spellings import of_library
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_transforms import (

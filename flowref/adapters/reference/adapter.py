@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowref.adapters.common import batch_norms
 from flowref.adapters.common.described import components_of, numbered
+from flowref.adapters.common.normalizers import spellings
 from flowref.adapters.common.published import components_of_models
 from flowref.adapters.reference import (
     constructions,
@@ -169,7 +169,7 @@ def models() -> Mapping[str, Component]:
 
 
 def _normalizer_dialect(name: str) -> Dialect:
-    return batch_norms.DIALECT if name.startswith("BatchNorm") else LAYER
+    return spellings.DIALECT if name.startswith("BatchNorm") else LAYER
 
 
 def _univariate_dialect(name: str) -> Dialect:
@@ -193,7 +193,7 @@ def recognizes(obj: Any) -> Dialect | None:
     )
 
     if isinstance(obj, BatchNorm):
-        return batch_norms.DIALECT
+        return spellings.DIALECT
     if isinstance(obj, Flow):
         return FLOW
     for kind, dialect in (

@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from flowref.adapters.common import batch_norm_shapes, batch_norms
 from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.normalizers import shapes, spellings
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
@@ -43,10 +43,10 @@ MAPPED = {
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a reference layer, its event shape inferred where the object tells it."""
-    if batch_norms.is_normalizer(obj):
+    if spellings.is_normalizer(obj):
         # Where no shape is given, an event is an image of its channels.
-        image = event_shape or batch_norm_shapes.infer_shape(obj) or (obj.num_features,)
-        facts = batch_norm_shapes.facts(obj, image)
+        image = event_shape or shapes.first_taken(obj) or (obj.num_features,)
+        facts = shapes.facts(obj, image)
         if not callable(getattr(obj, "inverse", None)):
             return facts
         assert facts.normalizer is not None

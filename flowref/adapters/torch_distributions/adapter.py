@@ -11,8 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.common import batch_norms, told_functions, torch_dialects
+from flowref.adapters.common import told_functions, torch_dialects
 from flowref.adapters.common.described import components_of, lineage
+from flowref.adapters.common.normalizers import spellings
 from flowref.adapters.common.onto_simplex import with_last, without_last
 from flowref.adapters.torch_distributions import constructions
 from flowref.adapters.torch_distributions.facts import describe, is_flow, onto_simplex
@@ -95,8 +96,8 @@ def recognizes(obj: Any) -> Dialect | None:
     """The dialect of a bijective transform, a distribution or a batch normalizer, or None."""
     from torch.distributions import Distribution, Transform
 
-    if batch_norms.of_torch(obj):
-        return batch_norms.DIALECT
+    if spellings.of_torch(obj):
+        return spellings.DIALECT
     if isinstance(obj, Transform):
         names = lineage(obj)
         special = next((SPECIAL[name] for name in SPECIAL if name in names), None)
@@ -198,7 +199,7 @@ def offered(obj: Any, name: str) -> Any:
 def components() -> Mapping[str, Component]:
     """The bijective transforms, densities over them, and the batch normalizers of torch.nn."""
     return {
-        **components_of(constructions.batch_norms(), batch_norms.DIALECT, describe),
+        **components_of(constructions.batch_norms(), spellings.DIALECT, describe),
         **components_of(
             constructions.transforms(), lambda name: SPECIAL.get(name, TRANSFORM), describe
         ),

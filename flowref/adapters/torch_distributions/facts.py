@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common import batch_norm_shapes, batch_norms
 from flowref.adapters.common.described import lineage
+from flowref.adapters.common.normalizers import shapes, spellings
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_transforms import (
@@ -55,8 +55,8 @@ def traits(transform: Any) -> Traits:
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a transform or distribution, its event shape inferred where it tells one."""
-    if batch_norms.of_torch(obj):
-        facts = batch_norm_shapes.facts(obj, event_shape)
+    if spellings.of_torch(obj):
+        facts = shapes.facts(obj, event_shape)
         if not facts.event_shape:
             raise unknown_shape(obj)
         return facts

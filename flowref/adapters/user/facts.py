@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flowref.adapters.common import batch_norms
 from flowref.adapters.common.bases import base_promises
+from flowref.adapters.common.normalizers import spellings
 from flowref.adapters.common.torch_supports import declared_support
 from flowref.adapters.user import contributions
 from flowref.adapters.user.calls import BASES
@@ -28,7 +28,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     context = getattr(obj, "context_shape", None)
     context = (context,) if isinstance(context, int) else context
     normalizer, coupled = (
-        batch_norms.normalizer_of(obj) if batch_norms.is_normalizer(obj) else (None, {})
+        spellings.normalizer_of(obj) if spellings.is_normalizer(obj) else (None, {})
     )
     drawn = {"lower-bound": True} if contributions.bounds(obj) else {}
     promises = {**coupled, **_base(obj), **drawn, **_promises(obj)}

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.common import batch_norm_shapes, normalizing, onto_sphere
+from flowref.adapters.common import onto_sphere
+from flowref.adapters.common.normalizers import recognition
+from flowref.adapters.common.normalizers import shapes as layer_shapes
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
@@ -262,8 +264,8 @@ def infer_shape(
     `UnknownShape` if there is none, with what the object raised. ``backend``: that of the object.
     """
     if facts.normalizer is not None and (
-        shape := batch_norm_shapes.infer_shape(obj)
-        or normalizing.infer_shape(obj, dialect, backend.tensor(np.zeros(1), dtype).dtype)
+        shape := layer_shapes.first_taken(obj)
+        or recognition.infer_shape(obj, dialect, backend.tensor(np.zeros(1), dtype).dtype)
     ):
         return shape
     tried: set[Shape] = set()

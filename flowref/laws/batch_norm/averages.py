@@ -23,6 +23,7 @@ from flowref.model import Array, Batch, Figure, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.figure import COURSE, figure
 from flowref.model.steps import Normalize, Roles, Step, Train
+from flowref.model.structure.lines import share_of
 
 # Sizes of the batches in a history, and in one that is shown.
 SIZES, SHOWN = (5, 11, 3, 8), (5, 11, 3, 8, 6, 9, 4, 12)
@@ -97,15 +98,6 @@ def measured(history: History) -> list[float]:
     return [
         share_of(moments(x)[0], before.mean, after.mean) for x, before, after in history.updates()
     ]
-
-
-def share_of(own: Array, before: Array, after: Array, size: Array | float = 1.0) -> float:
-    """The fraction with which the mean of a batch entered the running one, by least squares over
-    the channels; ``size``: that of the numbers of each.
-    """
-    way, moved = (own - before) / size, (after - before) / size
-    with np.errstate(all="ignore"):
-        return float((way * moved).sum() / (way**2).sum())
 
 
 def constant_share(history: History) -> float | None:

@@ -5,8 +5,7 @@ $$y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$$
 for each channel. The numbers are known in two ways: by the names of attributes
 (`Parameters`), and by calls alone, whatever attributes are called: a channel of a batch goes through
 a line $y = a x + l$ (`Line`), and lines at batches of huge and of tiny spread show w, b,
-$\epsilon$ and n - ``freedom`` in the variance (`Scale`), hence the statistics that any other line
-was made with (`used`).
+$\epsilon$ and n - ``freedom`` in the variance (`Scale`).
 """
 
 from __future__ import annotations
@@ -239,19 +238,6 @@ def constant(measured: float, least: float = 1e-2 * NARROW**2) -> float:
         return 0.0
     written = float(f"{measured:.3g}")
     return written if abs(written - measured) <= FEW_DIGITS * abs(measured) else measured
-
-
-class Used(NamedTuple):
-    """The mean that a line takes away, and what it divides by squared: the variance with eps."""
-
-    mean: Array
-    inside: Array
-
-
-def used(fixed: Line, scale: Scale) -> Used:
-    """The statistics of a line, given weight and bias; nan where a weight is zero."""
-    with np.errstate(all="ignore"):
-        return Used((scale.bias - fixed.level) / fixed.slope, (scale.weight / fixed.slope) ** 2)
 
 
 class Affine(NamedTuple):

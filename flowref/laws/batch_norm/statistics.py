@@ -28,7 +28,6 @@ from flowref.laws.batch_norm.averages import (
     fractions,
     of_all,
     random_history,
-    share_of,
 )
 from flowref.laws.batch_norm.conditions import (
     averages,
@@ -50,18 +49,16 @@ from flowref.laws.batch_norm.declaration import batch_norm_law, batch_residual
 from flowref.laws.batch_norm.formula import (
     Parameters,
     Running,
-    Used,
     constant,
     line,
     scale_of,
-    used,
 )
 from flowref.laws.batch_norm.normalizer import channels, normal_batch, random_batch
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.model import BOUND, EXACT, GIVEN, NEARBY, OPPOSITE, Array, Batch, Residual, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
-from flowref.model.structure.lines import WIDE, Scale
+from flowref.model.structure.lines import WIDE, Scale, Used, share_of, used
 
 TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_tracked"
 
@@ -253,7 +250,8 @@ def lived(flow: BatchNormal, scale: Scale, batches: list[Array]) -> list[Moved]:
     steps: list[Step[Any]] = [Eval(), Normalize(z)]
     for x in batches:
         steps += [Train(), Normalize(x), Eval(), Normalize(z)]
-    seen = [used(line(z, y), scale) for y in flow.play(steps)[1::4]]
+    evaluated = [line(z, y) for y in flow.play(steps)[1::4]]
+    seen = [used(one.slope, one.level, scale) for one in evaluated]
     sizes = [largest(x) + np.abs(before.mean) for x, before in zip(batches, seen, strict=False)]
     return [
         Moved(x, old, new, share_of(moments(x)[0], old.mean, new.mean, size))

@@ -7,8 +7,6 @@ import numpy as np
 from flowref.laws.batch_norm.arithmetic import ratio
 from flowref.laws.batch_norm.normalizer import normal_batch, output
 from flowref.laws.sample_norm.groups import (
-    NARROW,
-    WIDE,
     Divisor,
     at_no_threshold,
     centers,
@@ -22,6 +20,7 @@ from flowref.laws.sample_norm.groups import (
 from flowref.model import Batch, Residual, law, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Train, Weights
+from flowref.model.structure.lines import NARROW, WIDE
 
 BA, WU, ZHANG, SINGH = (
     "Ba et al. 2016, Layer Normalization (arXiv:1607.06450)",

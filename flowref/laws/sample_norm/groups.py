@@ -14,10 +14,7 @@ from flowref.laws.batch_norm.normalizer import output
 from flowref.model import DEVIATION, SAMPLE, Array, Requirement, Undecidable
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Train
-
-# Spreads beside which eps does not count, and beside which nothing else does.
-WIDE, NARROW = 1e4, 1e-6
-
+from flowref.model.structure.lines import fitted
 
 Divisor = Callable[[Array], Array]
 # The least share of the narrowest variance that counts for an eps, and how often that is measured.
@@ -79,12 +76,11 @@ def lines(flow: BatchNormal, x: Array, y: Array, divisor: Divisor) -> tuple[Arra
     """
     mean, var = spread_over(flow, x)
     hat = ((x - mean) / divisor(var)).astype(np.longdouble)
-    values, free = np.asarray(y, dtype=np.longdouble), at_no_threshold(flow, y)
-    middle, level = ((each * free).sum(0) / np.maximum(free.sum(0), 1) for each in (hat, values))
-    moved = (hat - middle) * free
-    with np.errstate(all="ignore"):
-        weight = (moved * (values - level)).sum(0) / (moved**2).sum(0)
-    return weight.astype(np.float64), (level - weight * middle).astype(np.float64)
+    values = np.asarray(y, dtype=np.longdouble)
+    weight, bias, _ = fitted(
+        *(each.reshape(len(x), -1).T for each in (hat, values, at_no_threshold(flow, y)))
+    )
+    return weight.reshape(x.shape[1:]), bias.reshape(x.shape[1:])
 
 
 def at_no_threshold(flow: BatchNormal, y: Array) -> Array:

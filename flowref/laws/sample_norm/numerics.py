@@ -18,7 +18,6 @@ from flowref.laws.sample_norm.formula import (
     whole_groups,
 )
 from flowref.laws.sample_norm.groups import (
-    WIDE,
     centers,
     constants,
     lines,
@@ -30,6 +29,7 @@ from flowref.laws.sample_norm.parameters import channels
 from flowref.model import ADVICE, BOUND, EXACT, GIVEN, Batch, Residual, Unsupported, law
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Cast, Roles, Train
+from flowref.model.structure.lines import WIDE
 
 # Relatively, how near to a factor a ratio is that is one.
 NEAR = 1e-6

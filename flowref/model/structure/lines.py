@@ -1,7 +1,8 @@
 r"""Lines that values go through, $y = a x + l$, and what the lines of a normalizer show of it.
 
 A batch normalizer maps each channel of a batch by one line, $y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$: lines at
-batches of huge and of tiny spread show w, b, $\epsilon$ and n - ``freedom`` in the variance.
+batches of huge and of tiny spread show w, b, $\epsilon$ and n - ``freedom`` in the variance (`scale`); those tell
+the statistics that any other line was made with (`used`), and how much of a batch entered them (`share_of`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,13 @@ class Scale(NamedTuple):
     freedom: int
 
 
+class Used(NamedTuple):
+    """The mean that a line takes away, and what it divides by squared: the variance with eps."""
+
+    mean: Array
+    inside: Array
+
+
 def by_channel(x: Array, channel: Sequence[int] = (0,)) -> Array:
     """The values of each channel, ``(channels, values)``, in extended precision; ``channel``: its axes in an event."""
     front = [axis + 1 for axis in channel]
@@ -49,15 +57,34 @@ def by_entry(x: Array) -> Array:
     return np.asarray(x, dtype=np.float64).reshape(len(x), -1).T
 
 
-def fitted(points: Array, values: Array) -> Line:
-    """The lines that come nearest to what rows of points were mapped to, ``(lines, values)`` both."""
-    center, middle = points.mean(1, keepdims=True), values.mean(1, keepdims=True)
-    moved = points - center
+def fitted(points: Array, values: Array, free: Array | None = None) -> Line:
+    """The lines that come nearest to what rows of points were mapped to, ``(lines, values)`` both; ``free``: which
+    of them count, where not all do.
+    """
+    free = np.ones(np.shape(points), dtype=bool) if free is None else free
+    count = np.maximum(free.sum(1, keepdims=True), 1)
+    center, middle = ((each * free).sum(1, keepdims=True) / count for each in (points, values))
+    moved = (points - center) * free
     with np.errstate(all="ignore"):
         slope = (moved * (values - middle)).sum(1) / (moved**2).sum(1)
-        off = np.abs(values - middle - slope[:, None] * moved).max(1)
+        off = np.abs((values - middle - slope[:, None] * moved) * free).max(1)
         level = middle[:, 0] - slope * center[:, 0]
     return Line(*(np.asarray(each, dtype=np.float64) for each in (slope, level, off)))
+
+
+def used(slope: Array, level: Array, scale: Scale) -> Used:
+    """The statistics of a line, given weight and bias; nan where a weight is zero."""
+    with np.errstate(all="ignore"):
+        return Used((scale.bias - level) / slope, (scale.weight / slope) ** 2)
+
+
+def share_of(own: Array, before: Array, after: Array, size: Array | float = 1.0) -> float:
+    """The fraction with which the mean of a batch entered the running one, by least squares over
+    the channels; ``size``: that of the numbers of each.
+    """
+    way, moved = (own - before) / size, (after - before) / size
+    with np.errstate(all="ignore"):
+        return float((way * moved).sum() / (way**2).sum())
 
 
 def scale(train: Callable[[Array], Array], z: Array, channel: Sequence[int] = (0,)) -> Scale:

@@ -63,7 +63,7 @@ def test_what_is_debiased_is_no_running_statistic() -> None:
     """
     import jax
 
-    from flowref.adapters.common.jax_normalizing import recognized
+    from flowref.adapters.common.normalizers.jax import recognized
     from flowref.adapters.equinox.constructions import built
 
     with jax.enable_x64(True):

@@ -8,10 +8,10 @@ import math
 from typing import Any
 
 from flowref.adapters.common.bases import base_promises
-from flowref.adapters.common.batch_norms import of_library
 from flowref.adapters.common.described import lineage
 from flowref.adapters.common.nflows_family import structure
 from flowref.adapters.common.nflows_family.conditioners import conditioner_context
+from flowref.adapters.common.normalizers.spellings import of_library
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import shape_of, unknown_shape
 from flowref.adapters.common.traits import Traits, compose, facts_of

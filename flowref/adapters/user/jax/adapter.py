@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.common import jax_normalizing
+from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.user import contributions
 from flowref.adapters.user.calls import BASES
 from flowref.adapters.user.conventions.beside import LOG_DET, NOTHING, OF_INVERSE, methods_of
@@ -119,7 +119,7 @@ def _recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
             owner, before = beside(obj)
             if owner is not None:
                 found = of_methods(owner, chosen, before)
-            elif (layer := jax_normalizing.recognized(tuple(obj))) is not None:
+            elif (layer := jax_normalizers.recognized(tuple(obj))) is not None:
                 found = layer[0]
             elif hasattr(obj, "_fields"):  # a named tuple with methods of its own
                 found = of_methods(obj, chosen)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from flowref import backends
-from flowref.adapters.common import jax_normalizing
 from flowref.adapters.common.jax_stretching import stretches
+from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.onto_simplex import words
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
@@ -71,7 +71,7 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
     """How an object speaks, its facts, and what the line of its target says."""
     if dialect.push is not None:
         return of_kernel(obj, dialect, facts)
-    if (layer := jax_normalizing.settled(obj, dialect, facts)) is not None:
+    if (layer := jax_normalizers.settled(obj, dialect, facts)) is not None:
         return with_way_back(obj, *layer)
     if facts.context_shape is None and (name := asked_for(obj, dialect)):
         return with_context(obj, dialect, facts, state, name)

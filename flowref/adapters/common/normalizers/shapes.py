@@ -1,14 +1,14 @@
-"""The shapes of events that a batch normalizer takes, and with them its facts."""
+"""The shapes of events that a batch normalizer takes."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from flowref.adapters.common.batch_norms import TENSORS, normalizer_of, roles
+from flowref.adapters.common.normalizers.probe import EVAL, TRAIN
+from flowref.adapters.common.normalizers.spellings import TENSORS, named_roles, normalizer_of
+from flowref.adapters.common.normalizers.torch_probe import TorchProbe, value_alone
 from flowref.model import Facts, Normalizer, Shape, TargetError
-from flowref.model.switching import switches
 
 # Names under which the number of channels stands.
 CHANNELS = (
@@ -24,17 +24,31 @@ CHANNELS = (
 )
 # Wide layers are audited on few positions.
 WIDE, MOST = 64, 8192
+# Layouts of events, likeliest first: c channels, h rows and w columns of positions, and an axis of one.
+FIRST, ANYWHERE, LAST = "chw cw c chw1", "chw cw hwc wc c", "c hwc wc chw cw"
+
+
+def layouts(counts: Iterable[int], orders: str, narrow: bool = False) -> Iterator[Shape]:
+    """Event shapes of numbers of channels in some layouts. No other axis has the length of the channels, so
+    that parameters cannot be meant for it; ``narrow``: few positions of many channels.
+    """
+    for count in dict.fromkeys(counts):
+        one, two = [side for side in (2, 3, 4) if side != count][:2]
+        if narrow and count > WIDE:
+            one, two = 1, 2
+        sizes = {"c": count, "h": one, "w": two, "1": 1}
+        yield from (tuple(sizes[axis] for axis in order) for order in orders.split())
 
 
 def facts(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a normalizer that is called as a map of its input alone."""
     normalizer, promises = normalizer_of(obj)
     return Facts(
-        event_shape=event_shape or infer_shape(obj) or (), promises=promises, normalizer=normalizer
+        event_shape=event_shape or first_taken(obj) or (), promises=promises, normalizer=normalizer
     )
 
 
-def infer_shape(obj: Any) -> Shape | None:
+def first_taken(obj: Any) -> Shape | None:
     """The first event shape at which a normalizer can be called in both modes, or None; the object
     is left as it was.
     """
@@ -50,23 +64,8 @@ def infer_shape(obj: Any) -> Shape | None:
         None,
     )
     dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-    return next((shape for shape in shapes(obj) if _takes(obj, shape, dtype)), None)
-
-
-def shapes(obj: Any) -> Iterator[Shape]:
-    """Event shapes that a normalizer may take: images, sequences, vectors and volumes of its number
-    of channels.
-
-    No other axis has the length of the channels, so that parameters cannot be meant for it.
-    """
-    for count in channels(obj):
-        sides = [side for side in (2, 3, 4) if side != count] if count <= WIDE else [1, 2]
-        yield from (
-            (count, *sides[:2]),
-            (count, sides[1]),
-            (count,),
-            (count, *sides[:2], 1),
-        )
+    shapes = layouts(channels(obj), FIRST, narrow=True)
+    return next((shape for shape in shapes if _takes(obj, shape, dtype)), None)
 
 
 def channels(obj: Any) -> list[int]:
@@ -79,7 +78,7 @@ def channels(obj: Any) -> list[int]:
         for name in CHANNELS
         if isinstance(value := getattr(part, name, None), int)
     ]
-    counts += [_count(obj, path) for role, path in roles(obj).items() if role in TENSORS]
+    counts += [_count(obj, path) for role, path in named_roles(obj).items() if role in TENSORS]
     counts += [int(tensor.numel()) for tensor in obj.parameters()]
     return [
         count
@@ -109,20 +108,10 @@ def _takes(obj: Any, shape: Shape, dtype: Any) -> bool:
     """Whether copies of a normalizer return batches of their input's shape in eval and in train
     mode.
     """
-    import torch
-
-    x = torch.randn(4, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(
-        dtype
-    )
-    for training in (False, True):
-        try:
-            copied = copy.deepcopy(obj)
-            if switches(copied):
-                copied.train(training)
-            out = copied(x)
-        except Exception:  # the shape does not fit; which error says so is the object's affair
-            return False
-        value = out[0] if isinstance(out, (tuple, list)) else out
-        if getattr(value, "shape", None) != x.shape:
-            return False
+    probe = TorchProbe(obj, dtype, shape, call=value_alone)
+    try:
+        for mode in (EVAL, TRAIN):
+            probe.life((mode, probe.draw(0, 4, 1.0)))
+    except Exception:  # the shape does not fit; which error says so is the object's affair
+        return False
     return True

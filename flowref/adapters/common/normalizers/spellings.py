@@ -1,5 +1,5 @@
-"""Batch normalizers of any library: how they are recognized, called, and which attributes play
-which role.
+"""What names say of a module of torch: whether it is called a batch normalizer, and which attributes of it
+are called what implementations keep.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from flowref.model import Dialect, Normalizer
 
 # What an object may declare itself to be, by an attribute ``kind`` or in its spec.
 KIND, KINDS = "batch-norm", ("batch-norm", "bijection", "density")
+STATISTICS = ("running_mean", "running_var")
 # Names under which implementations keep what a batch normalizer needs, likeliest first.
 NAMES = {
     "weight": ("weight", "gamma", "scale", "w", "g"),
@@ -24,10 +25,12 @@ NAMES = {
     "eps": ("eps", "epsilon"),
     "momentum": ("momentum", "decay", "mom"),
 }  # fmt: skip
+# What the weight of what normalizes samples may be called beside what it is elsewhere.
+GAINS = ("gain", "g", "a_2")
 # How a class is called for short that normalizes batches.
 SHORT_NAME = re.compile(r"(?<![A-Z])BN(?![a-z])")
 # Roles played by tensors; the constants may be Python numbers.
-TENSORS = ("weight", "bias", "running_mean", "running_var")
+TENSORS = ("weight", "bias", *STATISTICS)
 # Parts that have numbers or do nothing.
 INERT = frozenset({"Identity", "ParameterList", "ParameterDict", "BufferDict"})
 
@@ -35,6 +38,14 @@ INERT = frozenset({"Identity", "ParameterList", "ParameterDict", "BufferDict"})
 def normalize(obj: Any, x: Any, context: Any) -> Any:
     """Call a normalizer whose forward returns its value alone."""
     return obj(x), None
+
+
+DIALECT = Dialect(forward=normalize)
+
+
+def classes(obj: Any) -> list[str]:
+    """The names of the class of an object and of its bases."""
+    return [base.__name__ for base in type(obj).__mro__]
 
 
 def is_normalizer(obj: Any) -> bool:
@@ -57,13 +68,18 @@ def _named(obj: Any) -> bool:
     """Whether the class of an object, or a base of it, is named after batch normalization: where that is for
     short, names of its statistics say that it is meant.
     """
-    names = [base.__name__.replace("_", "") for base in type(obj).__mro__]
+    names = [name.replace("_", "") for name in classes(obj)]
     if any("InstanceNorm" in name for name in names):
         return False
-    short = any(map(SHORT_NAME.search, names)) and {"running_mean", "running_var"} <= set(
-        own_roles(obj)
-    )
+    short = any(map(SHORT_NAME.search, names)) and {*STATISTICS} <= set(own_roles(obj))
     return any("BatchNorm" in name for name in names) or short
+
+
+def excluded(obj: Any, kind: str | None) -> bool:
+    """Whether it was said that an object is something else."""
+    own = getattr(obj, "kind", None)
+    said = kind if kind is not None else own if isinstance(own, str) else ""
+    return bool(said) and KIND not in said and said in KINDS
 
 
 def of_torch(obj: Any) -> bool:
@@ -80,10 +96,10 @@ def of_library(obj: Any, package: str, own: Normalizer) -> Normalizer | None:
     for base in type(obj).__mro__:
         if base.__name__ == "BatchNorm" and package in base.__module__.split("."):
             return own
-    return Normalizer(call=own.call, roles=roles(obj)) if is_normalizer(obj) else None
+    return Normalizer(call=own.call, roles=named_roles(obj)) if is_normalizer(obj) else None
 
 
-def roles(obj: Any) -> dict[str, str]:
+def named_roles(obj: Any) -> dict[str, str]:
     """The attribute that plays each role, dotted where the one layer that an object wraps has it;
     others are left out.
     """
@@ -91,7 +107,7 @@ def roles(obj: Any) -> dict[str, str]:
     wrapped = [(name, part) for name, part in obj.named_children() if _named(part)]
     if len(wrapped) == 1:
         ((label, part),) = wrapped
-        played = {role: f"{label}.{name}" for role, name in roles(part).items()} | played
+        played = {role: f"{label}.{name}" for role, name in named_roles(part).items()} | played
     return played
 
 
@@ -117,12 +133,16 @@ def _plays(role: str, obj: Any, name: str) -> bool:
     return role not in TENSORS and isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-DIALECT = Dialect(forward=normalize)
+def sample_roles(obj: Any) -> dict[str, str]:
+    """The weight and the bias of what normalizes samples, by their names."""
+    named = {role: path for role, path in named_roles(obj).items() if role in ("weight", "bias")}
+    others = [name for name in GAINS if getattr(getattr(obj, name, None), "requires_grad", False)]
+    return {"weight": others[0], **named} if others else named
 
 
 def normalizer_of(obj: Any) -> tuple[Normalizer, dict[str, Any]]:
     """What the attributes of a normalizer tell, and the promises that follow."""
-    played = roles(obj)
+    played = named_roles(obj)
     if "running_mean" in played or has_statistics(obj):
         return Normalizer(roles=played), {}
     # Without running statistics the batch's own serve in eval mode as well: rows of a batch are

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.common.normalizer_kinds import plausible
-from flowref.adapters.common.normalizing import shapes
+from flowref.adapters.common.normalizers.recognition import plausible, shapes_of
 from flowref.model import Dialect, TargetError
 from flowref.model.switching import switches
 
@@ -44,7 +43,7 @@ def _returns_statistics(obj: Any, dtype: Any) -> bool:
     import torch
 
     more = (True,) if _takes_a_mode(obj) else ()
-    for shape in shapes(obj):
+    for shape in shapes_of(obj):
         values = 3 + np.random.default_rng(0).standard_normal((6, *shape))
         try:
             live = copy.deepcopy(obj)

@@ -1,0 +1,205 @@
+"""Batch normalizers of JAX are recognized by what they do in training and in evaluation, as those of
+torch are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flowref.adapters.common import jax_states
+from flowref.adapters.common.jax_states import Kept
+from flowref.adapters.common.normalizers.kinds import behavior
+from flowref.adapters.common.normalizers.probe import EVAL, TRAIN, Held, Outcome, Probe, near
+from flowref.adapters.common.normalizers.recognition import measured
+from flowref.adapters.common.normalizers.shapes import LAST, layouts
+from flowref.model import RUNNING, Array, Component, Dialect, Facts, Normalizer, Shape
+from flowref.model.promises import canonical
+from flowref.model.structure.batch_norm import CONVENTIONS
+
+# What holds more arrays is no single layer.
+MOST = 10
+# Rows of the batch by which it shows whether a call is one.
+ROWS = 7
+
+
+@dataclass(frozen=True)
+class JaxProbe(Probe):
+    """An object of JAX, of which a call gives the next; ``way``: how it is called."""
+
+    way: Kept = field(kw_only=True)
+
+    def copied(self, obj: Any) -> Any:
+        """See `Probe.copied`: a call changes nothing."""
+        return obj
+
+    def once(self, obj: Any, x: Array, training: bool) -> Outcome:
+        """See `Probe.once`; traced and run with numpy: to compile it at every number of rows takes longer than
+        all else.
+        """
+        import jax
+
+        from flowref import backends
+
+        given = jax.numpy.asarray(x, self.dtype)
+        leaves, structure = jax.tree.flatten(obj)
+        moved = [index for index, leaf in enumerate(leaves) if jax_states.is_array(leaf)]
+        afterwards: list[Any] = []
+
+        def run(arrays: list[Any], points: Any) -> tuple[Any, list[Any]]:
+            filled = list(leaves)
+            for index, array in zip(moved, arrays, strict=True):
+                filled[index] = array
+            whole = jax.tree.unflatten(structure, filled)
+            out, ladj, after = jax_states.called(whole, points, self.way, training)
+            made, form = jax.tree.flatten(after)
+            fixed = [None if jax_states.is_array(one) else one for one in made]
+            afterwards[:] = [form, fixed, ladj is not None]
+            return out, [one for one in made if jax_states.is_array(one)]
+
+        if any(jax_states.is_ordinary(leaf) for leaf in leaves):  # whose arrays are no arguments
+            out, ladj, after = jax_states.called(obj, given, self.way, training)
+            return Outcome(np.asarray(out, dtype=np.float64), ladj is not None, after)
+        out, arrays = backends.find("jax").once(run, [leaves[index] for index in moved], given)
+        form, fixed, log_det = afterwards
+        rest = iter(arrays)
+        whole = [jax.numpy.asarray(next(rest)) if one is None else one for one in fixed]
+        after = jax.tree.unflatten(form, whole)
+        return Outcome(np.asarray(out, dtype=np.float64), log_det, after)
+
+    def held(self, obj: Any = None) -> dict[str, Held]:
+        """See `Probe.held`; nothing tells what is trained but its library."""
+        return {
+            name: Held(plain(array), False)
+            for name, array in jax_states.arrays(self.obj if obj is None else obj)
+            if np.asarray(array).dtype.kind in "fiu"
+        }
+
+    def having(self, obj: Any, name: str, values: Array) -> Any:
+        """See `Probe.having`."""
+        import jax.numpy as jnp
+
+        dtype = jax_states.held(obj, name).dtype
+        return jax_states.having(obj, name, jnp.asarray(values, dtype))
+
+    def constants(self) -> Iterator[tuple[str, float]]:
+        """See `Probe.constants`."""
+        yield from jax_states.constants(self.obj)
+
+    def with_constant(self, name: str, value: float) -> Any:
+        """See `Probe.with_constant`."""
+        return jax_states.having(self.obj, name, value)
+
+
+def plain(array: Any) -> Array:
+    """An array of numpy; floating numbers in double precision."""
+    values = np.asarray(array)
+    return values.astype(np.float64) if values.dtype.kind == "f" else values
+
+
+def probes(obj: Any, wanted: Shape | None) -> Iterator[JaxProbe]:
+    """The ways in which an object takes batches in training, with a shape of events."""
+    held = [np.shape(array) for _, array in jax_states.arrays(obj)]
+    if not held or len(held) > MOST:
+        return
+    sizes = [size for shape in held for size in shape if size > 1]
+    for way in jax_states.ways(obj):
+        for shape in [wanted] if wanted else layouts(sizes or [4], LAST):
+            probe = JaxProbe(obj, "float64", shape, way=way)
+            try:
+                probe.life((TRAIN, probe.draw(0, ROWS, 1.0)), (EVAL, probe.draw(1, ROWS, 1.0)))
+            except Exception:  # it does not fit
+                continue
+            yield probe
+
+
+def settled(
+    obj: Any, dialect: Dialect, facts: Facts
+) -> tuple[Dialect, Facts, tuple[str, ...]] | None:
+    """The same, beside what a user's object says of itself: its promises and its conventions. Its way
+    back, if it has one, is that of ``dialect``.
+    """
+    if dialect.log_prob is not None or facts.context_shape is not None:
+        return None
+    found = recognized(obj, facts.event_shape or None)
+    if found is None:
+        return None
+    spoken, own, said = found
+    normalizer = own.normalizer
+    assert normalizer is not None
+    promised = {
+        name: facts.promises[canonical(name)]
+        for name in CONVENTIONS
+        if canonical(name) in facts.promises
+    }
+    normalizer = replace(normalizer, declared={**normalizer.declared, **promised})
+    return (
+        replace(spoken, inverse=dialect.inverse),
+        replace(facts, event_shape=own.event_shape, normalizer=normalizer),
+        (said,),
+    )
+
+
+def recognized(obj: Any, event_shape: Shape | None = None) -> tuple[Dialect, Facts, str] | None:
+    """How a batch normalizer is called, what is known of it, and what calls have shown; None of what is
+    none. Of the shapes that it takes the first counts at which it normalizes.
+    """
+    for probe in probes(obj, event_shape):
+        try:
+            seen = behavior(probe, False) if changes(probe) else None
+        except Exception:  # what it raises is the laws' affair, once it is known for one
+            continue
+        if seen is not None and seen.statistics in ("batch", RUNNING):
+            normalizer = measured(probe, seen, Normalizer(declared=documented(obj)))
+            facts = Facts(event_shape=probe.shape, normalizer=normalizer, declared=False)
+            return dialect_of(probe.way), facts, seen.said
+    return None
+
+
+def changes(probe: Probe) -> bool:
+    """Whether training differs from evaluation, or changes it, or what is held."""
+    x = probe.draw(5, 9, 3.0) + 5
+    before, trained, after = probe.life((EVAL, x), (TRAIN, x), (EVAL, x))
+    if not (near(before, trained) and near(before, after)):
+        return True
+    held, later = probe.held(), probe.held(probe.after(x))
+    return any(not np.array_equal(one.values, later[name].values) for name, one in held.items())
+
+
+def dialect_of(way: Kept) -> Dialect:
+    """How such an object is called."""
+    return Dialect(
+        forward=partial(jax_states.evaluated, way=way),
+        trained=partial(jax_states.trained, way=way),
+        evaluated=partial(jax_states.after_evaluation, way=way),
+        held=jax_states.held,
+        having=jax_states.having,
+    )
+
+
+def documented(obj: Any) -> dict[str, str]:
+    """What libraries document of their own batch norms, where an object is one of them."""
+    layer = obj[0] if isinstance(obj, tuple) else obj
+    package = type(layer).__module__.partition(".")[0]
+    if type(layer).__name__ != "BatchNorm" or package not in ("flax", "equinox"):
+        return {}
+    fast = {"offsets": "documented"} if getattr(layer, "use_fast_variance", False) else {}
+    return {"momentum": "keep", "running_var": "biased", **fast}
+
+
+def components_of(
+    rows: Mapping[str, tuple[Callable[..., Any], Shape, Kept, Normalizer]],
+) -> dict[str, Component]:
+    """The batch norms of a library: builder, event shape, how they are called, and what is documented
+    of them.
+    """
+    return {
+        name: Component(
+            name, build, dialect_of(way), Facts(event_shape=shape, normalizer=normalizer)
+        )
+        for name, (build, shape, way, normalizer) in rows.items()
+    }

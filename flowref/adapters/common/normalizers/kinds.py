@@ -1,0 +1,369 @@
+"""What an object normalizes by in train mode, as calls show it whatever its name: a table, read from the top."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from flowref.adapters.common.normalizers.probe import (
+    EVAL,
+    SAME,
+    TRAIN,
+    WIDE,
+    Probe,
+    grouped,
+    lines,
+    near,
+    straight,
+    together,
+)
+from flowref.model import DEVIATION, ROOT_MEAN_SQUARE, RUNNING, SPREADS, Array
+from flowref.model.structure.lines import by_channel, fitted
+
+# How much the spread of an output may vary between batches that are normalized.
+STEADY = 0.04
+# How the classes of layers are called that divide each sample by its root mean square: of all its
+# features, or of each channel's positions.
+ROOTS, RESPONSES = r"RMS_?Norm|Root_?Mean_?Square", r"Filter_?Response|FRN(?![a-z])"
+
+Axes = tuple[int, ...]
+
+
+class Behavior(NamedTuple):
+    """What train mode normalizes by, in the words of `Normalizer`. ``fixed``: whether eval mode maps
+    a sample to the same in any batch; ``exact``: whether train mode normalizes by no fewer values
+    than it should; ``apart``: the axes of an event whose entries have each a line of their own; ``spread``:
+    what it divides by.
+    """
+
+    statistics: str
+    channel: Axes
+    groups: int
+    fixed: bool
+    said: str
+    exact: bool = True
+    apart: Axes = ()
+    spread: str = DEVIATION
+
+
+class Kind(NamedTuple):
+    """A kind of normalizer: what is said of it, how calls show it, given the axes of a batch that are
+    normalized together, and the body of ``forward(self, x)`` of one, where ``self`` holds weight, bias, mean,
+    var and count.
+    """
+
+    said: str
+    shows: Callable[[Probe, Axes | None], Behavior | None]
+    example: str
+
+
+def behavior(probe: Probe, named: bool) -> Behavior | None:
+    """What an object normalizes by in train mode, or None where it is no normalizer; any error of a
+    call goes through. ``named``: it says that it is a batch normalizer, and is taken for one though
+    its output may be no line in its input, or have another spread than that of a normalizer.
+    """
+    axes = together(probe)
+    seen = next(filter(None, (kind.shows(probe, axes) for kind in KINDS)), None)
+    if named or seen is None or seen.statistics != "batch":
+        return seen
+    return seen if forgets(probe) and deviates(probe, seen) else None
+
+
+# The rows of the table.
+
+
+def of_batches(probe: Probe, axes: Axes | None) -> Behavior | None:
+    """Values of all samples are normalized together."""
+    if axes is None or 0 not in axes:
+        return None
+    shape = probe.shape
+    apart = [axis for axis, size in enumerate(shape) if axis + 1 not in axes and size > 1] or [0]
+    channel = _channel(probe, tuple(apart))
+    if channel is None:
+        return None
+    exact = channel == tuple(apart)
+    return Behavior("batch", channel, 1, fixed(probe), BATCH, exact, tuple(apart))
+
+
+def _channel(probe: Probe, apart: Axes) -> Axes | None:
+    """The axes of an event that hold its channels, where those are normalized apart: those, unless
+    all it holds is for one of them.
+    """
+    shape = probe.shape
+    held = {one.length for one in probe.held().values() if one.length > 1}
+    if not held:
+        return apart if len(apart) == 1 else None
+    if int(np.prod([shape[axis] for axis in apart])) in held:
+        return apart
+    return next(((axis,) for axis in apart if shape[axis] in held), None)
+
+
+def of_samples(probe: Probe, axes: Axes | None, said: str = "") -> Behavior | None:
+    """Values of one sample are normalized together."""
+    if axes is None or 0 in axes:
+        return None
+    shape, over = probe.shape, tuple(axis - 1 for axis in axes)
+    groups = grouped(probe) if not said and 1 < len(shape) == len(over) else 1
+    apart = [axis for axis, size in enumerate(shape) if size > 1 and axis not in over]
+    kind = "group" if groups > 1 else "instance" if len(apart) == 1 else "layer"
+    return Behavior(kind, over, groups, fixed(probe), (said or SAMPLES).format(over))
+
+
+def of_averages(probe: Probe, axes: Axes | None) -> Behavior | None:
+    """Running averages, which the batch has entered: train mode maps a batch by the line by which eval
+    mode does afterwards, and not before.
+    """
+    if axes is not None:
+        return None
+    x, other = probe.draw(4, 9, 3.0) + 5, probe.draw(5, 9, 1.0)
+    y, after, again = probe.life((TRAIN, x), (EVAL, x), (EVAL, x))
+    before, _, two = probe.life((EVAL, x), (TRAIN, other), (TRAIN, x))
+    _, _, later = probe.life((TRAIN, x), (TRAIN, other), (EVAL, x))
+    if not (near(y, after) and near(after, again)) or near(before, after) or near(y, two):
+        return None
+    if near(later, after):
+        return None  # set by the first batch alone
+    for axis in range(len(probe.shape)):
+        if _moves(probe, axis, x, y, two):
+            return Behavior(RUNNING, (axis,), 1, True, AVERAGES)
+    return None
+
+
+def _moves(probe: Probe, axis: int, x: Array, y: Array, two: Array) -> bool:
+    """Whether outputs of a batch are lines per entry of an axis whose slopes depend on what came
+    before.
+    """
+    held = {one.length for one in probe.held().values()}
+    if probe.shape[axis] not in held or not all(straight(x, each, (axis,)) for each in (y, two)):
+        return False
+    # The larger the batches so far, the smaller the slopes.
+    far = probe.life((TRAIN, WIDE * x), (TRAIN, x))[1]
+    late, first = (np.abs(lines(x, each, (axis,)).slope) for each in (far, y))
+    return bool((late < 0.5 * first).all())
+
+
+def with_a_slip(probe: Probe, axes: Axes | None) -> Behavior | None:
+    """A module that is meant to normalize batches and does so with a slip: it holds statistics, and
+    train mode takes away the mean of a batch and most of its scale.
+    """
+    kept = [one.size for one in probe.held().values() if not one.trained and one.size > 1]
+    for axis, size in enumerate(probe.shape):
+        if axes is None and {size, 2 * size} & set(kept) and _takes_away(probe, (axis,)):
+            return Behavior("batch", (axis,), 1, fixed(probe), SLIPPED, False, (axis,))
+    return None
+
+
+def _takes_away(probe: Probe, channel: Sequence[int]) -> bool:
+    x = probe.draw(6, 9)
+    means, spreads = [], []
+    for level, factor in ((0.0, 1.0), (0.3, 4.0), (-0.4, 0.5)):
+        rows = by_channel(probe.train(factor * (x + level * WIDE)), channel)
+        means.append(rows.mean(1))
+        spreads.append(rows.std(1))
+    size = np.abs(spreads[0]).max()
+    steady_mean = max(float(np.abs(mean - means[0]).max()) for mean in means) < 0.02 * size
+    ratio = np.stack(spreads) / np.maximum(spreads[0], 1e-300)
+    # A slope of 1 / v, or a root of second moments, is meant for a deviation; a plain difference
+    # from the mean is not.
+    return steady_mean and bool(
+        (ratio[1] < 2.5).all() and (ratio[1] > 0.2).all() and (ratio[2] > 0.6).all()
+    )
+
+
+def by_mean_squares(probe: Probe, axes: Axes | None) -> Behavior | None:
+    """Division of each sample by its root mean square, its mean left where it is: every entry of the
+    output is a line in what that gives, but for a threshold. Of what is called so it is not asked
+    what it divides by.
+    """
+    if axes is not None:
+        return None
+    axes, named = together(probe, uncentred=True), by_name(probe)
+    over = named or tuple(axis - 1 for axis in axes or () if axis)
+    axes = axes if axes and 0 not in axes else tuple(axis + 1 for axis in over)
+    if not over:
+        return None
+    x = probe.draw(15, 24)
+    y = probe.train(x)
+    whole = _divides(x, y, (x**2).mean(axes, keepdims=True))
+    if not whole and (not named or _of_parts(x, y, over)):
+        return None
+    seen = of_samples(probe, tuple(axis + 1 for axis in named) or axes, ROOTED)
+    return seen and seen._replace(spread=ROOT_MEAN_SQUARE)
+
+
+def by_name(probe: Probe) -> Axes:
+    """The axes over which the name of a layer says that it divides each sample by its root mean square;
+    none where it does not.
+    """
+    modules = probe.obj.modules() if hasattr(probe.obj, "modules") else [probe.obj]
+    parts = [re.search(f"{ROOTS}|{RESPONSES}", type(one).__name__) for one in modules]
+    sizes = [held.values.shape for held in probe.held().values() if held.size > 1]
+    if not parts or not all(parts) or not sizes:
+        return ()
+    shape, count = probe.shape, int(np.prod(sizes[0]))
+    if re.search(RESPONSES, type(probe.obj).__name__):
+        channel = [axis for axis, size in enumerate(shape) if size == count]
+        return tuple(axis for axis in range(len(shape)) if axis not in channel[:1])
+    starts = reversed(range(len(shape)))
+    start = next((at for at in starts if int(np.prod(shape[at:])) == count), len(shape))
+    return tuple(range(start, len(shape)))
+
+
+def _of_parts(x: Array, y: Array, over: Axes) -> bool:
+    """Whether the last axis is divided by the root mean square of its first entries alone, or group by
+    group, as some do on purpose.
+    """
+    if over != (x.ndim - 2,):
+        return False
+    square, size = x**2, x.shape[-1]
+    first = [square[..., :end].mean(-1, keepdims=True) for end in range(1, size)]
+    groups = [
+        square.reshape(*x.shape[:-1], count, -1).mean(-1).repeat(size // count, -1)
+        for count in range(2, size)
+        if size % count == 0
+    ]
+    return any(_divides(x, y, each) for each in (*first, *groups))
+
+
+def _divides(x: Array, y: Array, inside: Array) -> bool:
+    """Whether outputs are lines, entry by entry, in a batch divided by the roots of something, where
+    they are at no threshold.
+    """
+    hat = np.broadcast_to(x / np.sqrt(inside), x.shape)
+    free = (y != y.min(0)) & (y != y.max(0))
+    line = fitted(*(each.reshape(len(x), -1).T for each in (hat, y, free)))
+    off = np.where(free.reshape(len(x), -1).any(0), line.off, 0.0)
+    size = float(np.abs(np.where(free, y, 0.0)).max())
+    return bool(2 * free.mean() > 1 and np.isfinite(size) and off.max() <= SAME * size)
+
+
+BATCH = "train mode standardizes each batch"
+SAMPLES = "train mode standardizes each sample over its axes {}"
+AVERAGES = "train mode normalizes by averages that the batch has entered"
+SLIPPED = "train mode takes away mean and scale of a batch, and it holds statistics"
+ROOTED = f"train mode divides each sample by its {ROOT_MEAN_SQUARE} over its axes {{}}"
+KINDS = (
+    Kind(
+        BATCH,
+        of_batches,
+        """
+mean, var = self.mean, self.var
+if self.training:
+    mean, var = x.mean(0), x.var(0, unbiased=False)
+    self.mean.lerp_(mean.detach(), 0.1)
+    self.var.lerp_(x.var(0).detach(), 0.1)
+return (x - mean) / (var + 1e-5).sqrt() * self.weight + self.bias
+""",
+    ),
+    Kind(
+        SAMPLES,
+        of_samples,
+        """
+mean, var = x.mean(1, keepdim=True), x.var(1, unbiased=False, keepdim=True)
+return (x - mean) / (var + 1e-5).sqrt() * self.weight + self.bias
+""",
+    ),
+    Kind(
+        AVERAGES,
+        of_averages,
+        """
+if self.training:
+    self.mean.lerp_(x.mean(0).detach(), 0.1)
+    self.var.lerp_(x.var(0).detach(), 0.1)
+return (x - self.mean) / (self.var + 1e-5).sqrt() * self.weight + self.bias
+""",
+    ),
+    Kind(
+        SLIPPED,
+        with_a_slip,
+        """
+mean, var = self.mean, self.var
+if self.training:
+    mean, var = x.mean(0), x.var(0, unbiased=False)
+    self.mean.lerp_(mean.detach(), 0.1)
+    self.var.lerp_(x.var(0).detach(), 0.1)
+return (x - mean) / (var + 1e-5) * self.weight + self.bias
+""",
+    ),
+    Kind(
+        ROOTED,
+        by_mean_squares,
+        """
+return x / (x.square().mean(1, keepdim=True) + 1e-5).sqrt() * self.weight
+""",
+    ),
+)
+
+
+# What is known of it besides.
+
+
+def fixed(probe: Probe) -> bool:
+    """Whether eval mode maps a sample to the same whatever its batch."""
+    x = probe.draw(3, 6, 1.0)
+    whole, part = (probe.life((EVAL, points))[0] for points in (x, x[:3]))
+    return near(whole[:3], part)
+
+
+def forgets(probe: Probe, times: int = 1) -> bool:
+    """Whether train mode maps a batch to the same, whatever came before, so many times."""
+    x = probe.draw(11, 9, 3.0)
+    one, two = (
+        probe.life(*[(TRAIN, probe.draw(seed, 9, spread) + level)] * times, (TRAIN, x))[-1]
+        for seed, spread, level in ((12, 1.0, 0.0), (13, 30.0, -20.0))
+    )
+    return near(one, two)
+
+
+def shaped(probe: Probe) -> tuple[Array, Array, Array]:
+    """Batches of three shapes of distribution."""
+    x = probe.draw(10, 24)
+    return x, np.sign(x - np.median(x)) * WIDE + 1e-3 * x, WIDE * np.abs(x / WIDE) ** 3
+
+
+def deviates(probe: Probe, seen: Behavior) -> bool:
+    """Whether every channel of the output is a line in the input, whose spread is that of the batch
+    whatever its distribution has for a shape, where it is normalized as it should be: other
+    measures of spread are no slips.
+    """
+    spreads = []
+    for points in shaped(probe):
+        y = probe.train(points)
+        if not straight(points, y, seen.apart):
+            return False
+        spreads.append(by_channel(y, seen.apart).std(1))
+    steady = np.abs(np.stack(spreads) / np.maximum(spreads[0], 1e-300) - 1) < STEADY
+    slip = not seen.exact and seen.apart == seen.channel
+    return bool(steady.all()) or slip or ordered(probe)
+
+
+def other_spread(probe: Probe, seen: Behavior) -> str:
+    """The measure of spread that an object divides by, where it is another than the standard deviation
+    and no slip gives: to one factor the same in batches of three distributions.
+    """
+    told: dict[str, list[Array]] = {name: [] for name in SPREADS}
+    for points in shaped(probe):
+        slope = lines(points, probe.train(points), seen.apart).slope
+        rows = by_channel(points, seen.apart)
+        for name, spread in SPREADS.items():
+            told[name].append(slope * spread(rows))
+    off = {
+        name: float(np.abs(np.stack(each) / each[0] - 1).max())
+        for name, each in told.items()
+        if np.abs(each[0]).min() > 0
+    }
+    nearest = min(off, key=lambda name: off[name], default=DEVIATION)
+    steady = off.get(nearest, 1.0) < 10 * SAME < STEADY < off.get(DEVIATION, 0.0)
+    return nearest if steady else ""
+
+
+def ordered(probe: Probe) -> bool:
+    """Whether the order of the samples or of the positions matters, which it does in no measure of
+    spread.
+    """
+    x = probe.draw(14, 9)
+    y, axes = probe.train(x), together(probe) or ()
+    return any(not near(probe.train(np.flip(x, axis)), np.flip(y, axis)) for axis in axes)

@@ -1,0 +1,236 @@
+"""Normalizers are recognized by what they do: the facts of a user's module, completed by calls of
+copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref.adapters.common.documentation import CLIPPED, documents
+from flowref.adapters.common.normalizers.kinds import Behavior, behavior, by_name
+from flowref.adapters.common.normalizers.parts import in_parts, undivided
+from flowref.adapters.common.normalizers.probe import EVAL, Probe
+from flowref.adapters.common.normalizers.relatives import Case, relative
+from flowref.adapters.common.normalizers.roles import Layer
+from flowref.adapters.common.normalizers.shapes import ANYWHERE, channels, layouts
+from flowref.adapters.common.normalizers.spellings import (
+    KIND,
+    excluded,
+    has_statistics,
+    is_normalizer,
+    sample_roles,
+)
+from flowref.adapters.common.normalizers.torch_probe import TorchProbe, tensors, value_alone
+from flowref.model import (
+    PARTS,
+    RUNNING,
+    SAMPLE,
+    Dialect,
+    Facts,
+    Normalizer,
+    Shape,
+    TargetError,
+)
+from flowref.model.structure.forms import Form
+
+# More entries than this are not probed: a recognized name must do.
+LARGE = 4096
+# More channels than this are not tried.
+WIDEST = 512
+# Modules with more tensors, or with more submodules, are no single layer.
+TENSORS, MODULES = 10, 6
+# By how much wider a batch is that shows whether an object of a named kind is none.
+WIDER = 4.0
+
+
+def plausible(obj: Any) -> bool:
+    """Whether an object may be one normalizing layer: a module that holds few numbers, all per
+    channel.
+    """
+    import torch
+
+    if not isinstance(obj, torch.nn.Module):
+        return False
+    held = tensors(obj)
+    if len(held) > TENSORS or sum(1 for _ in obj.modules()) > MODULES:
+        return False
+    # A table of weights and biases, of which a label takes one row.
+    tables = {id(one.weight) for one in obj.modules() if isinstance(one, torch.nn.Embedding)}
+    held = {name: one for name, one in held.items() if id(one) not in tables}
+    sizes = [tuple(size for size in tensor.shape if size > 1) for tensor in held.values()]
+    # One length per channel; two for statistics that share a tensor.
+    return all(len(size) <= 1 or (len(size) == 2 and 2 in size) for size in sizes) or all(
+        size == sizes[0] for size in sizes
+    )
+
+
+def infer_shape(obj: Any, dialect: Dialect, dtype: Any, kind: str | None = None) -> Shape | None:
+    """The first event shape at which a module acts as a normalizer, or None where it never does:
+    one at which it normalizes every entry of its channels alike, if there is any.
+    """
+    if excluded(obj, kind) or not plausible(obj) or dialect.log_prob is not None:
+        return None
+    named = is_normalizer(obj)
+    bare, second = replace(dialect, forward=value_alone), None
+    for shape in shapes_of(obj):
+        with contextlib.suppress(Exception):  # the shape does not fit
+            acts = acting(obj, bare, shape, dtype, named)
+            if acts is not None and acts[2].exact:
+                return shape
+            second = second or (None if acts is None else shape)
+    return second
+
+
+def shapes_of(obj: Any) -> Iterator[Shape]:
+    """Event shapes that a normalizer may take: its channels first, last, or alone; four, where it
+    holds nothing per channel.
+    """
+    sizes = channels(obj)
+    for tensor in tensors(obj).values():
+        sizes += [tensor.numel(), *(size for size in tensor.shape if size > 1)]
+    counts = [size for size in dict.fromkeys(sizes) if 1 < size <= WIDEST]
+    return layouts(counts or [4], ANYWHERE)
+
+
+def acting(
+    obj: Any, dialect: Dialect, shape: Shape, dtype: Any, named: bool
+) -> tuple[str, Probe, Behavior] | None:
+    """The call that normalizes, and how; None where none does. Raises what forward raises, unless
+    the way back normalizes: then forward may want its statistics first.
+    """
+    raised: Exception | None = None
+    for name in ("forward", "inverse"):
+        call = getattr(dialect, name)
+        if call is None:
+            continue
+        probe: Probe = TorchProbe(obj, dtype, shape, call=call)
+        try:
+            probe.life((EVAL, probe.draw(0, 4, 1.0)))
+            probe = probe.awake()
+            seen = behavior(probe, named)
+        except Exception as error:
+            if name == "inverse":  # it may be refused in train mode
+                break
+            raised = error
+            continue
+        if seen is not None:
+            return name, probe, seen
+    if raised is not None:
+        raise raised
+    return None
+
+
+def completed(
+    obj: Any, dialect: Dialect, facts: Facts, dtype: Any, kind: str | None = None, target: str = ""
+) -> tuple[Facts, tuple[str, ...]]:
+    """Facts with what calls show of a normalizer, and sentences that say so; as they were where it
+    is none, or where that cannot be told. Raises `TargetError` where ``kind`` says that it is a batch norm and
+    calls show that it is none.
+    """
+    shape, known = facts.event_shape, facts.normalizer
+    if (
+        excluded(obj, kind)
+        or not shape
+        or int(np.prod(shape)) > LARGE
+        or facts.context_shape is not None
+        or dialect.log_prob is not None
+        or (known is None and not plausible(obj))
+    ):
+        return facts, ()
+    probe = TorchProbe(obj, dtype, shape, call=dialect.forward or dialect.inverse or value_alone)
+    case = Case(
+        probe,
+        known,
+        declared=KIND in (kind or ""),
+        invertible=dialect.inverse is not None,
+        act=lambda: acting(obj, dialect, shape, dtype, known is not None),
+    )
+    try:
+        found, acts = relative(case), case.acting
+    except Exception:  # laws run into it, and say so
+        return facts, ()
+    if case.declared and (shown := disproved(case, found)):
+        raise TargetError(
+            f"{target}: kind={KIND} was given, but {shown}. A batch norm takes the mean of each channel of a batch "
+            "away and divides by its deviation, or does so with averages that the batch has entered; leave kind out"
+        )
+    if found is not None or acts is None:
+        normalizer, said = found or (known, "")
+        return replace(facts, normalizer=normalizer), (said,) if said else ()
+    name, probe_of_it, seen = acts
+    if case.declared and seen.statistics == RUNNING:
+        known = None  # the roles of batch norm's names are no others'
+    told = replace(known or Normalizer(), call=name, tracks=has_statistics(obj))
+    normalizer = measured(probe_of_it, seen, told)
+    if seen.statistics in SAMPLE:
+        meant = {"mean": True} if by_name(probe_of_it) else {}
+        declared = {**normalizer.declared, **meant}
+        normalizer = replace(normalizer, roles=sample_roles(obj), declared=declared)
+    coupled = {"estimator": True, "batch-statistics": True}
+    promises = {key: value for key, value in facts.promises.items() if key not in coupled}
+    if normalizer.statistics == "batch" and not seen.fixed and not has_statistics(obj):
+        promises |= coupled
+    if documents(obj, CLIPPED):
+        normalizer = replace(normalizer, declared={**normalizer.declared, "clipped": True})
+    return replace(facts, normalizer=normalizer, promises=promises), (normalizer.evidence,)
+
+
+def disproved(case: Case, found: tuple[Normalizer | None, str] | None) -> str:
+    """What calls show of an object that was said to be a batch norm and is none; empty of one."""
+    seen = case.seen
+    if found is not None and found[0] is None:
+        return found[1]
+    if found is None and seen is not None and seen.statistics in SAMPLE:
+        return seen.said
+    if seen is not None or found is None or found[0] != case.known:
+        return ""
+    x = case.probe.draw(24, 24)
+    one, wider = (case.probe.train(factor * x).std() for factor in (1.0, WIDER))
+    return f"in train mode a batch that is {WIDER:g} times as wide comes out {wider / one:.3g} times as wide"
+
+
+def measured(probe: Probe, seen: Behavior, known: Normalizer) -> Normalizer:
+    """A normalizer as calls show it: what it normalizes by, and with the attributes that play its roles, those that
+    calls show, then the constants, then those by their names.
+    """
+    statistics, said, largest = seen.statistics, seen.said, 0
+    if statistics == "batch" and (parts := in_parts(probe, seen.channel)) > 1:
+        largest = undivided(probe, seen.channel)
+        statistics, said = "batch" if largest else PARTS, f"{said} in parts, {parts} of 61 rows"
+    normalizer = replace(
+        known,
+        statistics=statistics,
+        channel=seen.channel,
+        groups=seen.groups,
+        spread=seen.spread,
+        largest=largest,
+        evidence=said,
+    )
+    layer = Layer(probe, seen.channel, seen.fixed)
+    with contextlib.suppress(Exception):  # roles are for laws that ask for them
+        if statistics == "batch":
+            normalizer = with_roles(layer, normalizer)
+        elif statistics == RUNNING and "weight" in known.roles:
+            form = layer.fixed_weight(known.roles["weight"])
+            if form not in (None, Form()):
+                normalizer = replace(normalizer, forms={**normalizer.forms, "weight": form})
+    return normalizer
+
+
+def with_roles(layer: Layer, normalizer: Normalizer) -> Normalizer:
+    """The same with what plays its roles. A name counts where calls tell nothing else of the role or of the
+    attribute.
+    """
+    roles, forms, shared, eps = layer.per_channel()
+    named = {
+        role: path
+        for role, path in normalizer.roles.items()
+        if path not in roles.values() and role not in shared
+    }
+    constants = layer.constants(eps) if layer.tracks else {}
+    return replace(normalizer, roles={**constants, **named, **roles}, forms=forms)

@@ -1,0 +1,299 @@
+"""Which attribute of a batch normalizer plays which role, and in which form: each is moved on a copy,
+to see which measured number moves and how. Names break ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flowref.adapters.common.normalizers.probe import EVAL, MANY, TRAIN, Probe, lines
+from flowref.adapters.common.normalizers.spellings import NAMES, STATISTICS
+from flowref.model import Array
+from flowref.model.structure.forms import FORMS, Form
+from flowref.model.structure.lines import NARROW, by_channel, scale, share_of, used
+
+# How near a measured number must come to that of an attribute, relative to it, and how far it must
+# move to have moved; what float32 allows; how far a statistic may be from what eval mode uses, which adds
+# eps to it.
+NEAR, MOVED, COARSE, LOOSE = 1e-6, 1e-4, 2e-3, 1e-2
+# By how much a count of what was seen is made larger.
+SEEN = 7
+AFFINE = ("weight", "bias")
+
+
+class Numbers(NamedTuple):
+    """What calls show of a batch normalizer, ``(channels,)`` each, by role: weight and bias; the mean and, with
+    eps, the variance that eval mode normalizes by, unless it has none of its own. And eps.
+    """
+
+    by_role: Mapping[str, Array]
+    eps: float
+
+
+class Part(NamedTuple):
+    """An array, or a row of one, that holds a number per channel."""
+
+    name: str
+    row: int | None
+    values: Array
+
+
+class Roles(NamedTuple):
+    """Role -> attribute that plays it; role -> its form, where that is not the number itself; the roles that
+    something plays, but no attribute alone; eps.
+    """
+
+    names: Mapping[str, str]
+    forms: Mapping[str, Form]
+    shared: frozenset[str]
+    eps: float
+
+
+class Layer(NamedTuple):
+    """A batch normalizer that is measured: its probe, the axes of its channels, and whether eval mode
+    normalizes by statistics of its own.
+    """
+
+    probe: Probe
+    channel: tuple[int, ...]
+    tracks: bool
+
+    @property
+    def channels(self) -> int:
+        """How many channels it has."""
+        return int(np.prod([self.probe.shape[axis] for axis in self.channel]))
+
+    def numbers(self, obj: Any = None) -> Numbers:
+        """What calls show of the object, or of another like it."""
+        probe, channel = self.probe, self.channel
+        z = np.random.default_rng(7).standard_normal((MANY, *probe.shape))
+        shown = scale(lambda x: probe.life((TRAIN, x), obj=obj)[0], z, channel)
+        eps = float(f"{shown.eps:.3g}") if shown.eps > 1e-2 * NARROW**2 else 0.0
+        told = {"weight": shown.weight, "bias": shown.bias}
+        if self.tracks:
+            fixed = lines(z, probe.life((EVAL, z), obj=obj)[0], channel)
+            told |= zip(STATISTICS, used(fixed.slope, fixed.level, shown), strict=True)
+        return Numbers(told, eps)
+
+    def fraction(self, obj: Any = None) -> float | None:
+        """The fraction with which a train-mode batch enters the mean that eval mode takes away; None
+        where that is not seen.
+        """
+        probe, channel = self.probe, self.channel
+        x, z = probe.draw(8, 16), probe.draw(9, 16, 1.0)
+        before, y, after = probe.life((EVAL, z), (TRAIN, x), (EVAL, z), obj=obj)
+        # Where the line crosses a level that no batch moves: the bias.
+        bias = by_channel(y, channel).mean(1)
+        with np.errstate(all="ignore"):
+            old, new = (
+                (bias - one.level) / one.slope
+                for one in (lines(z, shown, channel) for shown in (before, after))
+            )
+        found = share_of(by_channel(x, channel).mean(1), old, new)
+        return found if np.isfinite(found) and 1e-4 < found < 1 - 1e-4 else None
+
+    def parts(self, obj: Any) -> Iterator[Part]:
+        """What an object holds per channel."""
+        for name, held in self.probe.held(obj).items():
+            values = held.values
+            if held.floating and values.size == self.channels:
+                yield Part(name, None, values)
+            elif (
+                held.floating
+                and values.ndim
+                and values.shape[0] in (2, 3, 4)
+                and values.size == self.channels * len(values)
+            ):
+                yield from (Part(name, row, values[row]) for row in range(len(values)))
+
+    def moved(self, obj: Any, part: Part, seed: int) -> tuple[Any, Array]:
+        """A copy of an object in which what a part holds is another, and what that is."""
+        rng = np.random.default_rng(seed)
+        values = part.values * rng.uniform(1.1, 1.6, part.values.shape)
+        values = values + rng.uniform(0.05, 0.3, part.values.shape)
+        whole = values
+        if part.row is not None:
+            whole = np.array(self.probe.held(obj)[part.name].values)
+            whole[part.row] = values
+        return self.probe.having(obj, part.name, whole), values
+
+    def away(self) -> Any:
+        """A copy whose numbers per channel are away from those of a new layer, so that no two forms agree,
+        and a factor shows on a bias that is zero as built.
+        """
+        start = self.probe.obj
+        for seed, part in enumerate(list(self.parts(start)), 11):
+            start, _ = self.moved(start, part, seed)
+        return start
+
+    @property
+    def near(self) -> float:
+        """How near numbers come that are the same."""
+        return COARSE if self.probe.coarse else NEAR
+
+    def changed(self, before: Numbers, after: Numbers) -> set[str]:
+        """The roles of which the measured number moved."""
+        allowed = COARSE if self.probe.coarse else MOVED
+        return {
+            role
+            for role, number in before.by_role.items()
+            if gap(number, after.by_role[role]) > allowed
+        }
+
+    def per_channel(self) -> Roles:
+        """The roles that what is held plays, as far as calls tell."""
+        start = self.away()
+        before = self.numbers(start)
+        names, forms, shared = dict[str, str](), dict[str, Form](), set[str]()
+        parts = list(self.parts(start))
+        for part in parts:
+            live, values = self.moved(start, part, 3)
+            after = self.numbers(live)
+            roles = self.changed(before, after)
+            role = roles.pop() if len(roles) == 1 else ""
+            if not role or (role in names and not likelier(role, part.name, names[role])):
+                continue
+            # What eval mode divides by is the root of the variance with eps, which may be in it as held.
+            eps = before.eps if role == "running_var" else 0.0
+            shown = [each.by_role[role] - eps for each in (before, after)]
+            form = form_of(part.row, (part.values, values), shown, self.near, (0.0, -eps))
+            if form is not None:
+                names[role], forms[role] = part.name, form
+        for name, held in self.probe.held(start).items():
+            if name not in {part.name for part in parts} and held.size:
+                shared |= self._acting(start, before, name)
+        kept = {
+            role
+            for role in names
+            if role not in shared and self.stays(role, names[role], forms[role])
+        }
+        return Roles(
+            {role: name for role, name in names.items() if role in kept},
+            {role: form for role, form in forms.items() if role in kept and form != Form()},
+            frozenset(shared),
+            before.eps,
+        )
+
+    def _acting(self, start: Any, before: Numbers, name: str) -> set[str]:
+        """The roles in which something has a part that is not held per channel: weight or bias, of what is
+        learned, as one factor for all; and the running variance, where a count of what was seen divides it and
+        not the mean: then a sum of squares is held.
+        """
+        held = self.probe.held(start)[name]
+        if held.trained and held.floating:
+            live, _ = self.moved(start, Part(name, None, held.values), 5)
+            return self.changed(before, self.numbers(live)) & {*AFFINE}
+        if self.tracks and held.size == 1 and not held.trained and held.values.dtype.kind in "iuf":
+            live = self.probe.having(start, name, held.values + SEEN)
+            roles = self.changed(before, self.numbers(live))
+            return roles & {"running_var"} if "running_mean" not in roles else set()
+        return set()
+
+    def stays(self, role: str, name: str, form: Form) -> bool:
+        """Whether an array that is a running statistic of a new layer is one after training, too: what is
+        divided by the weight of all batches so far, as for a bias of the start, is not.
+        """
+        if role not in STATISTICS:
+            return True
+        late = self.probe.after(self.probe.draw(31, 9, 3.0) + 2)
+        told = self.numbers(late).by_role[role]
+        return gap(told, form.number(self.probe.held(late)[name].values).reshape(-1)) < LOOSE
+
+    def constants(self, eps: float) -> dict[str, str]:
+        """The Python numbers that play a role, as calls with half of each confirm, and the counter."""
+        fraction = self.fraction()
+        likely: Mapping[str, Sequence[float]] = {
+            "eps": (eps,) if eps else (),
+            "momentum": () if fraction is None else (fraction, 1 - fraction),
+        }
+        roles = dict[str, str]()
+        for name, value in self.probe.constants():
+            for role, numbers in likely.items():
+                close = any(abs(value - one) <= 0.02 * abs(one) for one in numbers)
+                if role not in roles and close and self._sets(role, name, value):
+                    roles[role] = name
+        counter = self.counter()
+        return roles if counter is None else {**roles, "num_batches": counter}
+
+    def _sets(self, role: str, name: str, value: float) -> bool:
+        """Whether half of a constant halves what is measured."""
+        live, half = self.probe.with_constant(name, 0.5 * value), 0.5 * value
+        if role == "eps":
+            return abs(self._replace(tracks=False).numbers(live).eps / value - 0.5) < 0.05
+        other = self.fraction(live)
+        return other is not None and min(abs(other - half), abs(1 - other - half)) < 0.02
+
+    def counter(self) -> str | None:
+        """The one array of a single whole number that each train-mode batch makes larger by one."""
+        before = self.probe.held()
+        after = self.probe.held(self.probe.after(self.probe.draw(8, 5), self.probe.draw(9, 6)))
+        found = [
+            name
+            for name, one in after.items()
+            if one.size == 1
+            and one.values.dtype.kind in "iu"
+            and name in before
+            and int(one.values.reshape(())) - int(before[name].values.reshape(())) == 2
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def fixed_weight(self, name: str) -> Form | None:
+        """The form in which an attribute tells the weight of the map of eval mode, up to what its averages
+        divide by: of a layer that normalizes by these in train mode as well. None where no form does.
+        """
+        start = self.away()
+        part = next((one for one in self.parts(start) if one.name == name), None)
+        if part is None:
+            return None
+        live, values = self.moved(start, part, 3)
+        z = self.probe.draw(7, MANY, 1.0)
+        slopes = [
+            lines(z, self.probe.life((EVAL, z), obj=obj)[0], self.channel).slope
+            for obj in (start, live)
+        ]
+        return form_of(part.row, (part.values, values), slopes, self.near, ratio=True)
+
+
+def gap(one: Array, other: Array) -> float:
+    """How far two measured numbers are apart, relative to their size."""
+    with np.errstate(all="ignore"):
+        size = np.maximum(np.abs(one), np.abs(other)).max() + 1e-3
+        return float(np.nan_to_num(np.abs(one - other).max() / size, nan=np.inf))
+
+
+def likelier(role: str, name: str, other: str) -> bool:
+    """Whether a name is likelier than another for a role."""
+    known = NAMES[role]
+    ranks = [
+        known.index(last) if (last := one.rpartition(".")[2]) in known else len(known)
+        for one in (name, other)
+    ]
+    return ranks[0] < ranks[1]
+
+
+def form_of(
+    row: int | None,
+    held: Sequence[Array],
+    shown: Sequence[Array],
+    allowed: float,
+    offsets: Sequence[float] = (0.0,),
+    ratio: bool = False,
+) -> Form | None:
+    """The form in which an attribute tells a number, seen at two of its values. ``ratio``: up to a factor."""
+    for kind, function in FORMS.items():
+        with np.errstate(all="ignore"):
+            told = [function.number(np.asarray(each).reshape(-1)) for each in held]
+            want = shown
+            if ratio:
+                told, want = [told[1] / told[0]], [shown[1] / shown[0]]
+        gaps = [
+            max(gap(one + offset, other) for one, other in zip(told, want, strict=True))
+            for offset in offsets
+        ]
+        best = int(np.argmin(gaps))
+        if gaps[best] < allowed:
+            return Form(kind, offsets[best], row)
+    return None
