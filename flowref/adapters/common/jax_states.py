@@ -73,35 +73,32 @@ def called(obj: Any, x: Any, way: Kept, training: bool) -> tuple[Any, Any, Any]:
         kept = [name for name in variables if name != "params"] if training else False
         out = module.apply(variables, x, method=way.method, mutable=kept, **flags)
         out, changed = out if training else (out, {})
-        value, ladj = read(out, x)
-        return value, ladj, (module, {**variables, **changed})
-    if way.style == EQUINOX:
-        return of_equinox(obj, x, way, flags, training)
-    if way.style == BESIDE:
+        after: Any = (module, {**variables, **changed})
+    elif way.style == EQUINOX:
+        out, state = of_equinox(obj, x, way, flags, training)
+        after = (obj[0], state)
+    elif way.style == BESIDE:
         layer, state = obj
         run = getattr(layer, way.method) if way.method else layer
-        given = (x, state) if way.place else (state, x)
-        out, after = apart(run(*given, **flags), state)
-        value, ladj = read(out, x)
-        return value, ladj, (layer, after)
-    if way.style == APPLIED:
+        out, state = apart(run(*((x, state) if way.place else (state, x)), **flags), state)
+        after = (layer, state)
+    elif way.style == APPLIED:
         run, *given = obj
         given.insert(way.place, x)
-        out, after = apart(run(*given, **flags), obj[2])
-        value, ladj = read(out, x)
-        return value, ladj, (*obj[:2], after)
-    live = fresh(obj)
-    set_mode(live, training)
-    out, after = apart(getattr(live, way.method)(x, **flags), live)
-    set_mode(after, False)
-    value, ladj = read(out, x)
-    return value, ladj, after
+        out, state = apart(run(*given, **flags), obj[2])
+        after = (*obj[:2], state)
+    else:
+        live = fresh(obj)
+        set_mode(live, training)
+        out, after = apart(getattr(live, way.method)(x, **flags), live)
+        set_mode(after, False)
+    return *read(out, x), after
 
 
 def of_equinox(
     obj: Any, x: Any, way: Kept, flags: Mapping[str, Any], training: bool
-) -> tuple[Any, Any, Any]:
-    """A call of a module beside its state."""
+) -> tuple[Any, Any]:
+    """What a module beside its state returns, and the state afterwards."""
     import equinox
     import jax
 
@@ -112,31 +109,25 @@ def of_equinox(
     def once(points: Any) -> tuple[Any, Any]:
         return apart(run(points, fresh(state), **flags), state)
 
-    if way.single:
-        out, after = jax.vmap(once, axis_name=way.axis, out_axes=(0, None))(x)
-    else:
-        out, after = once(x)
-    value, ladj = read(out, x)
-    return value, ladj, (module, after)
+    if not way.single:
+        return once(x)
+    out: tuple[Any, Any] = jax.vmap(once, axis_name=way.axis, out_axes=(0, None))(x)
+    return out
 
 
 def fresh(obj: Any, depth: int = 0) -> Any:
     """An object that a call may change: pytrees put together anew, and copies of ordinary objects."""
     import jax
 
-    leaves, structure = jax.tree.flatten(obj)
-    made = [
-        copied(leaf, depth) if is_ordinary(leaf) and depth < DEEPEST else leaf for leaf in leaves
-    ]
-    return jax.tree.unflatten(structure, made)
+    def copied(leaf: Any) -> Any:
+        if depth == DEEPEST or not is_ordinary(leaf):
+            return leaf
+        made = copy.copy(leaf)
+        for name, value in vars(leaf).items():
+            object.__setattr__(made, name, fresh(value, depth + 1))
+        return made
 
-
-def copied(leaf: Any, depth: int) -> Any:
-    """An ordinary object with attributes of its own."""
-    made = copy.copy(leaf)
-    for name, value in vars(leaf).items():
-        object.__setattr__(made, name, fresh(value, depth + 1))
-    return made
+    return jax.tree.map(copied, obj)
 
 
 def apart(out: Any, state: Any) -> tuple[Any, Any]:
@@ -275,11 +266,8 @@ def arrays(obj: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
             yield name, leaf
         elif is_ordinary(leaf) and depth < DEEPEST:
             for attribute, value in vars(leaf).items():
-                label = ".".join(filter(None, (name, attribute)))
-                yield from (
-                    (".".join(filter(None, (label, more))), one)
-                    for more, one in arrays(value, depth + 1)
-                )
+                for more, one in arrays(value, depth + 1):
+                    yield ".".join(filter(None, (name, attribute, more))), one
 
 
 def named_leaves(obj: Any) -> list[tuple[str, Any]]:
@@ -310,26 +298,34 @@ def is_ordinary(leaf: Any) -> bool:
 
 
 def having(obj: Any, name: str, value: Any) -> Any:
-    """A copy of an object in which an array or a number is another; `KeyError` where it has none of
+    """A copy of an object in which an array or a number is another; `AttributeError` where it has none of
     that name.
     """
     import jax
 
     leaves, structure = jax.tree.flatten(obj)
     for index, (label, leaf) in enumerate(named_leaves(obj)):
+        rest = name.removeprefix(f"{label}.") if label else name
         if label == name and is_array(leaf):
             leaves[index] = value
-        elif is_ordinary(leaf) and (not label or name.startswith(f"{label}.")):
-            rest = name.removeprefix(f"{label}.") if label else name
-            first, _, more = rest.partition(".")
-            made = copy.copy(leaf)
-            inner = vars(leaf)[first]
-            object.__setattr__(made, first, having(inner, more, value) if more else value)
-            leaves[index] = made
+        elif is_ordinary(leaf) and (not label or rest != name):
+            leaves[index] = with_attribute(leaf, rest, value)
         else:
             continue
         return jax.tree.unflatten(structure, leaves)
     return with_attribute(obj, name, value)
+
+
+def with_attribute(obj: Any, path: str, value: Any) -> Any:
+    """A copy of an object in which an attribute of it, or of a part of it, is another."""
+    first, _, rest = path.partition(".")
+    if isinstance(obj, tuple):
+        at = int(first)
+        return (*obj[:at], having(obj[at], rest, value), *obj[at + 1 :])
+    made = copy.copy(obj)
+    inner = having(getattr(obj, first), rest, value) if rest else value
+    object.__setattr__(made, first, inner)
+    return made
 
 
 def held(obj: Any, name: str | None = None) -> Any:
@@ -338,20 +334,6 @@ def held(obj: Any, name: str | None = None) -> Any:
     if name is None:
         return found
     return found[name] if name in found else dict(constants(obj))[name]
-
-
-def with_attribute(obj: Any, path: str, value: Any) -> Any:
-    """A copy of an object in which an attribute of it, or of a part of it, is another."""
-    first, _, rest = path.partition(".")
-    if isinstance(obj, tuple):
-        at = int(first)
-        changed = with_attribute(obj[at], rest, value)
-        return (*obj[:at], changed, *obj[at + 1 :])
-    made = copy.copy(obj)
-    if rest:
-        value = with_attribute(getattr(obj, first), rest, value)
-    object.__setattr__(made, first, value)
-    return made
 
 
 def constants(obj: Any, depth: int = 0) -> Iterator[tuple[str, float]]:

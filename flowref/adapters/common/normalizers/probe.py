@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -111,12 +112,15 @@ class Probe(ABC):
         """A copy of the object that has been trained on batches."""
         return self._lived(None, [(TRAIN, x) for x in batches])[1]
 
+    @cached_property
+    def _warm(self) -> Any:
+        return self.after(self.draw(99, 9, 3.0) + 2)
+
     def train(self, x: Array) -> Array:
         """The output of one copy for one batch in train mode, which is not its first: what the first
         one initializes is no normalizer.
         """
-        warm = self.draw(99, 9, 3.0) + 2
-        return self.life((TRAIN, warm), (TRAIN, x))[1]
+        return self.life((TRAIN, x), obj=self._warm)[0]
 
     def offers_log_det(self) -> bool:
         """Whether a log-det comes with the value, as from a layer of a flow."""
@@ -177,13 +181,28 @@ def together(probe: Probe, uncentred: bool = False) -> tuple[int, ...] | None:
     long = [axis for axis, size in enumerate(shape) if size > 1]
     for count in range(1, len(long) + 1):
         for axes in combinations(long, count):
-            apart = [1 if axis in axes else size for axis, size in enumerate(shape)]
-            moved = x + WIDE * rng.uniform(-1, 1, apart)
-            if not uncentred and not near(probe.train(moved), y):
-                continue
-            if near(probe.train(x * rng.uniform(2, 4, apart)), y):
+            apart = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+            if alike(probe, x, y, rng, apart, uncentred=uncentred):
                 return axes
     return None
+
+
+def alike(
+    probe: Probe,
+    x: Array,
+    y: Array,
+    rng: np.random.Generator,
+    apart: Shape,
+    view: Shape = (),
+    uncentred: bool = False,
+) -> bool:
+    """Whether a constant, unless ``uncentred``, and a factor leave the output of a batch as it is: one each for
+    what stands together along the axes of length one of ``apart``. ``view``: the shape of the batch in these terms.
+    """
+    rows = x.reshape(view or x.shape)
+    shift, factor = WIDE * rng.uniform(-1, 1, apart), rng.uniform(2, 4, apart)
+    changed = (rows * factor,) if uncentred else (rows + shift, rows * factor)
+    return all(near(probe.train(each.reshape(x.shape)), y) for each in changed)
 
 
 def grouped(probe: Probe) -> int:
@@ -193,12 +212,8 @@ def grouped(probe: Probe) -> int:
     channels, x = probe.shape[0], probe.draw(0, 5)
     y, rng = probe.train(x), np.random.default_rng(2)
     for groups in range(channels, 1, -1):
-        if channels % groups:
-            continue
         apart = (5, groups, *[1] * len(probe.shape))
-        rows = x.reshape(5, groups, channels // groups, *probe.shape[1:])
-        moved = (rows + WIDE * rng.uniform(-1, 1, apart)).reshape(x.shape)
-        scaled = (rows * rng.uniform(2, 4, apart)).reshape(x.shape)
-        if near(probe.train(moved), y) and near(probe.train(scaled), y):
+        view = (5, groups, channels // groups, *probe.shape[1:])
+        if channels % groups == 0 and alike(probe, x, y, rng, apart, view):
             return groups
     return 1

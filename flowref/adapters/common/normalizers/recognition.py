@@ -196,7 +196,7 @@ def disproved(case: Case, found: tuple[Normalizer | None, str] | None) -> str:
 
 def measured(probe: Probe, seen: Behavior, known: Normalizer) -> Normalizer:
     """A normalizer as calls show it: what it normalizes by, and with the attributes that play its roles, those that
-    calls show, then the constants, then those by their names.
+    calls show, then those by their names.
     """
     statistics, said, largest = seen.statistics, seen.said, 0
     if statistics == "batch" and (parts := in_parts(probe, seen.channel)) > 1:
@@ -214,23 +214,10 @@ def measured(probe: Probe, seen: Behavior, known: Normalizer) -> Normalizer:
     layer = Layer(probe, seen.channel, seen.fixed)
     with contextlib.suppress(Exception):  # roles are for laws that ask for them
         if statistics == "batch":
-            normalizer = with_roles(layer, normalizer)
+            roles, forms = layer.roles(known.roles)
+            normalizer = replace(normalizer, roles=roles, forms=forms)
         elif statistics == RUNNING and "weight" in known.roles:
             form = layer.fixed_weight(known.roles["weight"])
             if form not in (None, Form()):
                 normalizer = replace(normalizer, forms={**normalizer.forms, "weight": form})
     return normalizer
-
-
-def with_roles(layer: Layer, normalizer: Normalizer) -> Normalizer:
-    """The same with what plays its roles. A name counts where calls tell nothing else of the role or of the
-    attribute.
-    """
-    roles, forms, shared, eps = layer.per_channel()
-    named = {
-        role: path
-        for role, path in normalizer.roles.items()
-        if path not in roles.values() and role not in shared
-    }
-    constants = layer.constants(eps) if layer.tracks else {}
-    return replace(normalizer, roles={**constants, **named, **roles}, forms=forms)

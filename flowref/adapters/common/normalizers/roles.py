@@ -41,17 +41,6 @@ class Part(NamedTuple):
     values: Array
 
 
-class Roles(NamedTuple):
-    """Role -> attribute that plays it; role -> its form, where that is not the number itself; the roles that
-    something plays, but no attribute alone; eps.
-    """
-
-    names: Mapping[str, str]
-    forms: Mapping[str, Form]
-    shared: frozenset[str]
-    eps: float
-
-
 class Layer(NamedTuple):
     """A batch normalizer that is measured: its probe, the axes of its channels, and whether eval mode
     normalizes by statistics of its own.
@@ -143,8 +132,24 @@ class Layer(NamedTuple):
             if gap(number, after.by_role[role]) > allowed
         }
 
-    def per_channel(self) -> Roles:
-        """The roles that what is held plays, as far as calls tell."""
+    def roles(self, named: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Form]]:
+        """Role -> attribute that plays it, and role -> its form, where that is not the number itself: those that
+        calls show, then the constants, then those by their names, where calls tell nothing else of the role or
+        of the attribute.
+        """
+        roles, forms, shared, eps = self.per_channel()
+        kept = {
+            role: path
+            for role, path in named.items()
+            if path not in roles.values() and role not in shared
+        }
+        constants = self.constants(eps) if self.tracks else {}
+        return {**constants, **kept, **roles}, forms
+
+    def per_channel(self) -> tuple[dict[str, str], dict[str, Form], set[str], float]:
+        """The roles that what is held plays, as far as calls tell, and their forms; the roles that something
+        plays, but no attribute alone; eps.
+        """
         start = self.away()
         before = self.numbers(start)
         names, forms, shared = dict[str, str](), dict[str, Form](), set[str]()
@@ -170,12 +175,9 @@ class Layer(NamedTuple):
             for role in names
             if role not in shared and self.stays(role, names[role], forms[role])
         }
-        return Roles(
-            {role: name for role, name in names.items() if role in kept},
-            {role: form for role, form in forms.items() if role in kept and form != Form()},
-            frozenset(shared),
-            before.eps,
-        )
+        names = {role: name for role, name in names.items() if role in kept}
+        forms = {role: form for role, form in forms.items() if role in kept and form != Form()}
+        return names, forms, shared, before.eps
 
     def _acting(self, start: Any, before: Numbers, name: str) -> set[str]:
         """The roles in which something has a part that is not held per channel: weight or bias, of what is

@@ -4,15 +4,16 @@ so in a sentence.
 
 from __future__ import annotations
 
-import copy
 import inspect
 from typing import Any
 
 import numpy as np
 
 from flowref.adapters.common.normalizers.recognition import plausible, shapes_of
+from flowref.adapters.common.normalizers.probe import TRAIN
+from flowref.adapters.common.normalizers.torch_probe import TorchProbe
 from flowref.model import Dialect, TargetError
-from flowref.model.switching import switches
+from flowref.model.structure.lines import by_channel
 
 # How near what is returned must come to the mean of a batch.
 NEAR = 1e-4
@@ -40,26 +41,24 @@ def _takes_a_mode(obj: Any) -> bool:
 
 
 def _returns_statistics(obj: Any, dtype: Any) -> bool:
-    import torch
-
     more = (True,) if _takes_a_mode(obj) else ()
+
+    def call(layer: Any, x: Any, context: Any) -> Any:
+        out = layer(x, *more)
+        return out if isinstance(out, tuple) and len(out) == 2 else (x, None)
+
     for shape in shapes_of(obj):
-        values = 3 + np.random.default_rng(0).standard_normal((6, *shape))
+        x = 3 + np.random.default_rng(0).standard_normal((6, *shape))
+        probe = TorchProbe(obj, dtype, shape, call=call)
         try:
-            live = copy.deepcopy(obj)
-            if switches(live):
-                live.train()
-            with torch.no_grad():
-                out = live(torch.as_tensor(values, dtype=dtype), *more)
+            got, pair, _ = probe.once(probe.copied(obj), x, TRAIN)
         except Exception:  # the shape does not fit
             continue
-        if not isinstance(out, tuple) or len(out) != 2:
-            return False
-        for channel, size in enumerate(shape):
-            axes = tuple(axis for axis in range(values.ndim) if axis != channel + 1)
-            mean = values.mean(axes)
-            if all(getattr(each, "shape", torch.Size()).numel() == size for each in out):
-                got = out[0].detach().double().numpy().reshape(-1)
-                if np.abs(got - mean).max() < NEAR * np.abs(mean).max():
-                    return True
+        means = [by_channel(x, (axis,)).mean(1) for axis in range(len(shape))]
+        if not pair or any(
+            got.size == mean.size
+            and np.abs(got.reshape(-1) - mean).max() < NEAR * np.abs(mean).max()
+            for mean in means
+        ):
+            return pair
     return False
