@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flowref.adapters.common.signatures import named, required
+
 # Parameters that choose between training and evaluation, with what they are in evaluation.
 EVALUATING: dict[str, Any] = {
     "train": False,
@@ -166,28 +168,10 @@ def read(out: Any, x: Any) -> tuple[Any, Any]:
 def set_mode(obj: Any, training: bool) -> None:
     """Train or eval mode of an object that has one."""
     change = getattr(obj, "train" if training else "eval", None)
-    if callable(change) and not needed(change):
+    if callable(change) and not required(change):
         change()
     elif isinstance(getattr(obj, "training", None), bool):
         object.__setattr__(obj, "training", training)
-
-
-def needed(run: Any) -> list[str]:
-    """The parameters of a function that have no default."""
-    try:
-        parameters = inspect.signature(run).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [one.name for one in parameters if one.default is one.empty and one.kind not in kinds]
-
-
-def names(run: Any) -> list[str]:
-    """All parameters of a function."""
-    try:
-        return list(inspect.signature(run).parameters)
-    except (TypeError, ValueError):
-        return []
 
 
 def ways(obj: Any) -> Iterator[Kept]:
@@ -197,7 +181,7 @@ def ways(obj: Any) -> Iterator[Kept]:
     owner, style = obj, OWN
     if isinstance(obj, tuple | list):
         if len(obj) == 3 and callable(obj[0]):
-            chosen = [name for name in names(obj[0]) if name in EVALUATING]
+            chosen = [name for name in named(obj[0]) if name in EVALUATING]
             yield from (
                 Kept(APPLIED, "", name, place=at) for name in chosen[:1] for at in (2, 1, 0)
             )
@@ -208,7 +192,7 @@ def ways(obj: Any) -> Iterator[Kept]:
         run = getattr(owner, method, None) if method else owner
         if not callable(run) or (method == "__call__" and isinstance(owner, type)):
             continue
-        flags = [name for name in names(run) if name in EVALUATING]
+        flags = [name for name in named(run) if name in EVALUATING]
         way = Kept(style, method, flags[0] if flags else "")
         if style == LINEN:
             if any(name != "params" for name in obj[1]):
@@ -226,7 +210,7 @@ def ways(obj: Any) -> Iterator[Kept]:
 def has_modes(obj: Any) -> bool:
     """Whether an object has two modes: methods for them, or a flag."""
     methods = all(
-        callable(getattr(obj, name, None)) and not needed(getattr(obj, name))
+        callable(getattr(obj, name, None)) and not required(getattr(obj, name))
         for name in ("train", "eval")
     )
     return methods or isinstance(getattr(obj, "training", None), bool)

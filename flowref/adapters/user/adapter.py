@@ -10,10 +10,10 @@ normalizes. An object may be all of them.
 
 from __future__ import annotations
 
-import inspect
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common.signatures import named
 from flowref.adapters.user import calls, contributions
 from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.beside import usual_log_det
@@ -142,10 +142,7 @@ def offers(obj: Any, name: str) -> bool:
         return all(callable(getattr(obj, one, None)) for one in ("cdf", "icdf"))
     if name != "loss" or not callable(method):
         return callable(method)
-    try:
-        arguments = list(inspect.signature(method).parameters)
-    except (TypeError, ValueError):
-        return False
+    arguments = named(method)
     return len(arguments) == 2 and "weight" in arguments[1]
 
 

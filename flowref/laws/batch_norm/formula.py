@@ -138,30 +138,23 @@ class Parameters:
         return apart(y, self.affine(hat), self.magnitude(hat))
 
     @cached_property
+    def measured(self) -> Scale:
+        """Weight, bias, eps and freedom as calls in train mode show them."""
+        return scale_of(self.flow)
+
+    @property
     def epsilon(self) -> float:
         r"""The $\epsilon$ of the normalizer; where it is no attribute, that with which a batch of
-        tiny spread is normalized: two values $\pm d$ give $\hat x = d / \sqrt{d^2 + \epsilon}$.
-        Rounded to three digits, so that it is a constant.
+        tiny spread is normalized.
         """
-        if self.eps is not None:
-            return self.eps
-        y, channel = self._pair(NEAR)
-        with np.errstate(all="ignore"):
-            hat = float(((y[0] - self.shift[channel]) / self.scale[channel]).astype(np.float64))
-            eps = (NEAR / hat) ** 2 - NEAR**2
-        if not np.isfinite(eps):
-            raise Unsupported("its eps is not known")
-        return 0.0 if eps < 1e-2 * NEAR**2 else float(f"{eps:.3g}")
+        return self.measured.eps if self.eps is None else self.eps
 
-    @cached_property
+    @property
     def measured_freedom(self) -> int:
         """Whether a batch is in fact normalized with n - 1 instead of n, 1 or 0, for laws that hold
         of either.
         """
-        y, channel = self._pair(FAR)
-        off = np.abs(y - self.shift[channel]).mean()
-        size = float(off / abs(self.scale[channel]))
-        return int(abs(size - np.sqrt((len(y) - 1) / len(y))) < abs(size - 1))
+        return self.measured.freedom
 
     @property
     def freedom(self) -> int:
@@ -172,14 +165,6 @@ class Parameters:
         if self.flow.normalizer.declared.get("variance") == "unbiased":
             return 1
         return self.measured_freedom if is_flow(self.flow) else 0
-
-    def _pair(self, size: float) -> tuple[Array, int]:
-        """What two values of opposite sign become in the channel of the largest weight, and which
-        channel that is.
-        """
-        x = np.stack([np.full(self.flow.event_shape, sign * size) for sign in (1.0, -1.0)])
-        channel = int(np.abs(self.scale).argmax())
-        return per_channel(output(self.flow, x, Train()))[channel], channel
 
 
 def is_flow(flow: BatchNormal) -> bool:

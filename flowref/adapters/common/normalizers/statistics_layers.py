@@ -4,14 +4,14 @@ so in a sentence.
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
 
-from flowref.adapters.common.normalizers.recognition import plausible, shapes_of
 from flowref.adapters.common.normalizers.probe import TRAIN
+from flowref.adapters.common.normalizers.recognition import plausible, shapes_of
 from flowref.adapters.common.normalizers.torch_probe import TorchProbe
+from flowref.adapters.common.signatures import named
 from flowref.model import Dialect, TargetError
 from flowref.model.structure.lines import by_channel
 
@@ -33,11 +33,8 @@ def refuse(obj: Any, dialect: Dialect, name: str, dtype: Any) -> None:
 
 
 def _takes_a_mode(obj: Any) -> bool:
-    try:
-        parameters = list(inspect.signature(obj.forward).parameters.values())
-    except (TypeError, ValueError):  # a scripted module tells no signature
-        return False
-    return len(parameters) == 2 and "train" in parameters[1].name
+    parameters = named(obj.forward)
+    return len(parameters) == 2 and "train" in parameters[1]
 
 
 def _returns_statistics(obj: Any, dtype: Any) -> bool:

@@ -13,7 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common.jax_states import EVALUATING
 from flowref.adapters.common.normalizers import jax as jax_normalizers
+from flowref.adapters.common.signatures import required
 from flowref.adapters.user import contributions
 from flowref.adapters.user.calls import BASES
 from flowref.adapters.user.conventions.beside import LOG_DET, NOTHING, OF_INVERSE, methods_of
@@ -26,7 +28,6 @@ from flowref.adapters.user.jax.settling import settle, way_of
 from flowref.adapters.user.jax.speaking import (
     AXES,
     BOUND,
-    EVALUATING,
     KEYS,
     STATED,
     Draw,
@@ -39,7 +40,6 @@ from flowref.adapters.user.jax.speaking import (
     mapped,
     method_of,
     pushed,
-    required,
 )
 from flowref.adapters.user.jax.traces import of_derived
 from flowref.model import Adapter, Dialect, TargetError

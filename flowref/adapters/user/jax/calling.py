@@ -15,6 +15,7 @@ import numpy as np
 from flowref import backends
 from flowref.adapters.common import onto_sphere
 from flowref.adapters.common.onto_simplex import FEW, excess, onto_simplex
+from flowref.adapters.common.signatures import named, required
 from flowref.adapters.user.conventions.names import sign_of
 from flowref.adapters.user.conventions.readings import Result, fields_of
 from flowref.adapters.user.conventions.returns import levels, read
@@ -32,9 +33,7 @@ from flowref.adapters.user.jax.speaking import (
     drawn,
     mapped,
     method_of,
-    named,
     over_rows,
-    required,
     running_of,
     value_of,
 )

@@ -8,6 +8,7 @@ import inspect
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common.signatures import named
 from flowref.adapters.user.jax.speaking import (
     KEYS,
     SAMPLER_SIZES,
@@ -16,7 +17,6 @@ from flowref.adapters.user.jax.speaking import (
     dense,
     drawn,
     mapped,
-    named,
 )
 from flowref.model import Dialect
 

@@ -16,6 +16,7 @@ from flowref import backends
 from flowref.adapters.common.jax_stretching import stretches
 from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.onto_simplex import words
+from flowref.adapters.common.signatures import required
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
 from flowref.adapters.user.conventions.settling import NO_LADJ, refuse_unread
@@ -47,7 +48,6 @@ from flowref.adapters.user.jax.speaking import (
     mapped,
     method_of,
     pushed,
-    required,
     running_of,
 )
 from flowref.adapters.user.jax.traces import key_reaches, of_traces

@@ -11,7 +11,9 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.common.jax_running import running_numbers
+from flowref.adapters.common.jax_states import EVALUATING
 from flowref.adapters.common.onto_simplex import with_last, without_last
+from flowref.adapters.common.signatures import named, parameters_of, required
 from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.names import FLAGS, sign_of
 from flowref.adapters.user.conventions.readings import Reading
@@ -25,15 +27,6 @@ NUMBERS = ("n", "num_samples")
 SAMPLER_SIZES = (*SIZES, *NUMBERS, "n_samples", "num", "size", "sample_size", "nsamples", "count")
 # What a parameter is called that takes the parameters of a function, where it is not the first.
 PARAMETERS = ("params", "parameters", "param", "variables", "weights", "theta")
-# Parameters that choose between training and evaluation, with what they are in evaluation.
-EVALUATING: dict[str, Any] = {
-    "train": False,
-    "training": False,
-    "is_training": False,
-    "inference": True,
-    "deterministic": True,
-    "use_running_average": True,
-}
 # The parameter of a log-det that says how many axes an event has.
 AXES = "event_ndims"
 # How a function is found in an object that is several things: by its number, by its number and that of
@@ -292,24 +285,11 @@ def drawn(obj: Any, n: int, context: Any, key: Any, way: Draw) -> Any:
     return jax.vmap(once)(jax.random.split(key, n), context)
 
 
-def required(run: Any) -> list[str]:
-    """The parameters of a method that have no default."""
-    try:
-        parameters = inspect.signature(run).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [one.name for one in parameters if one.default is one.empty and one.kind not in kinds]
-
-
 def running_of(run: Any) -> list[str]:
     """The parameters of a method, but for its first, that take a running log-det, as their names say: of
     those with a default the ones that are counted from zero.
     """
-    try:
-        parameters = list(inspect.signature(run).parameters.values())[1:]
-    except (TypeError, ValueError):
-        return []
+    parameters = parameters_of(run)[1:]
     zero = [
         one.default is one.empty or (type(one.default) in (int, float) and not one.default)
         for one in parameters
@@ -325,13 +305,9 @@ def flag_of(run: Any) -> str:
     """The parameter of a map that turns it around, as its name says and its default, if it has one;
     empty where there is none.
     """
-    try:
-        parameters = list(inspect.signature(run).parameters.values())[1:]
-    except (TypeError, ValueError):
-        return ""
     found = [
         one.name
-        for one in parameters
+        for one in parameters_of(run)[1:]
         if one.name in FLAGS and (one.default is one.empty or isinstance(one.default, bool))
     ]
     return found[0] if len(found) == 1 else ""
@@ -339,16 +315,4 @@ def flag_of(run: Any) -> str:
 
 def by_name(run: Any) -> list[str]:
     """The parameters of a method that take no place."""
-    try:
-        parameters = inspect.signature(run).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
-
-
-def named(run: Any) -> list[str]:
-    """All parameters of a method, by name."""
-    try:
-        return list(inspect.signature(run).parameters)
-    except (TypeError, ValueError):
-        return []
+    return [one.name for one in parameters_of(run) if one.kind is one.KEYWORD_ONLY]
