@@ -318,10 +318,23 @@ def forgets(probe: Probe, times: int = 1) -> bool:
     return near(one, two)
 
 
-def shaped(probe: Probe) -> tuple[Array, Array, Array]:
-    """Batches of three shapes of distribution."""
+def unsteady(probe: Probe, seen: Behavior) -> dict[str, float] | None:
+    """By each measure of spread how far an object is from dividing by it, to one factor the same in batches of three
+    shapes of distribution; None where a channel of the output is no line in the input.
+    """
     x = probe.draw(10, 24)
-    return x, np.sign(x - np.median(x)) * WIDE + 1e-3 * x, WIDE * np.abs(x / WIDE) ** 3
+    told: dict[str, list[Array]] = {name: [] for name in SPREADS}
+    for points in (x, np.sign(x - np.median(x)) * WIDE + 1e-3 * x, WIDE * np.abs(x / WIDE) ** 3):
+        y, rows = probe.train(points), by_channel(points, seen.apart)
+        if not straight(points, y, seen.apart):
+            return None
+        for name, spread in SPREADS.items():
+            told[name].append(lines(points, y, seen.apart).slope * spread(rows))
+    return {
+        name: float(np.abs(np.stack(each) / each[0] - 1).max())
+        for name, each in told.items()
+        if np.abs(each[0]).min() > 0
+    }
 
 
 def deviates(probe: Probe, seen: Behavior) -> bool:
@@ -329,32 +342,18 @@ def deviates(probe: Probe, seen: Behavior) -> bool:
     whatever its distribution has for a shape, where it is normalized as it should be: other
     measures of spread are no slips.
     """
-    spreads = []
-    for points in shaped(probe):
-        y = probe.train(points)
-        if not straight(points, y, seen.apart):
-            return False
-        spreads.append(by_channel(y, seen.apart).std(1))
-    steady = np.abs(np.stack(spreads) / np.maximum(spreads[0], 1e-300) - 1) < STEADY
+    off = unsteady(probe, seen)
+    if off is None:
+        return False
     slip = not seen.exact and seen.apart == seen.channel
-    return bool(steady.all()) or slip or ordered(probe)
+    return off.get(DEVIATION, 1.0) < STEADY or slip or ordered(probe)
 
 
 def other_spread(probe: Probe, seen: Behavior) -> str:
     """The measure of spread that an object divides by, where it is another than the standard deviation
-    and no slip gives: to one factor the same in batches of three distributions.
+    and no slip gives.
     """
-    told: dict[str, list[Array]] = {name: [] for name in SPREADS}
-    for points in shaped(probe):
-        slope = lines(points, probe.train(points), seen.apart).slope
-        rows = by_channel(points, seen.apart)
-        for name, spread in SPREADS.items():
-            told[name].append(slope * spread(rows))
-    off = {
-        name: float(np.abs(np.stack(each) / each[0] - 1).max())
-        for name, each in told.items()
-        if np.abs(each[0]).min() > 0
-    }
+    off = unsteady(probe, seen) or {}
     nearest = min(off, key=lambda name: off[name], default=DEVIATION)
     steady = off.get(nearest, 1.0) < 10 * SAME < STEADY < off.get(DEVIATION, 0.0)
     return nearest if steady else ""

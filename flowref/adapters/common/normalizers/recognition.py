@@ -113,10 +113,8 @@ def acting(
             probe.life((EVAL, probe.draw(0, 4, 1.0)))
             probe = probe.awake()
             seen = behavior(probe, named)
-        except Exception as error:
-            if name == "inverse":  # it may be refused in train mode
-                break
-            raised = error
+        except Exception as error:  # the way back may be refused in train mode
+            raised = error if name == "forward" else raised
             continue
         if seen is not None:
             return name, probe, seen
