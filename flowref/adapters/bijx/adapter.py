@@ -5,13 +5,12 @@ data.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from flowref.adapters.bijx import calls, constructions
 from flowref.adapters.bijx.facts import describe
 from flowref.adapters.common.described import lineage
-from flowref.adapters.common.jax_facts import facts_in_double
+from flowref.adapters.common.jax_facts import built_in_double
 from flowref.model import Adapter, Component, Dialect
 
 BIJECTION = Dialect(
@@ -47,17 +46,13 @@ def recognizes(obj: Any) -> Dialect | None:
 
 def components() -> Mapping[str, Component]:
     """The bijections, the flows and the distributions of the library."""
-    table = {}
-    for dialect, found in (
+    return built_in_double(
+        describe,
         (BIJECTION, constructions.bijections()),
         (FLOW, constructions.flows()),
         (DENSITY, constructions.distributions()),
-    ):
-        for name, (build, event) in found.items():
-            table[name] = Component(
-                name, build, dialect, partial(facts_in_double, describe, build, event)
-            )
-    return table
+        compiled=True,
+    )
 
 
 ADAPTER = Adapter(

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from flowref.model import Facts, Shape
+from flowref.adapters.common.described import Construction, Describe
+from flowref.model import Component, Dialect, Facts, Shape
+
+
+def built_in_double(
+    describe: Describe,
+    *tables: tuple[Dialect, Mapping[str, Construction]],
+    compiled: bool = False,
+) -> dict[str, Component]:
+    """Constructions of a library by name, with how they are called; of a name that stands in several tables the last
+    one counts. ``compiled``: operations of builders are compiled, which rounds otherwise.
+    """
+    table = {}
+    for dialect, found in tables:
+        for name, construction in found.items():
+            build, event = construction if isinstance(construction, tuple) else (construction, None)
+            made = build if compiled else without_compiling(build)
+            facts = functools.partial(facts_in_double, describe, made, event)
+            table[name] = Component(name, made, dialect, facts)
+    return table
 
 
 def facts_in_double(
-    describe: Callable[[Any, Shape | None], Facts],
+    describe: Describe,
     build: Callable[..., Any],
     event: Shape | None,
     **options: Any,

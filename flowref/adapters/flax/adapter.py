@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from flowref.adapters.common.normalizers.jax import components_of
+from flowref.adapters.common.normalizers.jax import components_of, describe, recognizes
 from flowref.adapters.flax import constructions
-from flowref.model import Adapter, Component, Dialect, Facts, Shape
-
-
-def recognizes(obj: Any) -> Dialect | None:
-    """Nothing: what users write with flax is recognized by calls."""
-    return None
-
-
-def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """What is known of an object that was not built here: the shape of its events, if it was told."""
-    return Facts(event_shape=event_shape or ())
+from flowref.model import Adapter, Component
 
 
 def components() -> Mapping[str, Component]:

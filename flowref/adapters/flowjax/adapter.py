@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from flowref.adapters.common.described import lineage
-from flowref.adapters.common.jax_facts import facts_in_double, without_compiling
+from flowref.adapters.common.jax_facts import built_in_double
 from flowref.adapters.flowjax import calls, constructions
 from flowref.adapters.flowjax.facts import describe, iterating, one_way
 from flowref.model import Adapter, Component, Dialect
@@ -55,21 +54,17 @@ def recognizes(obj: Any) -> Dialect | None:
 
 def components() -> Mapping[str, Component]:
     """The bijections, the flows and the distributions of the library."""
-    table = {}
-    for dialect, found in (
+    flows = constructions.flows()
+    bisected = {name: flows[name] for name in flows if name.startswith("block_neural")}
+    return built_in_double(
+        describe,
         (BIJECTION, constructions.bijections()),
         (ONE_WAY, constructions.one_way()),
-        (FLOW, constructions.flows()),
+        (FLOW, flows),
+        (BISECTED_FLOW, bisected),
         (FLOW, constructions.distributions()),
         (DENSITY, constructions.densities()),
-    ):
-        for name, build in found.items():
-            made = without_compiling(build)
-            spoken = BISECTED_FLOW if name.startswith("block_neural") else dialect
-            table[name] = Component(
-                name, made, spoken, partial(facts_in_double, describe, made, None)
-            )
-    return table
+    )
 
 
 ADAPTER = Adapter(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from flowref.adapters.common.described import lineage
-from flowref.adapters.common.jax_facts import facts_in_double, without_compiling
+from flowref.adapters.common.jax_facts import built_in_double
 from flowref.adapters.numpyro import calls, constructions
 from flowref.adapters.numpyro.facts import describe, is_flow, onto_simplex
 from flowref.model import Adapter, Component, Dialect
@@ -81,21 +80,15 @@ def offered(obj: Any, name: str) -> Any:
 
 def components() -> Mapping[str, Component]:
     """The transforms and the distributions of the library."""
-    table = {}
-    for dialect, found in (
+    return built_in_double(
+        describe,
         (TRANSFORM, constructions.transforms()),
         (SIMPLEX, constructions.onto_simplex()),
         (ONE_WAY, constructions.one_way()),
         (FLOW, constructions.flows()),
         (DENSITY, constructions.distributions()),
         (UNIVARIATE, constructions.univariate()),
-    ):
-        for name, (build, event) in found.items():
-            made = without_compiling(build)
-            table[name] = Component(
-                name, made, dialect, partial(facts_in_double, describe, made, event)
-            )
-    return table
+    )
 
 
 ADAPTER = Adapter(

@@ -191,6 +191,16 @@ def documented(obj: Any) -> dict[str, str]:
     return {"momentum": "keep", "running_var": "biased", **fast}
 
 
+def recognizes(obj: Any) -> Dialect | None:
+    """Nothing: what users write with a library of layers is recognized by calls."""
+    return None
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """What is known of an object that was not built here: the shape of its events, if it was told."""
+    return Facts(event_shape=event_shape or ())
+
+
 def components_of(
     rows: Mapping[str, tuple[Callable[..., Any], Shape, Kept, Normalizer]],
 ) -> dict[str, Component]:
