@@ -48,6 +48,7 @@ from flowref.laws.common.outcomes import attempt, changed, listed
 from flowref.model import NEARBY, Array, Batch, Residual, Undecidable
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Pullback, Pulled, Roles, State, Train
+from flowref.model.structure.lines import share_of
 
 IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167)"
 # The size of a step of gradient descent, relative to the spread of the input or to the length of a weight.
@@ -260,9 +261,9 @@ def running_average_gradient(flow: BatchNormal, batch: Batch) -> Residual:
     dy = random_cotangent(x, rng)
     before, _, pulled, after = flow.play([Roles(), Train(), Pullback(x, dy), Roles()])
     old, known = Parameters.of(flow, before).running, Parameters.of(flow, after)
-    new, way = known.running, moments(x)[0] - old.mean
-    fraction = float((way * (new.mean - old.mean)).sum() / (way**2).sum())
-    s, centered = np.sqrt(new.var + known.epsilon), x - wide(moments(x)[0], x)
+    new, mean = known.running, moments(x)[0]
+    fraction = share_of(mean, old.mean, new.mean)
+    s, centered = np.sqrt(new.var + known.epsilon), x - wide(mean, x)
     dhat, dx, values = wide(known.scale, x) * dy, input_gradient(pulled, x), x[:, 0].size
     by_mean = -summed(dhat) / s
     by_var = -0.5 * summed(dhat * (x - wide(new.mean, x))) / s**3

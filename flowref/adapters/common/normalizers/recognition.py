@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from flowref.adapters.common.documentation import CLIPPED, documents
-from flowref.adapters.common.normalizers.kinds import Behavior, behavior, by_name
+from flowref.adapters.common.normalizers.kinds import Behavior, by_name
 from flowref.adapters.common.normalizers.parts import in_parts, undivided
-from flowref.adapters.common.normalizers.probe import EVAL, Probe
+from flowref.adapters.common.normalizers.probe import Probe
 from flowref.adapters.common.normalizers.relatives import Case, relative
 from flowref.adapters.common.normalizers.roles import Layer
 from flowref.adapters.common.normalizers.shapes import ANYWHERE, channels, layouts
@@ -25,7 +25,7 @@ from flowref.adapters.common.normalizers.spellings import (
     is_normalizer,
     sample_roles,
 )
-from flowref.adapters.common.normalizers.torch_probe import TorchProbe, tensors, value_alone
+from flowref.adapters.common.normalizers.torch_probe import tensors, value_alone
 from flowref.model import (
     PARTS,
     RUNNING,
@@ -75,14 +75,14 @@ def infer_shape(obj: Any, dialect: Dialect, dtype: Any, kind: str | None = None)
     """
     if excluded(obj, kind) or not plausible(obj) or dialect.log_prob is not None:
         return None
-    named = is_normalizer(obj)
+    known = Normalizer() if is_normalizer(obj) else None
     bare, second = replace(dialect, forward=value_alone), None
     for shape in shapes_of(obj):
         with contextlib.suppress(Exception):  # the shape does not fit
-            acts = acting(obj, bare, shape, dtype, named)
-            if acts is not None and acts[2].exact:
+            seen = Case(obj, bare, shape, dtype, known).seen
+            if seen is not None and seen.exact:
                 return shape
-            second = second or (None if acts is None else shape)
+            second = second or (None if seen is None else shape)
     return second
 
 
@@ -95,32 +95,6 @@ def shapes_of(obj: Any) -> Iterator[Shape]:
         sizes += [tensor.numel(), *(size for size in tensor.shape if size > 1)]
     counts = [size for size in dict.fromkeys(sizes) if 1 < size <= WIDEST]
     return layouts(counts or [4], ANYWHERE)
-
-
-def acting(
-    obj: Any, dialect: Dialect, shape: Shape, dtype: Any, named: bool
-) -> tuple[str, Probe, Behavior] | None:
-    """The call that normalizes, and how; None where none does. Raises what forward raises, unless
-    the way back normalizes: then forward may want its statistics first.
-    """
-    raised: Exception | None = None
-    for name in ("forward", "inverse"):
-        call = getattr(dialect, name)
-        if call is None:
-            continue
-        probe: Probe = TorchProbe(obj, dtype, shape, call=call)
-        try:
-            probe.life((EVAL, probe.draw(0, 4, 1.0)))
-            probe = probe.awake()
-            seen = behavior(probe, named)
-        except Exception as error:  # the way back may be refused in train mode
-            raised = error if name == "forward" else raised
-            continue
-        if seen is not None:
-            return name, probe, seen
-    if raised is not None:
-        raise raised
-    return None
 
 
 def completed(
@@ -140,16 +114,9 @@ def completed(
         or (known is None and not plausible(obj))
     ):
         return facts, ()
-    probe = TorchProbe(obj, dtype, shape, call=dialect.forward or dialect.inverse or value_alone)
-    case = Case(
-        probe,
-        known,
-        declared=KIND in (kind or ""),
-        invertible=dialect.inverse is not None,
-        act=lambda: acting(obj, dialect, shape, dtype, known is not None),
-    )
+    case = Case(obj, dialect, shape, dtype, known, declared=KIND in (kind or ""))
     try:
-        found, acts = relative(case), case.acting
+        found, (name, probe, seen) = relative(case), case.acting
     except Exception:  # laws run into it, and say so
         return facts, ()
     if case.declared and (shown := disproved(case, found)):
@@ -157,16 +124,15 @@ def completed(
             f"{target}: kind={KIND} was given, but {shown}. A batch norm takes the mean of each channel of a batch "
             "away and divides by its deviation, or does so with averages that the batch has entered; leave kind out"
         )
-    if found is not None or acts is None:
+    if found is not None or seen is None:
         normalizer, said = found or (known, "")
         return replace(facts, normalizer=normalizer), (said,) if said else ()
-    name, probe_of_it, seen = acts
     if case.declared and seen.statistics == RUNNING:
         known = None  # the roles of batch norm's names are no others'
     told = replace(known or Normalizer(), call=name, tracks=has_statistics(obj))
-    normalizer = measured(probe_of_it, seen, told)
+    normalizer = measured(probe, seen, told)
     if seen.statistics in SAMPLE:
-        meant = {"mean": True} if by_name(probe_of_it) else {}
+        meant = {"mean": True} if by_name(probe) else {}
         declared = {**normalizer.declared, **meant}
         normalizer = replace(normalizer, roles=sample_roles(obj), declared=declared)
     coupled = {"estimator": True, "batch-statistics": True}
@@ -189,6 +155,8 @@ def disproved(case: Case, found: tuple[Normalizer | None, str] | None) -> str:
         return ""
     x = case.probe.draw(24, 24)
     one, wider = (case.probe.train(factor * x).std() for factor in (1.0, WIDER))
+    if not one:
+        return "in train mode it returns a constant"
     return f"in train mode a batch that is {WIDER:g} times as wide comes out {wider / one:.3g} times as wide"
 
 

@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flowref.adapters.common.documentation import BESIDE_THE_ROOT, documents
-from flowref.adapters.common.normalizers.kinds import Behavior, forgets, other_spread
+from flowref.adapters.common.normalizers.kinds import Behavior, behavior, forgets, other_spread
 from flowref.adapters.common.normalizers.probe import (
     EVAL,
     STRAIGHT,
@@ -25,7 +25,8 @@ from flowref.adapters.common.normalizers.probe import (
     near,
 )
 from flowref.adapters.common.normalizers.spellings import classes, named_roles, normalizer_of
-from flowref.model import RENORM, RUNNING, SAMPLE, Array, Normalizer
+from flowref.adapters.common.normalizers.torch_probe import TorchProbe, value_alone
+from flowref.model import RENORM, RUNNING, SAMPLE, Array, Dialect, Normalizer, Shape
 
 # How far from a line, relative to it, what an activation gives is.
 BENT = 1e-3
@@ -46,39 +47,67 @@ FIXED = r"(?i)frozen|freeze|fixed|fold|fused|static|const|affine|eval|infer|test
 
 @dataclass(frozen=True)
 class Case:
-    """An object that may be a batch normalizer: calls of its map, the normalizer that it is by its name, whether
-    its user says so, whether it has a way back, and the call that normalizes with what it shows.
+    """A module that may be a batch normalizer of events of a shape: how it is called, the normalizer that it is by
+    its name, and whether its user says so.
     """
 
-    probe: Probe
+    obj: Any
+    dialect: Dialect
+    shape: Shape
+    dtype: Any
     known: Normalizer | None
-    declared: bool
-    invertible: bool
-    act: Callable[[], tuple[str, Probe, Behavior] | None]
+    declared: bool = False
+
+    def called(self, call: Callable[..., Any] | None) -> Probe:
+        """A probe of one of its calls."""
+        return TorchProbe(self.obj, self.dtype, self.shape, call=call or value_alone)
 
     @cached_property
-    def acting(self) -> tuple[str, Probe, Behavior] | None:
-        """The call that normalizes, a probe of it, and how it does; None where none does."""
-        return self.act()
+    def probe(self) -> Probe:
+        """A probe of its map."""
+        return self.called(self.dialect.forward)
+
+    @cached_property
+    def acting(self) -> tuple[str, Probe, Behavior | None]:
+        """The call that normalizes, a probe of it, and how it does; its map, where none does. Raises what forward
+        raises, unless the way back normalizes: then forward may want its statistics first.
+        """
+        raised: Exception | None = None
+        for name in ("forward", "inverse"):
+            if (call := getattr(self.dialect, name)) is None:
+                continue
+            probe = self.called(call)
+            try:
+                probe.life((EVAL, probe.draw(0, 4, 1.0)))
+                probe = probe.awake()
+                seen = behavior(probe, self.known is not None)
+            except Exception as error:  # the way back may be refused in train mode
+                raised = error if name == "forward" else raised
+                continue
+            if seen is not None:
+                return name, probe, seen
+        if raised is not None:
+            raise raised
+        return "forward", self.probe, None
 
     @property
     def seen(self) -> Behavior | None:
         """How it normalizes."""
-        return None if self.acting is None else self.acting[2]
+        return self.acting[2]
 
     @property
     def normalizing(self) -> Probe:
         """A probe of the call that normalizes."""
-        return self.probe if self.acting is None else self.acting[1]
+        return self.acting[1]
 
     @cached_property
     def layer(self) -> bool:
         """Whether it is a layer of a flow, which has a way back or a log-det."""
-        return self.invertible or self.normalizing.offers_log_det()
+        return self.dialect.inverse is not None or self.normalizing.offers_log_det()
 
     def named(self, pattern: str) -> bool:
         """Whether a class of it is called so."""
-        return re.search(pattern, " ".join(classes(self.probe.obj))) is not None
+        return re.search(pattern, " ".join(classes(self.obj))) is not None
 
 
 class Relative(NamedTuple):
@@ -115,9 +144,7 @@ def called(pattern: str) -> Callable[[Case], bool]:
     """What is called so, of what is called a batch norm or says itself what it is."""
     return lambda case: (
         case.named(pattern)
-        and (
-            case.known is not None or re.search(RENORMED, type(case.probe.obj).__name__) is not None
-        )
+        and (case.known is not None or re.search(RENORMED, type(case.obj).__name__) is not None)
     )
 
 
@@ -255,7 +282,7 @@ def beside_the_root(case: Case) -> bool:
 
 def renormalizer(case: Case) -> Normalizer:
     """What its names tell, judged as batch renormalization."""
-    return replace(normalizer_of(case.probe.obj)[0], statistics=RENORM, evidence=RENORMALIZES)
+    return replace(normalizer_of(case.obj)[0], statistics=RENORM, evidence=RENORMALIZES)
 
 
 def as_named(case: Case) -> Normalizer | None:
@@ -278,7 +305,9 @@ RELATIVES = (
         "train mode normalizes by averages of earlier batches as well, as its name says: no batch norm",
         # In layers of flows these are what Real NVP means.
         lambda case: called(AVERAGED)(case) and not case.declared,
-        lambda case: not (case.invertible or case.probe.offers_log_det()) and remembers(case),
+        lambda case: (
+            case.dialect.inverse is None and not case.probe.offers_log_det() and remembers(case)
+        ),
     ),
     Relative(
         "what it normalizes goes through an activation, as its name says: no batch norm by itself",
@@ -305,7 +334,7 @@ RELATIVES = (
     Relative(
         "train mode divides by the {} of a batch, and not by its deviation: no batch norm",
         lambda case: case.known is not None and standardizes(case),
-        lambda case: other_spread(case.normalizing, case.acting[2]) if case.acting else "",
+        lambda case: other_spread(case.normalizing, case.seen) if case.seen else "",
     ),
     Relative(
         "train mode normalizes each batch as built, and {} makes it more than that: no batch norm by itself",
@@ -317,7 +346,7 @@ RELATIVES = (
         lambda case: (
             case.seen is not None
             and case.seen.statistics not in SAMPLE
-            and documents(case.probe.obj, BESIDE_THE_ROOT)
+            and documents(case.obj, BESIDE_THE_ROOT)
         ),
         beside_the_root,
     ),

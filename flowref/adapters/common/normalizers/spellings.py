@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from flowref.adapters.common.normalizers.torch_probe import tensors
 from flowref.model import Dialect, Normalizer
 
 # What an object may declare itself to be, by an attribute ``kind`` or in its spec.
@@ -154,13 +155,9 @@ def has_statistics(obj: Any) -> bool:
     """Whether an object has numbers per channel that are no parameters: running statistics under a
     name of its own.
     """
-    values = [
-        value
-        for part in obj.modules()
-        for value in (*vars(part).values(), *part.buffers(recurse=False))
-    ]
+    import torch
+
     return any(
-        getattr(value, "ndim", 0) >= 1 and value.is_floating_point()
-        for value in values
-        if hasattr(value, "numel")
+        tensor.ndim and tensor.is_floating_point() and not isinstance(tensor, torch.nn.Parameter)
+        for tensor in tensors(obj).values()
     )
