@@ -206,8 +206,8 @@ class Backend(Protocol):
         return run()
 
     def once(self, function: Callable[..., T], *args: Any) -> T:
-        """What a function of arrays gives that is called with arrays of these shapes this once: nothing
-        is compiled for it.
+        """What a function of arrays, and of objects that hold some, gives that is called with such ones this
+        once: nothing is compiled for it.
         """
         return function(*args)
 

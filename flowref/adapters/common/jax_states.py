@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flowref import backends
 from flowref.adapters.common.signatures import named, required
 
 # Parameters that choose between training and evaluation, with what they are in evaluation.
@@ -117,19 +118,11 @@ def of_equinox(
     return out
 
 
-def fresh(obj: Any, depth: int = 0) -> Any:
+def fresh(obj: Any) -> Any:
     """An object that a call may change: pytrees put together anew, and copies of ordinary objects."""
     import jax
 
-    def copied(leaf: Any) -> Any:
-        if depth == DEEPEST or not is_ordinary(leaf):
-            return leaf
-        made = copy.copy(leaf)
-        for name, value in vars(leaf).items():
-            object.__setattr__(made, name, fresh(value, depth + 1))
-        return made
-
-    return jax.tree.map(copied, obj)
+    return jax.tree.map(lambda leaf: leaf, backends.find("jax").duplicate(obj))
 
 
 def apart(out: Any, state: Any) -> tuple[Any, Any]:

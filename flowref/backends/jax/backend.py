@@ -69,16 +69,28 @@ class Jax(Backend):
         return uncompiled()
 
     def once(self, function: Callable[..., T], *args: Any) -> T:
-        """See `Backend.once`: it is traced, and run step by step with numpy; compiled where it iterates."""
+        """See `Backend.once`: it is traced, and run step by step with numpy; compiled where it iterates. Arrays of
+        objects are arguments of the program, those of what it gives are its results.
+        """
         import jax
 
         from flowref.backends.jax.stepping import Stepped, TooLong
+        from flowref.backends.jax.trees import apart
+
+        arrays, given = apart(args, every=True)
+        forms: list[Any] = []
+
+        def run(*arrays: Any) -> list[Any]:
+            out, form = apart(function(*given.filled(arrays)), every=True)
+            forms.append(form)
+            return out
 
         try:
-            given: T = Stepped(function, *args)(None, *args)
+            out = Stepped(run, *arrays)(None, *arrays)
         except (TooLong, Undecidable):
-            given = jax.jit(function)(*args)
-        return given
+            out = jax.jit(run)(*arrays)
+        found: T = forms[-1].filled([jax.numpy.asarray(one) for one in out])
+        return found
 
     def duplicate(self, obj: Any) -> Any:
         """The object itself where it cannot change, as pytrees cannot; others with new attributes."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref import backends
 from flowref.adapters.common import jax_states
 from flowref.adapters.common.jax_states import Kept
 from flowref.adapters.common.normalizers.kinds import behavior
@@ -43,33 +44,9 @@ class JaxProbe(Probe):
         """
         import jax
 
-        from flowref import backends
-
-        given = jax.numpy.asarray(x, self.dtype)
-        leaves, structure = jax.tree.flatten(obj)
-        moved = [index for index, leaf in enumerate(leaves) if jax_states.is_array(leaf)]
-        afterwards: list[Any] = []
-
-        def run(arrays: list[Any], points: Any) -> tuple[Any, list[Any]]:
-            filled = list(leaves)
-            for index, array in zip(moved, arrays, strict=True):
-                filled[index] = array
-            whole = jax.tree.unflatten(structure, filled)
-            out, ladj, after = jax_states.called(whole, points, self.way, training)
-            made, form = jax.tree.flatten(after)
-            fixed = [None if jax_states.is_array(one) else one for one in made]
-            afterwards[:] = [form, fixed, ladj is not None]
-            return out, [one for one in made if jax_states.is_array(one)]
-
-        if any(jax_states.is_ordinary(leaf) for leaf in leaves):  # whose arrays are no arguments
-            out, ladj, after = jax_states.called(obj, given, self.way, training)
-            return Outcome(np.asarray(out, dtype=np.float64), ladj is not None, after)
-        out, arrays = backends.find("jax").once(run, [leaves[index] for index in moved], given)
-        form, fixed, log_det = afterwards
-        rest = iter(arrays)
-        whole = [jax.numpy.asarray(next(rest)) if one is None else one for one in fixed]
-        after = jax.tree.unflatten(form, whole)
-        return Outcome(np.asarray(out, dtype=np.float64), log_det, after)
+        run = partial(jax_states.called, way=self.way, training=training)
+        value, ladj, after = backends.find("jax").once(run, obj, jax.numpy.asarray(x, self.dtype))
+        return Outcome(np.asarray(value, dtype=np.float64), ladj is not None, after)
 
     def held(self, obj: Any = None) -> dict[str, Held]:
         """See `Probe.held`; nothing tells what is trained but its library."""
