@@ -165,6 +165,21 @@ def straight(x: Array, y: Array, channel: Sequence[int]) -> bool:
     return bool(lines(x, y, channel).off.max() <= STRAIGHT)
 
 
+def counters(probe: Probe) -> list[str]:
+    """The names of the single numbers that each batch in train mode makes greater by one."""
+    before = probe.held()
+    after = probe.held(probe.after(probe.draw(8, 5), probe.draw(9, 6)))
+    return [
+        name
+        for name, one in before.items()
+        if one.size == 1
+        and not one.trained
+        and one.values.dtype.kind in "iuf"
+        and name in after
+        and np.all(after[name].values - one.values == 2)
+    ]
+
+
 def together(probe: Probe, uncentred: bool = False) -> tuple[int, ...] | None:
     """The fewest axes of a batch along which a constant and a factor leave the output of train mode
     as it is: those that are normalized together. None where there are none. ``uncentred``: a factor

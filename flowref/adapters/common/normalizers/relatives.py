@@ -21,12 +21,13 @@ from flowref.adapters.common.normalizers.probe import (
     TRAIN,
     WIDE,
     Probe,
+    counters,
     lines,
     near,
 )
 from flowref.adapters.common.normalizers.spellings import classes, named_roles, normalizer_of
 from flowref.adapters.common.normalizers.torch_probe import TorchProbe, value_alone
-from flowref.model import RENORM, RUNNING, SAMPLE, Array, Dialect, Normalizer, Shape
+from flowref.model import RENORM, RUNNING, SAMPLE, Dialect, Normalizer, Shape
 
 # How far from a line, relative to it, what an activation gives is.
 BENT = 1e-3
@@ -210,18 +211,8 @@ def lags(case: Case) -> bool:
     x = probe.draw(4, 9, 3.0) + 5
     (first,) = probe.life((EVAL, x))
     trained, after = probe.life((TRAIN, x), (EVAL, x))
-    mixed = counting(probe, x) and not forgets(probe)
+    mixed = bool(counters(probe)) and not forgets(probe)
     return case.layer and (mixed or near(first, trained)) and not near(first, after)
-
-
-def counting(probe: Probe, x: Array) -> bool:
-    """Whether an object holds a number that each batch in train mode makes greater by one."""
-    before, after = probe.held(), probe.held(probe.after(x))
-    return any(
-        one.size == 1 and not one.trained and np.all(after[name].values - one.values == 1)
-        for name, one in before.items()
-        if name in after
-    )
 
 
 def centers(case: Case) -> bool:

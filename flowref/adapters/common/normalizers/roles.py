@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.adapters.common.normalizers.probe import EVAL, MANY, TRAIN, Probe, lines
+from flowref.adapters.common.normalizers.probe import EVAL, MANY, TRAIN, Probe, counters, lines
 from flowref.adapters.common.normalizers.spellings import NAMES, STATISTICS
 from flowref.model import Array
 from flowref.model.structure.forms import FORMS, Form
@@ -170,14 +170,18 @@ class Layer(NamedTuple):
         for name, held in self.probe.held(start).items():
             if name not in {part.name for part in parts} and held.size:
                 shared |= self._acting(start, before, name)
-        kept = {
+        kept = [
             role
             for role in names
             if role not in shared and self.stays(role, names[role], forms[role])
-        }
-        names = {role: name for role, name in names.items() if role in kept}
-        forms = {role: form for role, form in forms.items() if role in kept and form != Form()}
-        return names, forms, shared, before.eps
+        ]
+        names = {role: names[role] for role in kept}
+        return (
+            names,
+            {role: forms[role] for role in kept if forms[role] != Form()},
+            shared,
+            before.eps,
+        )
 
     def _acting(self, start: Any, before: Numbers, name: str) -> set[str]:
         """The roles in which something has a part that is not held per channel: weight or bias, of what is
@@ -217,8 +221,9 @@ class Layer(NamedTuple):
                 close = any(abs(value - one) <= 0.02 * abs(one) for one in numbers)
                 if role not in roles and close and self._sets(role, name, value):
                     roles[role] = name
-        counter = self.counter()
-        return roles if counter is None else {**roles, "num_batches": counter}
+        held = self.probe.held()
+        counts = [name for name in counters(self.probe) if held[name].values.dtype.kind in "iu"]
+        return {**roles, "num_batches": counts[0]} if len(counts) == 1 else roles
 
     def _sets(self, role: str, name: str, value: float) -> bool:
         """Whether half of a constant halves what is measured."""
@@ -227,20 +232,6 @@ class Layer(NamedTuple):
             return abs(self._replace(tracks=False).numbers(live).eps / value - 0.5) < 0.05
         other = self.fraction(live)
         return other is not None and min(abs(other - half), abs(1 - other - half)) < 0.02
-
-    def counter(self) -> str | None:
-        """The one array of a single whole number that each train-mode batch makes larger by one."""
-        before = self.probe.held()
-        after = self.probe.held(self.probe.after(self.probe.draw(8, 5), self.probe.draw(9, 6)))
-        found = [
-            name
-            for name, one in after.items()
-            if one.size == 1
-            and one.values.dtype.kind in "iu"
-            and name in before
-            and int(one.values.reshape(())) - int(before[name].values.reshape(())) == 2
-        ]
-        return found[0] if len(found) == 1 else None
 
     def fixed_weight(self, name: str) -> Form | None:
         """The form in which an attribute tells the weight of the map of eval mode, up to what its averages
