@@ -50,11 +50,12 @@ class Behavior(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A kind of normalizer: what is said of it, how calls show it, given the axes of a batch that are
-    normalized together, and the body of ``forward(self, x)`` of one, where ``self`` holds weight, bias, mean,
-    var and count.
+    """A kind of normalizer: its name, what is said of it, how calls show it, given the axes of a batch that are
+    normalized together, and the body of ``forward(self, x)`` of one, where ``self`` holds weight, bias, mean
+    and var.
     """
 
+    name: str
     said: str
     shows: Callable[[Probe, Axes | None], Behavior | None]
     example: str
@@ -247,6 +248,7 @@ SLIPPED = "train mode takes away mean and scale of a batch, and it holds statist
 ROOTED = f"train mode divides each sample by its {ROOT_MEAN_SQUARE} over its axes {{}}"
 KINDS = (
     Kind(
+        "a batch norm",
         BATCH,
         of_batches,
         """
@@ -259,6 +261,7 @@ return (x - mean) / (var + 1e-5).sqrt() * self.weight + self.bias
 """,
     ),
     Kind(
+        "an instance, group or layer norm",
         SAMPLES,
         of_samples,
         """
@@ -267,6 +270,7 @@ return (x - mean) / (var + 1e-5).sqrt() * self.weight + self.bias
 """,
     ),
     Kind(
+        "a batch norm by running averages",
         AVERAGES,
         of_averages,
         """
@@ -277,6 +281,7 @@ return (x - self.mean) / (self.var + 1e-5).sqrt() * self.weight + self.bias
 """,
     ),
     Kind(
+        "a batch norm with a slip",
         SLIPPED,
         with_a_slip,
         """
@@ -289,6 +294,7 @@ return (x - mean) / (var + 1e-5) * self.weight + self.bias
 """,
     ),
     Kind(
+        "an RMS norm",
         ROOTED,
         by_mean_squares,
         """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from flowref.adapters.common.normalizers.kinds import KINDS
+from flowref.adapters.common.normalizers.relatives import RELATIVES
 from flowref.adapters.user.conventions.call_forms import ARGUMENTS
 from flowref.adapters.user.conventions.forms import FORMS
 from flowref.adapters.user.conventions.returns import RETURNS
@@ -11,7 +13,7 @@ from flowref.adapters.user.conventions.roles import ROLES
 
 
 def markdown() -> str:
-    """Names, arguments, results and forms of log-dets that are recognized, as tables of docs/guides/recognised.md."""
+    """Names, arguments, results, forms of log-dets and normalizers that are recognized, as tables of docs/guides/recognised.md."""
     named = [(f"`{one.example}`", one.words) for one in ROLES]
     given = [(f"`{one.example}`", one.words) for one in ARGUMENTS.values() if one.example]
     returned = [
@@ -22,11 +24,15 @@ def markdown() -> str:
         for one in RETURNS
     ]
     forms = [(f"`?ladj_form={name}`", words) for name, words in FORMS.items()]
+    kinds = [(one.said.format("i, j, ..."), one.name) for one in KINDS]
+    relatives = [one.said.format("...").rpartition(": ")[::2] for one in RELATIVES if one.said]
     parts = [
         _table(("map and way back", "is"), named),
         _table(("a call takes", "which is"), given),
         _table(("a call returns", "which is"), returned),
         _table(("a log-det that needs an option", "is"), forms),
+        _table(("a layer that normalizes, as its calls show", "is"), kinds),
+        _table(("what is called a batch norm, or acts as one when it is new", "is"), relatives),
     ]
     return "\n\n".join(parts)
 
