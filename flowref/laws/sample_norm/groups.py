@@ -4,6 +4,7 @@ their spread, the constant eps, as the narrowest samples show it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from flowref.laws.batch_norm.formula import constant
 from flowref.laws.batch_norm.normalizer import output
-from flowref.model import DEVIATION, SAMPLE, Array, Requirement, Undecidable
+from flowref.model import DEVIATION, SAMPLE, Array, Requirement, Shape, Undecidable
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Train
 from flowref.model.structure.lines import fitted
@@ -30,44 +31,42 @@ keeps_nothing = Requirement(
 )
 
 
+def arranged(flow: BatchNormal, rows: int) -> tuple[Shape, tuple[int, ...]]:
+    """The shape of a batch in which what is normalized together lies along axes, and these axes."""
+    normalizer, event = flow.normalizer, flow.event_shape
+    if normalizer.groups > 1:
+        return (rows, normalizer.groups, math.prod(event) // normalizer.groups), (2,)
+    return (rows, *event), tuple(axis + 1 for axis in normalizer.channel)
+
+
 def spread_over(flow: BatchNormal, values: Array) -> tuple[Array, Array]:
     """Mean and variance of the values of each sample that are normalized together, in the shape of
     the batch; zero and mean square, where no mean is taken away.
     """
-    normalizer, shape = flow.normalizer, np.shape(values)
-    rows, axes = np.asarray(values, dtype=np.longdouble), tuple(a + 1 for a in normalizer.channel)
-    if normalizer.groups > 1:
-        rows = rows.reshape(len(rows), normalizer.groups, -1)
-        axes = (2,)
+    view, axes = arranged(flow, len(values))
+    rows = np.asarray(values, dtype=np.longdouble).reshape(view)
     mean = rows.mean(axes, keepdims=True)
-    if normalizer.spread != DEVIATION:
+    if flow.normalizer.spread != DEVIATION:
         mean = 0 * mean
     var = ((rows - mean) ** 2).mean(axes, keepdims=True)
     return tuple(  # type: ignore[return-value]  # two of them
-        np.broadcast_to(each, rows.shape).reshape(shape).astype(np.float64) for each in (mean, var)
+        np.broadcast_to(each, view).reshape(np.shape(values)).astype(np.float64)
+        for each in (mean, var)
     )
 
 
 def values_together(flow: BatchNormal) -> int:
     """How many values of a sample are normalized together."""
-    normalizer, shape = flow.normalizer, flow.event_shape
-    if normalizer.groups > 1:
-        return int(np.prod(shape)) // normalizer.groups
-    return int(np.prod([shape[axis] for axis in normalizer.channel]))
+    view, axes = arranged(flow, 1)
+    return math.prod(view[axis] for axis in axes)
 
 
 def constants(flow: BatchNormal, rng: np.random.Generator, rows: int, spread: float) -> Array:
     """Random numbers, one for all values that are normalized together."""
-    normalizer, shape = flow.normalizer, (rows, *flow.event_shape)
-    if normalizer.groups > 1:
-        one = rng.standard_normal((rows, normalizer.groups, 1))
-        grouped = np.broadcast_to(
-            one, (rows, normalizer.groups, int(np.prod(shape[1:])) // normalizer.groups)
-        )
-        return np.asarray(spread * grouped.reshape(shape))
-    axes = {axis + 1 for axis in normalizer.channel}
-    short = [1 if axis in axes else size for axis, size in enumerate(shape)]
-    return np.asarray(spread * np.broadcast_to(rng.standard_normal(short), shape))
+    view, axes = arranged(flow, rows)
+    short = [1 if axis in axes else size for axis, size in enumerate(view)]
+    numbers = np.broadcast_to(rng.standard_normal(short), view)
+    return np.asarray(spread * numbers.reshape(rows, *flow.event_shape))
 
 
 def lines(flow: BatchNormal, x: Array, y: Array, divisor: Divisor) -> tuple[Array, Array]:
