@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowref import backends
-from flowref.adapters.common.jax_stretching import stretches
+from flowref.adapters.common.stretching import stretches
 from flowref.model import REAL, Shape, Support, draw
 
 # ``call(x)`` of a batch -> (value, log-det).

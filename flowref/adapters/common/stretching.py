@@ -1,8 +1,9 @@
-"""Whether an operation stretches one number of each point over several of its entries."""
+"""Whether an operation, or one of a program of JAX, stretches one number of each point over several of its entries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from flowref.model import Shape
 
@@ -20,3 +21,33 @@ def stretched_over(operands: Sequence[Shape], result: Shape, rows: int) -> bool:
         and all(size in (1, entries) for size, entries in zip(one, result, strict=True))
         for one in operands
     )
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """All equations of a program, at any depth."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            for one in value if isinstance(value, tuple | list) else (value,):
+                inner = getattr(one, "jaxpr", one)
+                if hasattr(inner, "eqns"):
+                    yield from equations(inner)
+
+
+def stretches(jaxpr: Any, rows: int) -> bool:
+    """Whether an operation takes one number of each of ``rows`` points for several, or for none."""
+    return any(_stretches(equation, rows) for equation in equations(jaxpr))
+
+
+def _stretches(equation: Any, rows: int) -> bool:
+    operands = [tuple(getattr(one.aval, "shape", ())) for one in equation.invars]
+    if len(equation.outvars) != 1:
+        return False
+    result = tuple(getattr(equation.outvars[0].aval, "shape", ()))
+    if equation.primitive.name == "broadcast_in_dim":
+        axes = equation.params["broadcast_dimensions"]
+        if not axes or axes[0] != 0 or operands[0][0] != rows:
+            return False
+        sizes = dict(zip(axes, operands[0], strict=True))
+        operands = [tuple(sizes.get(axis, 1) for axis in range(len(result))), result]
+    return stretched_over(operands, result, rows)

@@ -110,15 +110,18 @@ def model_loss(obj: Any, x: Any, context: Any = None, weight: float = 1.0) -> An
     return (obj.forward_kld(x) if context is None else obj.forward_kld(x, context=context)), None
 
 
-def levels_forward(obj: Any, z: Any, context: Any = None) -> Any:
-    """Map the latents of all levels, flattened one after the other, to data."""
+def latents_of_levels(obj: Any, z: Any) -> list[Any]:
+    """The latents of each level, in the shape that its base has them, of those flattened one after the other."""
     shapes = [
         (base.shape,) if isinstance(base.shape, int) else tuple(base.shape) for base in obj.q0
     ]
     parts = z.split([math.prod(shape) for shape in shapes], 1)
-    return obj.forward_and_log_det(
-        [part.reshape(len(z), *shape) for part, shape in zip(parts, shapes, strict=True)]
-    )
+    return [part.reshape(len(z), *shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def levels_forward(obj: Any, z: Any, context: Any = None) -> Any:
+    """Map the latents of all levels, flattened one after the other, to data."""
+    return obj.forward_and_log_det(latents_of_levels(obj, z))
 
 
 def levels_inverse(obj: Any, x: Any, context: Any = None) -> Any:
@@ -136,11 +139,9 @@ def levels_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
 
 def levels_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
     """The log-density of the latents of all levels."""
-    shapes = [
-        (base.shape,) if isinstance(base.shape, int) else tuple(base.shape) for base in obj.q0
-    ]
-    parts = zip(obj.q0, z.split([math.prod(shape) for shape in shapes], 1), shapes, strict=True)
-    return sum(base.log_prob(part.reshape(len(z), *shape)) for base, part, shape in parts)
+    return sum(
+        base.log_prob(part) for base, part in zip(obj.q0, latents_of_levels(obj, z), strict=True)
+    )
 
 
 FLOW = Dialect(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.common.jax_stretching import equations
+from flowref.adapters.common.stretching import equations
 
 # What takes a part of an array reads the array no more often than there are parts.
 SLICING = frozenset({"dynamic_slice", "gather", "slice", "dynamic_index_in_dim", "squeeze"})

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from flowref import backends
-from flowref.adapters.common.jax_stretching import stretches
 from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.onto_simplex import words
 from flowref.adapters.common.signatures import required
+from flowref.adapters.common.stretching import stretches
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
 from flowref.adapters.user.conventions.settling import NO_LADJ, refuse_unread
