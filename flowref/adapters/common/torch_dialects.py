@@ -1,5 +1,5 @@
 """How transforms and distributions that follow torch.distributions are called, where their
-libraries agree.
+libraries agree, in PyTorch or in JAX.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def rsample(obj: Any, n: int, context: Any = None) -> Any:
 
 def expanded(obj: Any, x: Any, context: Any = None) -> Any:
     several = obj.expand((2, *obj.batch_shape))
-    return several.log_prob(x.unsqueeze(1)).reshape(len(x), 2, -1).sum(-1)
+    return several.log_prob(x[:, None]).reshape(len(x), 2, -1).sum(-1)
 
 
 def stated(obj: Any, untold: Collection[str] = ()) -> Any:

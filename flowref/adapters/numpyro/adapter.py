@@ -6,43 +6,37 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from flowref.adapters.common import torch_dialects
 from flowref.adapters.common.described import lineage
 from flowref.adapters.common.jax_facts import built_in_double
 from flowref.adapters.numpyro import calls, constructions
 from flowref.adapters.numpyro.facts import describe, is_flow, onto_simplex
 from flowref.model import Adapter, Component, Dialect
 
-TRANSFORM = Dialect(
-    forward=calls.forward,
-    inverse=calls.inverse,
-    parts=calls.parts,
-    chain=calls.chain,
-    invert=calls.invert,
-    sign=calls.sign,
-    told_late=calls.told_late,
-    normalizing="inverse",
+TRANSFORM = replace(
+    torch_dialects.TRANSFORM, chain=calls.chain, sign=calls.sign, told_late=calls.told_late
 )
 # Its class offers no inverse.
-ONE_WAY = Dialect(forward=calls.forward, normalizing="inverse")
+ONE_WAY = Dialect(forward=torch_dialects.forward, normalizing="inverse")
 SIMPLEX = Dialect(
     forward=calls.simplex_forward, inverse=calls.simplex_inverse, normalizing="inverse"
 )
 FLOW = Dialect(
     forward=calls.flow_forward,
     inverse=calls.flow_inverse,
-    log_prob=calls.log_prob,
+    log_prob=torch_dialects.log_prob,
     sample=calls.sample,
-    base_log_prob=calls.base_log_prob,
+    base_log_prob=torch_dialects.flow_base_log_prob,
     base_sample=calls.base_sample,
     normalizing="inverse",
-    expanded=calls.expanded,
+    expanded=torch_dialects.expanded,
     stated=calls.stated,
     rescale=calls.rescale,
 )
 DENSITY = Dialect(
-    log_prob=calls.log_prob,
+    log_prob=torch_dialects.log_prob,
     sample=calls.sample,
-    expanded=calls.expanded,
+    expanded=torch_dialects.expanded,
     stated=calls.stated,
     rescale=calls.rescale,
 )

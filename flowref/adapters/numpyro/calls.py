@@ -1,4 +1,6 @@
-"""How transforms and distributions of NumPyro are called: in batches; what draws is given a key."""
+"""How transforms and distributions of NumPyro are called where they differ from those of torch.distributions: in
+batches; what draws is given a key.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flowref.adapters.common.described import numbered
 from flowref.adapters.common.onto_simplex import with_last, without_last
-
-
-def forward(obj: Any, x: Any, context: Any = None) -> Any:
-    y = obj(x)
-    return y, obj.log_abs_det_jacobian(x, y)
-
-
-def inverse(obj: Any, y: Any, context: Any = None) -> Any:
-    x = obj.inv(y)
-    return x, obj.inv.log_abs_det_jacobian(y, x)
+from flowref.adapters.common.torch_dialects import forward, inverse
 
 
 def simplex_forward(obj: Any, x: Any, context: Any = None) -> Any:
@@ -49,18 +41,10 @@ def sign(obj: Any) -> Any:
         return jnp.asarray(math.nan)
 
 
-def parts(obj: Any) -> Any:
-    return numbered(getattr(obj, "parts", ()))
-
-
 def chain(parts: Sequence[Any]) -> Any:
     from numpyro.distributions.transforms import ComposeTransform
 
     return ComposeTransform(list(parts))
-
-
-def invert(obj: Any) -> Any:
-    return obj.inv
 
 
 def composed(obj: Any) -> Any:
@@ -85,16 +69,8 @@ def flow_inverse(obj: Any, y: Any, context: Any = None) -> Any:
     return x, per_event(ladj, y)
 
 
-def base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
-    return obj.base_dist.log_prob(z)
-
-
 def base_sample(obj: Any, n: int, context: Any = None, key: Any = None) -> Any:
     return obj.base_dist.sample(key, (n,))
-
-
-def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
-    return obj.log_prob(x)
 
 
 def sample(obj: Any, n: int, context: Any = None, key: Any = None) -> Any:
@@ -107,11 +83,6 @@ def cdf(obj: Any, x: Any, context: Any = None) -> Any:
 
 def icdf(obj: Any, u: Any, context: Any = None) -> Any:
     return obj.icdf(u)
-
-
-def expanded(obj: Any, x: Any, context: Any = None) -> Any:
-    several = obj.expand((2, *obj.batch_shape))
-    return several.log_prob(x[:, None]).reshape(len(x), 2, -1).sum(-1)
 
 
 # What a distribution may say of itself, in the order in which it is told.

@@ -11,8 +11,9 @@ from flowref.adapters.common.described import lineage
 from flowref.adapters.common.jax_events import array_shapes, event_of, taking
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
 from flowref.adapters.common.shapes import unknown_shape
+from flowref.adapters.common.torch_dialects import forward
 from flowref.adapters.common.torch_supports import interval
-from flowref.adapters.numpyro.calls import forward, simplex_forward
+from flowref.adapters.numpyro.calls import simplex_forward
 from flowref.model import REAL, Facts, Shape, Support
 
 NAMED = {"_Simplex": "simplex", "_OrderedVector": "ordered"}
