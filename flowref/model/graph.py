@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -54,6 +54,22 @@ class Graph:
     outputs: tuple[Ref, Ref | None]
     guards: tuple[str, ...] = ()
     trained: frozenset[str] = frozenset()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of points and of a context."""
+        return (self.points[0],) if self.given is None else (self.points[0], self.given[0])
+
+    def needed(self, known: Container[str]) -> list[Node]:
+        """The nodes that the outputs come of, in their order; what is ``known`` comes of nothing."""
+        wanted = {ref.name for ref in self.outputs if ref is not None}
+        found = []
+        for node in reversed(self.nodes):
+            if node.name in wanted:
+                found.append(node)
+                of = () if node.name in known else references((node.args, dict(node.named)))
+                wanted |= {ref.name for ref in of}
+        return found[::-1]
 
     def moving(self, *sources: str) -> set[str]:
         """The nodes that depend on some others."""

@@ -79,7 +79,8 @@ def identity(
             if decimal not in readings and holds(graph, law, frozenset(), decimal, path, seed):
                 readings[decimal] = None
         except NotModelled as error:
-            reason = f"not modelled: {error}"
+            if path is not None or not different:
+                reason = f"not modelled: {error}"
     loose = {
         one.name
         for one in graph.nodes
@@ -155,8 +156,8 @@ def holds(
 
 
 def _opens(graph: Graph, weights: frozenset[str]) -> bool:
-    """Whether something is compared or placed that depends on points or weights."""
-    moving = graph.moving(graph.points[0], *weights)
+    """Whether something is compared or placed that depends on points, a context or weights."""
+    moving = graph.moving(*graph.inputs, *weights)
     return any(_decides(node) and node.name in moving for node in graph.nodes)
 
 
@@ -195,20 +196,24 @@ class Run:
         self.values[name] = field.free(shape, slice(0, self.size), self.size)
         if graph.given is not None:
             self.values[graph.given[0]] = field.free(graph.given[1])
-        frozen = path.decided if path is not None else {}
-        moving = graph.moving(name, *weights, *((graph.given[0],) if graph.given else ()))
-        for node in graph.nodes:
-            fixed = _decides(node) and (path is not None or node.name not in moving)
+        moving = graph.moving(*graph.inputs, *weights)
+        # What is known: on a path all that is decided, and elsewhere what depends on nothing that is free.
+        known = {
+            node.name: (path.decided if path is not None else {}).get(
+                node.name, graph.constants.get(node.name)
+            )
+            for node in graph.nodes
+            if _decides(node) and (path is not None or node.name not in moving)
+        }
+        known = {one: value for one, value in known.items() if value is not None}
+        for node in graph.needed(known):
             if node.op in ("eq", "ne") and node.name in moving:
                 self.conditions[
                     f"where {node.op} comes out as it did ({node.line or node.name})"
                 ] = None
-            if fixed and node.name in frozen:
-                self.values[node.name] = np.asarray(frozen[node.name])
-            elif fixed and node.name in graph.constants:
-                self.values[node.name] = np.asarray(graph.constants[node.name])
-            else:
-                self.values[node.name] = self._run(node)
+            self.values[node.name] = (
+                np.asarray(known[node.name]) if node.name in known else self._run(node)
+            )
 
     def _run(self, node: Node) -> Any:
         if node.op == "constant":

@@ -1,0 +1,160 @@
+"""Write `reports/proofs.json` and `reports/proofs.md`: which statements of the libraries' maps are proved.
+
+Usage: `python reports/tools/proofs.py [--page]`. With `--page` nothing is proved anew, and the page is written of the file.
+It takes some minutes; what was found is written to the file as it goes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from flowref import registry
+from flowref.model import FlowrefError
+from flowref.proving import STATEMENTS, certified
+from flowref.reporting.markup import code, escaped
+
+REPORTS = Path(__file__).parents[1]
+FOUND = REPORTS / "proofs.json"
+LIBRARIES = (
+    "torch",
+    "nflows",
+    "normflows",
+    "zuko",
+    "freia",
+    "pyro",
+    "glasflow",
+    "torchflows",
+    "reference",
+)
+# Reasons that are no matter of a statement.
+NOTHING = ("it has no ", "it returns no log-det")
+# How many words of a reason tell it from others.
+WORDS = 4
+PAGE = """# Proofs
+
+`flowref certify` proves that the log-det of a map is that of its Jacobian, and that its inverse goes back, for all inputs
+and all weights, as an identity of what its code computes ([how](../docs/guides/proofs.md)). This is what it proves of every
+construction of a library here. *Whole* is a proof for all weights, buffers and outcomes of comparisons; the others are on
+the paths that drawn points take, or for the weights as built. What is not proved is not wrong: [an audit](audit.md) measures
+it. The median proof takes {median:.2f} s of one core, tracing included.
+
+`python reports/tools/proofs.py` writes this page.
+
+## By library and statement
+
+| library | statement | maps | proved | whole |
+|---|---|---:|---:|---:|
+{libraries}
+
+## Why not
+
+Reasons, by how many maps have their log-det unproved for them.
+
+| reason | maps | for example |
+|---|---:|---|
+{reasons}
+"""
+
+
+def found_of(spec: str) -> list[dict[str, Any]]:
+    """What is found of a construction."""
+    warnings.simplefilter("ignore")
+    start, claims = time.process_time(), []
+    try:
+        for claim in certified(registry.parse_target(spec)):
+            proof = claim.proof
+            claims.append(
+                {
+                    "target": spec,
+                    "statement": claim.statement,
+                    "proved": proof.proved,
+                    "whole": claim.whole,
+                    "paths": proof.paths,
+                    "weights": proof.weights,
+                    "conditions": list(proof.conditions),
+                    "reason": proof.reason,
+                }
+            )
+    except FlowrefError as error:
+        claims = [{"target": spec, "statement": "", "proved": False, "reason": str(error)}]
+    return [
+        one | {"seconds": round((time.process_time() - start) / len(claims), 2)} for one in claims
+    ]
+
+
+def constructions() -> Iterator[str]:
+    """Those of the libraries in torch."""
+    for name, adapter in registry.adapters().items():
+        if name in LIBRARIES:
+            yield from (f"{name}:{component}" for component in adapter.components())
+
+
+def page(claims: list[dict[str, Any]]) -> str:
+    """The page of what was found."""
+    maps = [one for one in claims if one["statement"] and not one["reason"].startswith(NOTHING)]
+    seconds = sorted(one["seconds"] for one in maps)
+    unproved = [one for one in maps if one["statement"] == "map/log-det" and not one["proved"]]
+    reasons = Counter(_reason(one) for one in unproved)
+    example = {_reason(one): one["target"] for one in reversed(unproved)}
+    return PAGE.format(
+        median=seconds[len(seconds) // 2],
+        libraries="\n".join(_rows(maps)),
+        reasons="\n".join(
+            f"| {escaped(reason)} | {count} | {code(example[reason])} |"
+            for reason, count in reasons.most_common()
+        ),
+    )
+
+
+def _reason(one: Mapping[str, Any]) -> str:
+    """A reason without what is of one target alone."""
+    text = str(one["reason"]).partition(" (")[0]
+    kept = (
+        text
+        if text.startswith(("not modelled", "it is"))
+        else " ".join(text.split()[:WORDS]) + " ..."
+    )
+    return kept if len(text.split()) > WORDS else text
+
+
+def _rows(maps: list[dict[str, Any]]) -> Iterator[str]:
+    for library in (*LIBRARIES, "all"):
+        for statement in STATEMENTS:
+            own = [
+                one
+                for one in maps
+                if one["statement"] == statement
+                and library in (one["target"].partition(":")[0], "all")
+            ]
+            if own:
+                proved, whole = (
+                    sum(one.get(name, False) for one in own) for name in ("proved", "whole")
+                )
+                yield f"| {library} | {code(statement)} | {len(own)} | {proved} | {whole} |"
+
+
+def main() -> int:
+    """See the docstring of the module."""
+    if "--page" not in sys.argv:
+        claims: list[dict[str, Any]] = []
+        with ProcessPoolExecutor() as pool:
+            for number, some in enumerate(pool.map(found_of, constructions()), 1):
+                claims += some
+                print(f"\r{number} constructions", end="", file=sys.stderr)
+                FOUND.write_text(json.dumps(claims, indent=0), encoding="utf-8")
+    (REPORTS / "proofs.md").write_text(
+        page(json.loads(FOUND.read_text(encoding="utf-8"))), encoding="utf-8"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
