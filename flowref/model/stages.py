@@ -20,7 +20,6 @@ class Stage:
     ``value``: what comes out at other points ``(batch, inputs)``; None where it cannot be asked alone.
     ``between``: it is no part, but what lies between parts: inputs are what goes in and what the parts
     gave, and outputs what the parts were given and what comes out in the end.
-    ``push``: takes vectors ``(probes, inputs)`` to their products with the Jacobian at the only point.
     ``work``: tells the work of pulling one of many cotangents of one point back, in nominal nanoseconds.
     """
 
@@ -32,7 +31,6 @@ class Stage:
     value: Callable[[Array], Array] | None = None
     between: bool = False
     work: Callable[[], float] = float
-    push: Callable[[Array], Array] | None = None
 
 
 class Visitor(Protocol):

@@ -16,7 +16,7 @@ import torch
 
 from flowref.backends.torch.arrays import array
 from flowref.backends.torch.measuring import Measuring
-from flowref.backends.torch.stages import FEW, Asked, graphed, pushed, tensor_like
+from flowref.backends.torch.stages import FEW, Asked, graphed, tensor_like
 from flowref.backends.torch.tape import Cut, Done, Tape
 from flowref.model import Array, Stage
 from flowref.model.cost import BACKWARD
@@ -56,10 +56,6 @@ class Piece:
             for probe in range(len(cotangents[0]))
         ]
         return np.concatenate(rows, 1)
-
-    def push(self, vectors: Array) -> Array:
-        """See `Stage.push`, of all that goes in and comes out."""
-        return np.concatenate([pushed(self.sinks, self.sources, one[None]) for one in vectors])
 
     def _pulled(
         self, cotangents: Array, wanted: Sequence[bool] | None, together: bool = False
@@ -144,16 +140,9 @@ def _stage(
             every = piece.pull(every, moving if piece is run[0] else None)
         return every[..., inputs]
 
-    def push(vectors: Array) -> Array:
-        every = np.zeros((len(vectors), len(inputs)))
-        every[:, inputs] = vectors
-        for piece in run:
-            every = piece.push(every)
-        return every[:, outputs]
-
     x, y = flat(sources), flat(sinks)
     shape = tuple(sources[0].shape[1:]) if len(sources) == 1 else x.shape[1:]
-    return Stage(name, shape, x, y, pull, work=lambda: sum(piece.work for piece in run), push=push)
+    return Stage(name, shape, x, y, pull, work=lambda: sum(piece.work for piece in run))
 
 
 def pieces(asked: Asked, x: torch.Tensor) -> list[Piece]:

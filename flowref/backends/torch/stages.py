@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,10 +131,6 @@ def stage_of(
             found = own.at(rows.reshape(-1, *event), max(1, len(points) // batch))
             return np.asarray(array(found)).reshape(len(points), -1)
 
-    def push(vectors: Array) -> Array:
-        leaf, out = last.of(push, lambda: graph(len(vectors)))
-        return pushed([out], [leaf], vectors)
-
     def work() -> float:
         spent: list[float] = []
         for times in (1, MORE):
@@ -146,42 +142,7 @@ def stage_of(
 
     flat = np.asarray(array(x)).reshape(batch, -1)
     there = np.asarray(array(y)).reshape(batch, -1)
-    return Stage(name, event, flat, there, pull, value, work=work, push=push)
-
-
-def pushed(outs: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor], vectors: Array) -> Array:
-    """Products of a Jacobian with vectors ``(rows, inputs)``, one for each row: pulling back is linear
-    in what is pulled back, and this is its derivative.
-    """
-    probes = [torch.zeros_like(out).requires_grad_(True) for out in outs]
-    moving = [pair for pair in zip(outs, probes, strict=True) if graphed(pair[0])]
-    gradients = torch.autograd.grad(
-        [out for out, _ in moving],
-        list(leaves),
-        [probe for _, probe in moving],
-        create_graph=True,
-        allow_unused=True,
-    )
-    pieces = np.split(vectors, np.cumsum([leaf[0].numel() for leaf in leaves])[:-1], 1)
-    along = [
-        (gradient, tensor_like(piece, leaf))
-        for gradient, piece, leaf in zip(gradients, pieces, leaves, strict=True)
-        if gradient is not None and gradient.requires_grad
-    ]
-    products = torch.autograd.grad(
-        [gradient for gradient, _ in along],
-        probes,
-        [piece for _, piece in along],
-        retain_graph=True,
-        allow_unused=True,
-    )
-    return np.concatenate(
-        [
-            np.asarray(array(zeros_for(one, probe))).reshape(len(vectors), -1)
-            for one, probe in zip(products, probes, strict=True)
-        ],
-        axis=1,
-    )
+    return Stage(name, event, flat, there, pull, value, work=work)
 
 
 def pulled_back(value: torch.Tensor, leaf: torch.Tensor, cotangents: Array) -> Array:

@@ -14,7 +14,6 @@ from flowref.laws.common.amounts import planned, taken
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.entries import entry_by_entry, refusal
-from flowref.laws.common.spectrum import affordable, estimated
 from flowref.laws.common.structure import (
     LARGE,
     Told,
@@ -49,15 +48,13 @@ SMALLER = "build it with at most a thousand, or of modules that return a value a
 @dataclass
 class Ledger:
     """A visitor that writes down the log-det of every stage. ``kept``: the entries that a coupling is
-    declared to keep. ``steady``: Jacobians of more than a few hundred entries are made, at one point. ``estimates``: what
-    is too large for that is estimated.
+    declared to keep. ``steady``: Jacobians of more than a few hundred entries are made, at one point.
     """
 
     rows: int
     kept: Array | None = None
     seed: int = 0
     steady: bool = False
-    estimates: bool = True
     refused: str = ""
     entries: list[tuple[bool, Told]] = field(default_factory=list)
 
@@ -86,15 +83,7 @@ class Ledger:
         if not self.steady:
             return None
         self.refused = refusal(stage)
-        if not self.refused:
-            return entry_by_entry(stage)
-        if not self.estimates or stage.between or not affordable(stage):
-            return None
-        rng = np.random.default_rng(seed_of(self.seed, stage.name, "estimate") % 2**63)
-        try:
-            return estimated(stage, rng)
-        except Exception:  # it cannot be differentiated so
-            return None
+        return None if self.refused else entry_by_entry(stage)
 
     def mark(self) -> int:
         """See `Visitor`."""
@@ -145,7 +134,6 @@ class Ledger:
             np.sum([told.error for told in stages], axis=0),
             np.logical_and.reduce([told.known for told in stages]),
             self.road,
-            any(told.estimated for told in stages),
         )
 
     @property
@@ -153,8 +141,8 @@ class Ledger:
         """How the log-det was told, in words."""
         parts = [told.how for is_map, told in self.entries if is_map]
         if len(parts) == 1:
-            known = parts[0] == "entry by entry" or parts[0].startswith("estimated")
-            return f"the Jacobian {parts[0]}" if known else f"by structure: {parts[0]}"
+            by = "the Jacobian" if parts[0] == "entry by entry" else "by structure:"
+            return f"{by} {parts[0]}"
         kinds = ", ".join(f"{count} {how}" for how, count in Counter(parts).most_common())
         return f"by {len(parts)} parts: {kinds}"
 

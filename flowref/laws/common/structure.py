@@ -38,14 +38,13 @@ ASIDE = 2.0**-7
 @dataclass(frozen=True)
 class Told:
     """log|det| of a stage at each point, its error, and where it is known, all ``(batch,)``;
-    ``how``: by which structure. ``estimated``: the error is large, and all that is claimed.
+    ``how``: by which structure.
     """
 
     log_det: Array
     error: Array
     known: Array
     how: str
-    estimated: bool = False
 
     def first_of(self, batch: int) -> Told:
         """What is told of one point, as the first of several of which nothing else is known."""
@@ -55,7 +54,6 @@ class Told:
             np.append(self.error[:1], rest),
             np.append(self.known[:1], rest > 0),
             self.how,
-            self.estimated,
         )
 
 
