@@ -16,12 +16,15 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 from flowref.model.call import Array, Call, Mapped
 from flowref.model.certainty import Certainty
 from flowref.model.component import Facts, Shape
+from flowref.model.stages import Visitor
 from flowref.model.steps import Life, Step
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
 from flowref.model.structure.kernel import Kernel
 from flowref.model.structure.multi_scale import MultiScale, Squeezing
 from flowref.model.support import Support
+
+T = TypeVar("T")
 
 
 class Flow(Protocol):
@@ -94,10 +97,16 @@ class Differentiable(Bijection, Protocol):
 
 
 class Walked(Bijection, Protocol):
-    """A map that is taken apart while it is called: ``walk(call, x, context, visitor)``."""
+    """A map that is taken apart while it is called; ``steady``: as it is without noise."""
 
-    @property
-    def walk(self) -> Callable[..., bool]: ...
+    def walk(
+        self,
+        call: str,
+        x: Array,
+        context: Array | None,
+        visitor: Visitor[T],
+        steady: bool = False,
+    ) -> T: ...
 
 
 class Rounded(Flow, Protocol):

@@ -103,8 +103,8 @@ class Subject:
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.
     ``scale``: how far its parameters were moved, by noise or by training.
     ``numbers()``: the scalars that it holds (see `checking.lines`).
-    ``walk(call, x, context, visitor)`` -> whether a `Visitor` that was led through a call, from the
-    whole to its parts, told all of it.
+    ``walk(call, x, context, visitor, steady)`` -> what a `Visitor` makes of a call and of the pieces that it
+    can be cut into; ``steady``: as they are without noise.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Subject:
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()
     numbers: Callable[[], Sequence[float]] = tuple
-    walk: Callable[..., bool] | None = None
+    walk: Callable[..., Any] | None = None
 
     # Calls, by name.
 

@@ -34,7 +34,7 @@ def refusal(stage: Stage) -> str:
     """Why the Jacobian of a stage is not made entry by entry; empty where it is."""
     size = stage.x.shape[1]
     memory, work = needed(stage)
-    if stage.between or size != stage.y.shape[1]:
+    if size != stage.y.shape[1]:
         return "it is no square matrix"
     if memory > means().memory:
         return f"entry by entry it {too_large(memory)}"

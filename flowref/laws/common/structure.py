@@ -9,8 +9,6 @@ error of the log-det.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -311,29 +309,6 @@ def pivots(matrix: Array) -> Array | None:
         left[row] = len(matrix) + 1
         there[:, column] = False
     return entries
-
-
-def usual_masks(shape: tuple[int, ...]) -> Iterator[Array]:
-    """Halves that couplings divide events into, either of which may come first."""
-    size = math.prod(shape)
-    index = np.arange(size)
-    width = shape[-1] if len(shape) > 1 else 1
-    height = shape[-2] if len(shape) > 2 else 1
-    color = (index // width % height + index % width) if len(shape) > 1 else index
-    inner = size // shape[0]
-    cuts = sorted({shape[0] // 2, (shape[0] + 1) // 2})
-    for mask in (*(index // inner < cut for cut in cuts), color % 2 == 0):
-        yield mask
-        yield ~mask
-
-
-def two_halves(stage: Stage, rng: np.random.Generator) -> Told | None:
-    """The log-det of what is a coupling of usual halves, or two of them."""
-    for mask in usual_masks(stage.shape):
-        told = in_two_steps(stage, mask, None, rng)
-        if told is not None:
-            return told
-    return None
 
 
 def whole(stage: Stage) -> Told | None:
