@@ -125,24 +125,12 @@ class Rounded(Flow, Protocol):
 
 
 class Pulling(Flow, Protocol):
-    """``vjp(call, x, context, value_cotangent, ladj_cotangent)``: gradients in x."""
+    """``vjp(call, x, context, value_cotangent, ladj_cotangent, toward, along)``: gradients in x, or
+    ``toward`` the "context"; ``along`` a direction, the derivative of <gradient, direction>.
+    """
 
     @property
     def vjp(self) -> Callable[..., Array]: ...
-
-
-class ContextPulling(Flow, Protocol):
-    """``context_vjp(call, x, context, value_cotangent, ladj_cotangent)``: gradients in the context."""
-
-    @property
-    def context_vjp(self) -> Callable[..., Array]: ...
-
-
-class Curved(Pulling, Protocol):
-    """``curvature(call, x, context, value_cotangent, ladj_cotangent, direction)``."""
-
-    @property
-    def curvature(self) -> Callable[..., Array]: ...
 
 
 class Parametric(Flow, Protocol):

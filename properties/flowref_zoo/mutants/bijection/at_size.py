@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -69,9 +70,9 @@ def _detached(
     x: Array,
     context: Array | None,
     value: Array | None,
-    ladj: Array | None,
+    *others: Any,
 ) -> Array:
-    gradient = np.array(vjp(which, x, context, value, ladj))
+    gradient = np.array(vjp(which, x, context, value, *others))
     if which == "inverse":
         gradient.reshape(len(gradient), -1)[:, 0] = 0.0
     return gradient
@@ -99,9 +100,9 @@ def _peeking(
     x: Array,
     context: Array | None,
     value: Array | None,
-    ladj: Array | None,
+    *others: Any,
 ) -> Array:
-    gradient = np.array(vjp(which, x, context, value, ladj))
+    gradient = np.array(vjp(which, x, context, value, *others))
     if value is not None:
         rows, pulled = gradient.reshape(len(gradient), -1), value.reshape(len(value), -1)
         rows[:, -1] += size * pulled[:, -2]
