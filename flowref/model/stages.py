@@ -40,8 +40,10 @@ class Pieces(Protocol):
         """The pieces, of which those that follow each other and are one function each stand together."""
 
     @property
-    def chained(self) -> Stage:
-        """All of them, one after the other, as one map."""
+    def chained(self) -> Stage | None:
+        """All of them, one after the other, as one map; None where they were seen to be the call before,
+        without noise.
+        """
 
     def rest(self, run: range) -> Stage | None:
         """What is left of pieces that follow each other where what passes as it is is held: a block

@@ -142,9 +142,9 @@ NAMES = [way.__name__ for way, _ in WAYS]
 TOLD = [(way, shape) for way, shape in WAYS if way not in (dense, behind_a_wall)]
 
 
-def subject(way: Way, shape: tuple[int, ...]) -> tuple[Any, Any]:
+def subject(way: Way, shape: tuple[int, ...], dtype: str = "float64") -> tuple[Any, Any]:
     """A flow that is written so, and points."""
-    flow = loading.load(loading.snapshot(Plain(way, shape)), Condition(scale=0.3))
+    flow = loading.load(loading.snapshot(Plain(way, shape)), Condition(scale=0.3, dtype=dtype))
     assert offers(flow, Walked)
     return flow, draw(flow.domain, (3, *flow.event_shape), np.random.default_rng(3))
 
@@ -175,6 +175,19 @@ def test_no_piece_of_a_plain_flow_is_taken_entry_by_entry(way: Way, shape: Any) 
     assert "parts" in told.how
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("way", "shape"), TOLD, ids=[way.__name__ for way, _ in TOLD])
+def test_noise_changes_what_is_told_and_not_whether(way: Way, shape: Any, dtype: str) -> None:
+    """What was told by structure is told so under noise, at every point, and about the same."""
+    flow, x = subject(way, shape, dtype)
+    told = flow.walk("forward", x, None, Telling())
+    with flow.noise(3, 2.0**-43 if dtype == "float64" else 2.0**-24):
+        again = flow.walk("forward", x, None, Telling())
+    assert told.known.all() and again.known.all()
+    assert "entry by entry" not in again.how
+    assert np.allclose(again.log_det, told.log_det, atol=1e-9 if dtype == "float64" else 1e-2)
+
+
 @pytest.mark.parametrize(("way", "shape"), WAYS, ids=NAMES)
 def test_pieces_one_after_the_other_are_the_call(way: Way, shape: Any) -> None:
     """Cotangents are pulled back through the pieces as through the whole."""
@@ -200,7 +213,7 @@ def test_what_passes_unchanged_is_held() -> None:
     found = cut(flow, torch.randn(2, SIZE, dtype=torch.float64))
     rests = [found.rest(range(at, at + 1)) for at in range(len(found))]
     assert HALF in {stage.x.shape[1] for stage in rests if stage is not None}
-    assert found.chained.x.shape == (2, SIZE)
+    assert found.chained is not None and found.chained.x.shape == (2, SIZE)
 
 
 def test_a_call_that_ends_in_one_function_has_no_pieces() -> None:

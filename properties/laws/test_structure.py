@@ -83,7 +83,7 @@ def masked(stage: Stage, rng: np.random.Generator) -> Told | None:
 def copied(stage: Stage, rng: np.random.Generator) -> Told | None:
     """A coupling of the entries that it is seen to copy."""
     found = structure.copies(stage, rng)
-    return None if found is None else structure.in_two_steps(stage, *found, rng)
+    return structure.in_two_steps(stage, *found[0], rng) if found else None
 
 
 def entry_by_entry(stage: Stage, rng: np.random.Generator) -> Told | None:

@@ -98,10 +98,12 @@ class Pieces(tuple[Piece, ...]):
         starts = [at for at in range(len(self)) if not (at and one[at] and one[at - 1])]
         return [range(*ends) for ends in itertools.pairwise([*starts, len(self)])]
 
+    seen = False
+
     @property
-    def chained(self) -> Stage:
+    def chained(self) -> Stage | None:
         """See `Pieces`."""
-        return _stage(self, set())
+        return None if self.seen else _stage(self, set())
 
     def rest(self, run: range) -> Stage | None:
         """See `Pieces`."""
@@ -132,12 +134,13 @@ def _stage(run: Sequence[Piece], passing: Set[int]) -> Stage:
     return Stage(shape, x, y, pull, work=lambda: sum(piece.work for piece in run))
 
 
-def pieces(asked: Asked, x: torch.Tensor) -> Pieces | None:
+def pieces(asked: Asked, x: torch.Tensor, seen: bool = False) -> Pieces | None:
     """The pieces of a call at points, in the order in which they are applied; None where it cannot
-    be cut, or does not run so.
+    be cut, or does not run so. ``seen``: whether they were seen to be the call.
     """
     with contextlib.suppress(Exception):
         found = Pieces(_pieces(asked, x))
+        found.seen = seen
         return found if len(found) > 1 else None
     return None
 

@@ -36,15 +36,16 @@ def walk(
     def shown() -> Any:
         before, live.rounding = live.rounding, None if steady else live.rounding
         try:
-            return _shown(live, name, x, context, visitor)
+            return _shown(live, name, x, context, visitor, found is not None)
         except Undecidable as refusal:
             return type(refusal)(str(refusal))  # which holds no frames
         finally:
             live.rounding = before
 
     key = (live.number, None, live.default, digest_of(f"walk {steady} {name}", x, context))
-    found = KEPT.entries.get(key)
-    if steady or live.rounding is None:
+    plain = steady or live.rounding is None
+    found = None if plain else KEPT.entries.get(key)
+    if plain:
         found = KEPT.get(key, shown, anew=not steady)
     elif not isinstance(found, Undecidable):
         found = shown()
@@ -53,14 +54,16 @@ def walk(
     return found
 
 
-def _shown(live: Live, name: str, x: Array, context: Array | None, visitor: Visitor[Any]) -> Any:
+def _shown(
+    live: Live, name: str, x: Array, context: Array | None, visitor: Visitor[Any], seen: bool
+) -> Any:
     with live.lend() as obj, frozen(obj), live.calling(f"walk {name}"):
         points = live.tensor(x, support=live.support_of(name))
         assert points is not None
         live.afford(name, len(x), WALKED, graphed=True)
         asked = Asked(partial(live.function(name), obj), live.tensor(context, jitter=1))
         whole = stage_of(asked, points, graphed_rows(live.facts.cost, name))
-        return visitor(whole, lambda: pieces(asked, points))
+        return visitor(whole, lambda: pieces(asked, points, seen))
 
 
 @contextlib.contextmanager

@@ -69,7 +69,8 @@ class Telling:
         """By the structure of the pieces of a call, if these are the whole."""
         if pieces is not None:
             parts = [told for run in pieces.runs for told in self.in_run(pieces, run)]
-            if parts and composed(call, pieces.chained):
+            chained = pieces.chained
+            if parts and (chained is None or composed(call, chained)):
                 return together(parts)
         raise Untold("it cannot be cut")
 
@@ -100,9 +101,11 @@ class Telling:
 def by_structure(stage: Stage, kept: Array | None = None) -> Told | None:
     """The log-det of what is a coupling, elementwise, or mixes the channels of each position."""
     rng = np.random.default_rng(seed_of("structure") % 2**63)
-    halves = copies(stage, rng) or (None if kept is None else (kept, kept))
-    coupled = None if halves is None else in_two_steps(stage, *halves, rng)
-    return coupled or one_entry_each(stage, rng) or position_by_position(stage, rng)
+    for halves in copies(stage, rng) or ([] if kept is None else [(kept, kept)]):
+        told = in_two_steps(stage, *halves, rng)
+        if told is not None:
+            return told
+    return one_entry_each(stage, rng) or position_by_position(stage, rng)
 
 
 def composed(call: Stage, chained: Stage) -> bool:

@@ -151,29 +151,33 @@ def _told(found: list[tuple[float, float] | None], how: str) -> Told | None:
     return Told(pairs[:, 0], 4 * pairs[:, 1], known, how)
 
 
-def copies(stage: Stage, rng: np.random.Generator) -> tuple[Array, Array] | None:
-    """Which outputs are copies of an input, and which inputs are copied: bit for bit, here and
-    beside, where the map can be asked there.
+def copies(stage: Stage, rng: np.random.Generator) -> list[tuple[Array, Array]]:
+    """Which outputs may be copies of an input, and which inputs are copied: bit for bit, here and beside,
+    where the map can be asked there; else in their places, bit for bit or but for noise.
     """
     if stage.value is None:
-        same = (stage.x == stage.y).all(0) if stage.x.shape == stage.y.shape else np.zeros(1, bool)
-        return (same, same) if same.any() and not same.all() else None
+        if stage.x.shape != stage.y.shape:
+            return []
+        with np.errstate(all="ignore"):
+            off = (np.abs(stage.x - stage.y) / (1 + np.abs(stage.x))).max(0)
+        masks = [off <= most for most in (0.0, MET)]
+        return [(same, same) for same in masks if same.any() and not same.all()]
     x = stage.x[:1]
     beside = x + ASIDE * (1 + np.abs(x)) * rng.uniform(-1, 1, x.shape)
     try:
         there = stage.value(beside)
     except Exception:  # a step beside the point is refused
-        return None
+        return []
     pairs_in = np.stack([x[0], beside[0]], 1)
     pairs_out = np.stack([stage.y[0], there[0]], 1)
     given = {tuple(pair): index for index, pair in enumerate(pairs_in.tolist())}
     source = np.array([given.get(tuple(pair), -1) for pair in pairs_out.tolist()])
     kept = source >= 0
     if not kept.any() or len(set(source[kept].tolist())) != kept.sum():
-        return None
+        return []
     columns = np.zeros(x.shape[1], dtype=bool)
     columns[source[kept]] = True
-    return kept, columns
+    return [(kept, columns)]
 
 
 def in_two_steps(
