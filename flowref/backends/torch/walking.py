@@ -10,7 +10,6 @@ from typing import Any
 from flowref.backends.kept import KEPT, digest_of
 from flowref.backends.torch.cuts import pieces
 from flowref.backends.torch.derivatives import graphed_rows
-
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.stages import Asked, stage_of
 from flowref.backends.torch.state import trainable
