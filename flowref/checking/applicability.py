@@ -38,7 +38,7 @@ REMEDIES = {
 # What only moved parameters offer.
 ALONG = frozenset({"along", "slope"})
 # What a map offers whose calls end, whatever it is.
-OF_A_MAP = frozenset({"forward", "inverse", "jacobian", "walk", "vjp", "curvature", *ALONG})
+OF_A_MAP = frozenset({"forward", "inverse", "jacobian", "walk", "vjp", *ALONG})
 THOROUGH = "--profile thorough measures them"
 STANDARD = "--profile standard trains it"
 

@@ -27,7 +27,7 @@ FEWEST_OF_HEAVY, CLEAR_OF_HEAVY = 1, 1000.0
 # What a derivative that passes through half precision may be off, relatively; what laws need that
 # compare derivatives with differences, and those that take them in closed form.
 HALF = 2.0**-4
-STEPPED, COARSE = frozenset({"vjp", "context_vjp", "slope"}), frozenset({"jacobian"})
+STEPPED, COARSE = frozenset({"vjp", "slope"}), frozenset({"jacobian"})
 IN_HALF = "it computes in half precision within: its derivatives are that coarse, and not judged"
 
 

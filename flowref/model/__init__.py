@@ -54,7 +54,7 @@ from flowref.model.recognized import Method, Recognized
 from flowref.model.requirement import Requirement, requires
 from flowref.model.seeds import derive, seed_of
 from flowref.model.silence import Silence
-from flowref.model.stages import Stage, Visitor
+from flowref.model.stages import Pieces, Stage, Visitor
 from flowref.model.steps import Life
 from flowref.model.structure.batch_norm import PARTS, RENORM, ROLES, RUNNING, SAMPLE, Normalizer
 from flowref.model.structure.coupling import KINDS, MASKS, Coupling, named_mask
@@ -77,7 +77,7 @@ __all__ = [
     "CallCost", "Case", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",
     "DataError", "Dialect", "Evidence", "Facts", "Figure", "FlowrefError", "History", "Kernel", "KnownFailure", "Law", "LawError",
     "Life", "Line", "Manner", "Mapped", "Method", "MultiScale", "Mutant", "Normalizer", "Observation",
-    "Preprocessing", "Problem", "Promise", "Recognized", "ReportError", "Requirement", "Residual",
+    "Pieces", "Preprocessing", "Problem", "Promise", "Recognized", "ReportError", "Requirement", "Residual",
     "Shape", "Silence", "Size", "SpecError", "Squeezing", "Stage", "Standing", "Status", "Subject", "Support",
     "Target", "TargetError", "Undecidable", "UnknownShape", "Unsupported", "Verdict", "Visitor", "base_of", "cases_of",
     "derive", "draw", "id_of", "identity", "law", "mutant", "named_by", "named_mask", "nearest", "one_line", "per_point",

@@ -16,12 +16,15 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 from flowref.model.call import Array, Call, Mapped
 from flowref.model.certainty import Certainty
 from flowref.model.component import Facts, Shape
+from flowref.model.stages import Visitor
 from flowref.model.steps import Life, Step
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
 from flowref.model.structure.kernel import Kernel
 from flowref.model.structure.multi_scale import MultiScale, Squeezing
 from flowref.model.support import Support
+
+T = TypeVar("T")
 
 
 class Flow(Protocol):
@@ -94,10 +97,16 @@ class Differentiable(Bijection, Protocol):
 
 
 class Walked(Bijection, Protocol):
-    """A map that is taken apart while it is called: ``walk(call, x, context, visitor)``."""
+    """A map that is taken apart while it is called; ``steady``: as it is without noise."""
 
-    @property
-    def walk(self) -> Callable[..., bool]: ...
+    def walk(
+        self,
+        call: str,
+        x: Array,
+        context: Array | None,
+        visitor: Visitor[T],
+        steady: bool = False,
+    ) -> T: ...
 
 
 class Rounded(Flow, Protocol):
@@ -116,24 +125,12 @@ class Rounded(Flow, Protocol):
 
 
 class Pulling(Flow, Protocol):
-    """``vjp(call, x, context, value_cotangent, ladj_cotangent)``: gradients in x."""
+    """``vjp(call, x, context, value_cotangent, ladj_cotangent, toward, along)``: gradients in x, or
+    ``toward`` the "context"; ``along`` a direction, the derivative of <gradient, direction>.
+    """
 
     @property
     def vjp(self) -> Callable[..., Array]: ...
-
-
-class ContextPulling(Flow, Protocol):
-    """``context_vjp(call, x, context, value_cotangent, ladj_cotangent)``: gradients in the context."""
-
-    @property
-    def context_vjp(self) -> Callable[..., Array]: ...
-
-
-class Curved(Pulling, Protocol):
-    """``curvature(call, x, context, value_cotangent, ladj_cotangent, direction)``."""
-
-    @property
-    def curvature(self) -> Callable[..., Array]: ...
 
 
 class Parametric(Flow, Protocol):

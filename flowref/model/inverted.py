@@ -54,8 +54,6 @@ def inverted(subject: Subject) -> Subject:
         refined=None,
         jacobian=_other_way(subject.jacobian),
         vjp=_other_way(subject.vjp),
-        context_vjp=_other_way(subject.context_vjp),
-        curvature=_other_way(subject.curvature),
         along=_other_way(subject.along),
         slope=_other_way(subject.slope),
     )

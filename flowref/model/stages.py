@@ -2,64 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from flowref.model.call import Array
 from flowref.model.component import Shape
 
+T = TypeVar("T", covariant=True)
+
 
 @dataclass(frozen=True)
 class Stage:
-    """One map at the points that reach it: a call, a part of it, or what lies between its parts.
+    """One map at the points that reach it: a call, or a part of it.
 
-    ``name``: of the part, empty for the whole call. ``shape``: of an event that goes in.
+    ``shape``: of an event that goes in.
     ``x`` ``(batch, inputs)`` and ``y`` ``(batch, outputs)``: what goes in and what comes out.
     ``pull``: takes cotangents ``(batch, probes, outputs)`` to gradients ``(batch, probes, inputs)``.
-    ``value``: what comes out at other points ``(batch, inputs)``; None where it cannot be asked alone.
-    ``between``: it is no part, but what lies between parts: inputs are what goes in and what the parts
-    gave, and outputs what the parts were given and what comes out in the end.
-    ``push``: takes vectors ``(probes, inputs)`` to their products with the Jacobian at the only point.
+    ``value``: what comes out at as many other points ``(points, inputs)``, or fewer; None where it
+    cannot be asked alone.
     ``work``: tells the work of pulling one of many cotangents of one point back, in nominal nanoseconds.
     """
 
-    name: str
     shape: Shape
     x: Array
     y: Array
     pull: Callable[[Array], Array]
     value: Callable[[Array], Array] | None = None
-    between: bool = False
     work: Callable[[], float] = float
-    push: Callable[[Array], Array] | None = None
 
 
-class Visitor(Protocol):
-    """Who is led through a call, from the whole to its parts, and told of each stage.
+class Pieces(Protocol):
+    """A call cut into maps that follow each other, by number."""
 
-    ``steady``: it is led through the call as it is without noise, once for each point.
-    """
+    @property
+    def runs(self) -> Sequence[range]:
+        """The pieces, of which those that follow each other and are one function each stand together."""
 
-    steady: bool
+    @property
+    def chained(self) -> Stage | None:
+        """All of them, one after the other, as one map; None where they were seen to be the call before,
+        without noise.
+        """
 
-    def told(self, stage: Stage) -> bool:
-        """Whether a stage tells what is asked; where it does not, it is taken apart."""
+    def rest(self, run: range) -> Stage | None:
+        """What is left of pieces that follow each other where what passes as it is is held: a block
+        triangular Jacobian has the determinant of what remains. None where nothing remains.
+        """
 
-    def insist(self, stage: Stage) -> bool:
-        """The same, of a stage that cannot be taken apart, whatever it takes."""
 
-    def mark(self) -> Any:
-        """A place to come back to."""
+class Visitor(Protocol[T]):
+    """Who is shown a call as a whole, and, if that is asked, the pieces that it can be cut into."""
 
-    def forget(self, mark: Any) -> None:
-        """Drop what was told since."""
-
-    def notes(self) -> Any:
-        """What was written down."""
-
-    def recall(self, notes: Any) -> None:
-        """Write the same down again."""
-
-    def composed(self, whole: Stage, parts: list[Stage]) -> bool:
-        """Whether parts, in the order in which they are applied, are the whole."""
+    def __call__(self, call: Stage, pieces: Callable[[], Pieces | None]) -> T:
+        """What is made of a call, which may refuse to be cut: None."""

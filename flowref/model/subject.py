@@ -71,10 +71,8 @@ class Subject:
         contributes in place of log-dets; every generator is set to the seed first.
     ``jacobian(call, x, context)`` -> ``(batch, outputs, inputs)`` by the library's autodiff;
     raises `Unsupported` where the call records no graph.
-    ``vjp(call, x, context, value_cotangent, ladj_cotangent)`` -> gradient in x, ``(batch, *event)``;
-    ``context_vjp``, of the same arguments, -> that in the context.
-    ``curvature(call, x, context, value_cotangent, ladj_cotangent, direction)`` -> derivative of
-    <vjp, direction> in x.
+    ``vjp(call, x, context, value_cotangent, ladj_cotangent, toward, along)`` -> gradient in x, ``(batch,
+    *event)``, or ``toward`` the "context"; ``along`` a direction: derivative of <vjp, direction> in x.
     ``along(call, x, context, seed, t)`` -> `Mapped` with all trainable parameters moved by t times
     a seeded direction; ``slope(call, x, context, seed, weights)`` -> autodiff's derivative at t = 0
     of sum(weights * ladj).
@@ -103,8 +101,8 @@ class Subject:
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.
     ``scale``: how far its parameters were moved, by noise or by training.
     ``numbers()``: the scalars that it holds (see `checking.lines`).
-    ``walk(call, x, context, visitor)`` -> whether a `Visitor` that was led through a call, from the
-    whole to its parts, told all of it.
+    ``walk(call, x, context, visitor, steady)`` -> what a `Visitor` makes of a call and of the pieces that it
+    can be cut into; ``steady``: as they are without noise.
     """
 
     name: str
@@ -120,8 +118,6 @@ class Subject:
     calls: Mapping[str, Call[Any]] = field(default_factory=dict)
     jacobian: Callable[..., Array] | None = None
     vjp: Callable[..., Array] | None = None
-    context_vjp: Callable[..., Array] | None = None
-    curvature: Callable[..., Array] | None = None
     along: Callable[..., Mapped] | None = None
     slope: Callable[..., float] | None = None
     play: Callable[..., Life] | None = None
@@ -139,7 +135,7 @@ class Subject:
     parts: Sequence[str] = ()
     part_maps: Sequence[Callable[..., Mapped]] = ()
     numbers: Callable[[], Sequence[float]] = tuple
-    walk: Callable[..., bool] | None = None
+    walk: Callable[..., Any] | None = None
 
     # Calls, by name.
 

@@ -14,9 +14,9 @@ from torch import nn
 from torch.nn import functional
 
 from flowref import loading
-from flowref.backends.torch.cuts import pieces, rest_of, runs_of, whole_of
+from flowref.backends.torch.cuts import Pieces, pieces
 from flowref.backends.torch.stages import Asked
-from flowref.laws.bijection.at_size import Ledger, log_det_of
+from flowref.laws.bijection.at_size import Telling, log_det_of
 from flowref.model import Condition, draw
 from flowref.model.abilities import Differentiable, Walked, offers
 
@@ -113,7 +113,7 @@ def dense(flow: Plain, x: Any) -> Any:
 
 
 def behind_a_wall(flow: Plain, x: Any) -> Any:
-    """One half reaches the other past all functions that are seen."""
+    """One half reaches the other through a function that is none of torch's."""
     kept, other = x.chunk(2, -1)
     other = moved(flow.first, kept, other)
     seen: Any = Unseen
@@ -142,11 +142,18 @@ NAMES = [way.__name__ for way, _ in WAYS]
 TOLD = [(way, shape) for way, shape in WAYS if way not in (dense, behind_a_wall)]
 
 
-def subject(way: Way, shape: tuple[int, ...]) -> tuple[Any, Any]:
+def subject(way: Way, shape: tuple[int, ...], dtype: str = "float64") -> tuple[Any, Any]:
     """A flow that is written so, and points."""
-    flow = loading.load(loading.snapshot(Plain(way, shape)), Condition(scale=0.3))
+    flow = loading.load(loading.snapshot(Plain(way, shape)), Condition(scale=0.3, dtype=dtype))
     assert offers(flow, Walked)
     return flow, draw(flow.domain, (3, *flow.event_shape), np.random.default_rng(3))
+
+
+def cut(flow: Plain, x: Any) -> Pieces:
+    """The pieces of a flow."""
+    found = pieces(Asked(lambda points, context: flow(points)), x)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(("way", "shape"), WAYS, ids=NAMES)
@@ -163,19 +170,31 @@ def test_whatever_a_call_is_written_in_its_log_det_is_told(way: Way, shape: Any)
 def test_no_piece_of_a_plain_flow_is_taken_entry_by_entry(way: Way, shape: Any) -> None:
     """Couplings, mixing of channels and what leaves early are told by structure."""
     flow, x = subject(way, shape)
-    ledger = Ledger(len(x))
-    assert flow.walk("forward", x, None, ledger)
-    assert "entry by entry" not in ledger.road
-    assert "parts" in ledger.road
+    told = flow.walk("forward", x, None, Telling())
+    assert "entry by entry" not in told.how
+    assert "parts" in told.how
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("way", "shape"), TOLD, ids=[way.__name__ for way, _ in TOLD])
+def test_noise_changes_what_is_told_and_not_whether(way: Way, shape: Any, dtype: str) -> None:
+    """What was told by structure is told so under noise, at every point, and about the same."""
+    flow, x = subject(way, shape, dtype)
+    told = flow.walk("forward", x, None, Telling())
+    with flow.noise(3, 2.0**-43 if dtype == "float64" else 2.0**-24):
+        again = flow.walk("forward", x, None, Telling())
+    assert told.known.all() and again.known.all()
+    assert "entry by entry" not in again.how
+    assert np.allclose(again.log_det, told.log_det, atol=1e-9 if dtype == "float64" else 1e-2)
 
 
 @pytest.mark.parametrize(("way", "shape"), WAYS, ids=NAMES)
 def test_pieces_one_after_the_other_are_the_call(way: Way, shape: Any) -> None:
-    """Cotangents are pulled back through the pieces as through the whole, or there are none."""
+    """Cotangents are pulled back through the pieces as through the whole."""
     torch.manual_seed(0)
     flow = Plain(way, shape).double()
     x = torch.randn(2, *shape, dtype=torch.float64)
-    found = pieces(Asked(flow), x)
+    found = cut(flow, x)
     leaf = x.clone().requires_grad_(True)
     pulled = torch.randn(2, SIZE, dtype=torch.float64)
     value = flow(leaf)[0]
@@ -183,24 +202,23 @@ def test_pieces_one_after_the_other_are_the_call(way: Way, shape: Any) -> None:
     back = pulled.numpy()[:, None]
     for piece in reversed(found):
         back = piece.pull(back)
-    same = np.allclose(back[:, 0], expected.reshape(2, SIZE).numpy(), rtol=1e-12, atol=1e-12)
-    assert same == (way is not behind_a_wall)
-    assert sum(len(run) for run in runs_of(found)) == len(found)
+    assert np.allclose(back[:, 0], expected.reshape(2, SIZE).numpy(), rtol=1e-12, atol=1e-12)
+    assert [at for run in found.runs for at in run] == [*range(len(found))]
 
 
 def test_what_passes_unchanged_is_held() -> None:
     """What is left of a coupling is the half that moves, entry by entry."""
     torch.manual_seed(0)
     flow = Plain(joined, (SIZE,)).double()
-    found = pieces(Asked(flow), torch.randn(2, SIZE, dtype=torch.float64))
-    widths = {stage.x.shape[1] for piece in found if (stage := rest_of("", [piece])) is not None}
-    assert HALF in widths
-    assert whole_of("", found).x.shape == (2, SIZE)
+    found = cut(flow, torch.randn(2, SIZE, dtype=torch.float64))
+    rests = [found.rest(range(at, at + 1)) for at in range(len(found))]
+    assert HALF in {stage.x.shape[1] for stage in rests if stage is not None}
+    assert found.chained is not None and found.chained.x.shape == (2, SIZE)
 
 
 def test_a_call_that_ends_in_one_function_has_no_pieces() -> None:
     """Where the whole is the only map, it is not cut."""
-    assert len(pieces(Asked(lambda x: (x.sin(),)), torch.randn(2, 3))) < 2
+    assert pieces(Asked(lambda x, context: (x.sin(),)), torch.randn(2, 3)) is None
 
 
 def test_the_way_to_what_is_held_is_not_walked() -> None:
@@ -210,7 +228,7 @@ def test_the_way_to_what_is_held_is_not_walked() -> None:
     torch.manual_seed(2)
     flow = Plain(joined, (SIZE,)).double()
     x = torch.randn(3, SIZE, dtype=torch.float64)
-    piece = pieces(Asked(flow.forward), x)[0]
+    piece = cut(flow, x)[0]
     cotangents = np.random.default_rng(1).standard_normal((3, 2, SIZE))
     whole = piece.pull(cotangents)
     walked: list[bool] = []

@@ -41,9 +41,7 @@ class Dense(nn.Module):
 def linear(matrix: Array, work: float = 0.0) -> Stage:
     """The map of a matrix at a point, of which one cotangent takes so much."""
     x = np.random.default_rng(0).standard_normal((1, matrix.shape[1]))
-    return Stage(
-        "", x.shape[1:], x, x @ matrix.T, lambda pulled: pulled @ matrix, work=lambda: work
-    )
+    return Stage(x.shape[1:], x, x @ matrix.T, lambda pulled: pulled @ matrix, work=lambda: work)
 
 
 @pytest.mark.parametrize("condition", [1.0, 1e3, 1e6])

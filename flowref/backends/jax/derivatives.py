@@ -1,14 +1,15 @@
-"""Derivatives of a live object's calls: in the input, and along a direction in the parameters."""
+"""Derivatives of a live object's calls, and calls with its arrays moved."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from flowref.backends.jax.live import Live
-from flowref.model import Array, Mapped, Unsupported, derive, seed_of
+from flowref.backends.jax.live import Live, digest_of
+from flowref.model import Array, Mapped, Unsupported, derive
 
 # What JAX says of loops whose number of steps is not known beforehand: `ValueError`.
 NO_WAY_BACK = "Reverse-mode differentiation does not work"
@@ -31,100 +32,65 @@ def reversible() -> Iterator[None]:
 
 
 def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> Array:
-    """See `Subject.jacobian`."""
+    """See `Subject.jacobian`; by forward mode, which leads through every loop."""
     return np.asarray(live.evaluate(f"jacobian {name}", x, context))
+
+
+@reversible()
+def pull(
+    live: Live,
+    name: str,
+    x: Array,
+    context: Array | None,
+    values: Array | None,
+    ladjs: Array | None,
+    toward: str = "x",
+    along: Array | None = None,
+    *,
+    only: str = "",
+    draws: int | None = None,
+    training: bool = False,
+) -> Any:
+    """See `flowref.backends.derivatives.Pull`: by reverse mode."""
+    if draws is not None or training:
+        raise Unsupported("what it draws depends on a key")
+    _whole(only)
+    both = _weights(live, values), _weights(live, ladjs)
+    if toward != "parameters":
+        kind = f"pull {toward}" if along is None else f"pull {toward} along"
+        more = () if along is None else (_weights(live, along),)
+        return np.asarray(live.evaluate(f"{kind} {name}", x, context, *both, *more))
+    stream = digest_of(f"slope {name}", (x, context, *both))
+    with live.calling():
+        points = live.points(x, stream, None)
+        given = None if context is None else live.points(context, stream, None, 1)
+        rounding = live.rounding
+        own = None if rounding is None else (derive(rounding[0], stream), rounding[1])
+        return live.programs.slope(name, live.leaves, points, given, both, own)
 
 
 def _weights(live: Live, weights: Array | None) -> Array | None:
     return None if weights is None else np.asarray(weights, live.dtype)
 
 
-@reversible()
-def vjp(
-    live: Live,
-    name: str,
-    x: Array,
-    context: Array | None,
-    value_cotangent: Array | None,
-    ladj_cotangent: Array | None,
-) -> Array:
-    """See `Subject.vjp`."""
-    both = _weights(live, value_cotangent), _weights(live, ladj_cotangent)
-    return np.asarray(live.evaluate(f"vjp {name}", x, context, *both))
-
-
-@reversible()
-def context_vjp(
-    live: Live,
-    name: str,
-    x: Array,
-    context: Array,
-    value_cotangent: Array | None,
-    ladj_cotangent: Array | None,
-) -> Array:
-    """See `Subject.context_vjp`."""
-    both = _weights(live, value_cotangent), _weights(live, ladj_cotangent)
-    return np.asarray(live.evaluate(f"context_vjp {name}", x, context, *both))
-
-
-@reversible()
-def curvature(
-    live: Live,
-    name: str,
-    x: Array,
-    context: Array | None,
-    value_cotangent: Array | None,
-    ladj_cotangent: Array | None,
-    direction: Array,
-) -> Array:
-    """See `Subject.curvature`."""
-    weights = [_weights(live, one) for one in (value_cotangent, ladj_cotangent, direction)]
-    return np.asarray(live.evaluate(f"curvature {name}", x, context, *weights))
+def _whole(only: str) -> None:
+    if only:
+        raise Unsupported("the arrays of a pytree are moved together")
 
 
 def along(
     live: Live, name: str, x: Array, context: Array | None, seed: int, t: float, only: str = ""
 ) -> Mapped:
     """See `Subject.along`: the same program, with other leaves."""
-    if only:
-        raise Unsupported("the arrays of a pytree are moved together")
+    directions = steps(live, seed, only)
     with live.calling():
-        moved = [
-            leaf + t * step for leaf, step in zip(live.leaves, live.directions(seed), strict=True)
-        ]
+        moved = [leaf + t * step for leaf, step in zip(live.leaves, directions, strict=True)]
     value, ladj = live.having(moved).evaluate(name, x, context)
     return Mapped(value, ladj)
 
 
-@reversible()
-def slope(
-    live: Live,
-    name: str,
-    x: Array,
-    context: Array | None,
-    seed: int,
-    weights: Array | None,
-    values: Array | None = None,
-    only: str = "",
-    draws: int | None = None,
-    training: bool = False,
-) -> float:
-    """See `Subject.slope`: by reverse mode through the pytree."""
-    if draws is not None or training:
-        raise Unsupported("what it draws depends on a key")
-    if name == "log_prob":
-        weights, values = None, weights
-    if only:
-        raise Unsupported("the arrays of a pytree are moved together")
-    both = _weights(live, values), _weights(live, weights)
-    stream = seed_of("slope", name, seed)
+def steps(live: Live, seed: int, only: str = "") -> list[Array]:
+    """The direction in which `along` moves the arrays."""
+    _whole(only)
     with live.calling():
-        points = live.points(x, stream, None)
-        given = None if context is None else live.points(context, stream, None, 1)
-        rounding = live.rounding
-        own = None if rounding is None else (derive(rounding[0], stream), rounding[1])
-        gradients = live.programs.slope(name, live.leaves, points, given, both, own)
-        steps = live.directions(seed)
-        return float(
-            sum((g * np.asarray(step)).sum() for g, step in zip(gradients, steps, strict=True))
-        )
+        return [np.asarray(step) for step in live.directions(seed)]

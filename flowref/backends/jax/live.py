@@ -106,7 +106,7 @@ class Live:
     ) -> Any:
         kind, _, which = name.rpartition(" ")
         with self.calling():
-            points = self.points(x, digest, None if kind == "vjp" else self.support_of(which))
+            points = self.points(x, digest, None if kind == "pull x" else self.support_of(which))
             given = None if context is None else self.points(context, digest, None, 1)
             if self.rounding is None:
                 if counting.COUNTERS and not kind:

@@ -16,6 +16,7 @@ import numpy as np
 
 from flowref.backends import build_seed
 from flowref.backends.data import points_of
+from flowref.backends.derivatives import slope
 from flowref.backends.jax import derivatives, parts, scenario
 from flowref.backends.jax.evaluation import evaluation, mannered
 from flowref.backends.jax.live import Live, noise
@@ -231,11 +232,9 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
             for method in dialect.offered
         },
         jacobian=able(maps, derivatives.jacobian),
-        vjp=able(sure, derivatives.vjp),
-        context_vjp=able(sure and live.facts.context_shape is not None, derivatives.context_vjp),
-        curvature=able(sure, derivatives.curvature),
+        vjp=able(sure, derivatives.pull),
         along=able(sure and trained, derivatives.along),
-        slope=able(sure and trained, derivatives.slope),
+        slope=able(sure and trained, partial(slope, derivatives)),
         play=able(dialect.trained, scenario.play),
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
         noise=able(True, noise),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -54,15 +55,9 @@ def total(pair: Pair) -> Callable[..., Any]:
     return run
 
 
-def pulled(pair: Pair) -> Callable[..., Any]:
-    """The same -> its gradient in x."""
-    gradient: Callable[..., Any] = jax.grad(total(pair), argnums=1)
-    return gradient
-
-
-def reached(pair: Pair) -> Callable[..., Any]:
-    """The same -> its gradient in the context."""
-    gradient: Callable[..., Any] = jax.grad(total(pair), argnums=2)
+def pulled(pair: Pair, place: int = 1) -> Callable[..., Any]:
+    """The same -> its gradient in an argument: in x."""
+    gradient: Callable[..., Any] = jax.grad(total(pair), argnums=place)
     return gradient
 
 
@@ -81,7 +76,7 @@ def curved(pair: Pair) -> Callable[..., Any]:
 
 DERIVED: dict[str, Callable[[Pair], Callable[..., Any]]] = {
     "jacobian": pushed,
-    "vjp": pulled,
-    "context_vjp": reached,
-    "curvature": curved,
+    "pull x": pulled,
+    "pull context": partial(pulled, place=2),
+    "pull x along": curved,
 }

@@ -4,7 +4,7 @@ original.
 
 from __future__ import annotations
 
-import functools
+import itertools
 import types
 import weakref
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from flowref.backends.closures import cells
 from flowref.backends.data import points_of
 from flowref.backends.torch.arrays import as_tensors
+from flowref.backends.torch.reach import HOOKS, held, reached
 from flowref.backends.torch.state import duplicate, trainable
 from flowref.model import Dialect, Facts, derive
 
@@ -96,56 +96,19 @@ def _value(dialect: Dialect, obj: Any, x: torch.Tensor, context: Any) -> torch.T
 
 
 def _captures(obj: Any) -> bool:
-    own: set[int] = set()
-    enclosed: list[Any] = []
-    for item in _reachable(obj):
-        if isinstance(item, nn.Module | torch.Tensor):
-            own.add(id(item))
-        if isinstance(item, types.FunctionType):
-            enclosed += _enclosed(item)
-    return any(id(item) in own or item is obj for item in enclosed)
+    inside = [item for _, item in itertools.islice(reached(obj, _beside_functions), MOST)]
+    own = {id(one) for one in inside if isinstance(one, nn.Module | torch.Tensor)} | {id(obj)}
+    functions = (one for one in inside if isinstance(one, types.FunctionType))
+    return any(
+        id(item) in own
+        for function in functions
+        for _, item in itertools.islice(reached(function), MOST)
+    )
 
 
-def _enclosed(function: types.FunctionType) -> list[Any]:
-    """What a function holds: the contents of its cells, and of what it calls in them."""
-    found: list[Any] = []
-    stack: list[Any] = [function]
-    seen: set[int] = set()
-    while stack:
-        item = stack.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        if isinstance(item, types.FunctionType):
-            stack += [inner for _, inner in cells(item)]
-        elif isinstance(item, types.MethodType):
-            stack.append(item.__self__)
-        elif isinstance(item, functools.partial):
-            stack += [item.func, *item.args, *item.keywords.values()]
-        elif isinstance(item, list | tuple):
-            stack += item
-        elif isinstance(item, dict):
-            stack += item.values()
-        else:
-            found.append(item)
-    return found
-
-
-def _reachable(obj: Any) -> Iterator[Any]:
-    """What an object reaches through attributes and containers, itself included."""
-    seen: set[int] = set()
-    stack = [obj]
-    while stack and len(seen) < MOST:
-        item = stack.pop()
-        if id(item) in seen or isinstance(item, type | types.ModuleType | str | bytes):
-            continue
-        seen.add(id(item))
-        yield item
-        if isinstance(item, dict):
-            stack += item.values()
-        elif isinstance(item, list | tuple | set | frozenset):
-            stack += item
-        elif isinstance(item, functools.partial):
-            stack += [item.func, *item.args, *item.keywords.values()]
-        elif not isinstance(item, torch.Tensor | types.FunctionType) and hasattr(item, "__dict__"):
-            stack += vars(item).values()
+def _beside_functions(item: Any) -> Iterator[tuple[str, Any]]:
+    """What an item holds, hooks included; of a function nothing."""
+    if isinstance(item, nn.Module):
+        yield from ((name, vars(item)[name]) for name in HOOKS)
+    if not isinstance(item, types.FunctionType):
+        yield from held(item)

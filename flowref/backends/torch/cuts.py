@@ -2,13 +2,14 @@
 needed are as many numbers as an event has.
 
 That these maps are the whole is not believed but verified: one after the other they have to pull
-cotangents back as the whole does (`Visitor.composed`).
+cotangents back as the whole does (`Pieces.chained`).
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import itertools
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 
 from flowref.backends.torch.arrays import array
 from flowref.backends.torch.measuring import Measuring
-from flowref.backends.torch.stages import FEW, Asked, graphed, pushed, tensor_like
+from flowref.backends.torch.stages import FEW, Asked, tensor_like
 from flowref.backends.torch.tape import Cut, Done, Tape
 from flowref.model import Array, Stage
 from flowref.model.cost import BACKWARD
@@ -57,10 +58,6 @@ class Piece:
         ]
         return np.concatenate(rows, 1)
 
-    def push(self, vectors: Array) -> Array:
-        """See `Stage.push`, of all that goes in and comes out."""
-        return np.concatenate([pushed(self.sinks, self.sources, one[None]) for one in vectors])
-
     def _pulled(
         self, cotangents: Array, wanted: Sequence[bool] | None, together: bool = False
     ) -> Array:
@@ -68,7 +65,7 @@ class Piece:
         every = [True] * len(self.sources) if wanted is None else wanted
         sources = [source for source, one in zip(self.sources, every, strict=True) if one]
         pieces = np.split(cotangents, np.cumsum([sink[0].numel() for sink in self.sinks])[:-1], 2)
-        moving = [pair for pair in zip(self.sinks, pieces, strict=True) if graphed(pair[0])]
+        moving = [one for one in zip(self.sinks, pieces, strict=True) if one[0].requires_grad]
         found: Sequence[torch.Tensor | None] = [None] * len(sources)
         if moving:
             found = torch.autograd.grad(
@@ -91,75 +88,64 @@ class Piece:
         return np.concatenate(flat, 2)
 
 
-def runs_of(found: Sequence[Piece]) -> list[list[Piece]]:
-    """The pieces, of which those that follow each other and are one function each stand together."""
-    runs: list[list[Piece]] = []
-    for index, piece in enumerate(found):
-        if index and piece.next and found[index - 1].next:
-            runs[-1].append(piece)
-        else:
-            runs.append([piece])
-    return runs
+class Pieces(tuple[Piece, ...]):
+    """See `flowref.model.stages.Pieces`."""
+
+    @property
+    def runs(self) -> Sequence[range]:
+        """See `Pieces`."""
+        one = [piece.next for piece in self]
+        starts = [at for at in range(len(self)) if not (at and one[at] and one[at - 1])]
+        return [range(*ends) for ends in itertools.pairwise([*starts, len(self)])]
+
+    seen = False
+
+    @property
+    def chained(self) -> Stage | None:
+        """See `Pieces`."""
+        return None if self.seen else _stage(self, set())
+
+    def rest(self, run: range) -> Stage | None:
+        """See `Pieces`."""
+        some = self[run.start : run.stop]
+        passing = {*some[0].given} & {*some[-1].taken}
+        return _stage(some, passing) if {*some[0].given} - passing else None
 
 
-def whole_of(name: str, run: Sequence[Piece]) -> Stage:
-    """Pieces that follow each other as one map."""
+def _stage(run: Sequence[Piece], passing: Set[int]) -> Stage:
+    """Pieces that follow each other, where values of these numbers pass as they are."""
     first, last = run[0], run[-1]
-    entries = sum(one[0].numel() for one in first.sources)
-    everything = np.ones(entries, dtype=bool)
-    return _stage(name, run, everything, everything, tuple(first.sources), tuple(last.sinks))
-
-
-def rest_of(name: str, run: Sequence[Piece]) -> Stage | None:
-    """What is left of the same where what passes as it is is held: a block triangular Jacobian has
-    the determinant of what remains. None where nothing remains.
-    """
-    first, last = run[0], run[-1]
-    passing = set(first.given) & set(last.taken)
     into = [number not in passing for number in first.given]
     out = [number not in passing for number in last.taken]
-    if not any(into):
-        return None
     inputs = np.repeat(into, [one[0].numel() for one in first.sources])
     outputs = np.repeat(out, [one[0].numel() for one in last.sinks])
-    sources = tuple(one for one, moves in zip(first.sources, into, strict=True) if moves)
-    sinks = tuple(one for one, moves in zip(last.sinks, out, strict=True) if moves)
-    return _stage(name, run, inputs, outputs, sources, sinks)
-
-
-def _stage(
-    name: str,
-    run: Sequence[Piece],
-    inputs: Array,
-    outputs: Array,
-    sources: Sequence[torch.Tensor],
-    sinks: Sequence[torch.Tensor],
-) -> Stage:
-    moving = [any(one is source for source in sources) for one in run[0].sources]
+    sources = [one for one, moves in zip(first.sources, into, strict=True) if moves]
+    sinks = [one for one, moves in zip(last.sinks, out, strict=True) if moves]
 
     def pull(cotangents: Array) -> Array:
         every = np.zeros((*cotangents.shape[:2], len(outputs)))
         every[..., outputs] = cotangents
         for piece in reversed(run):
-            every = piece.pull(every, moving if piece is run[0] else None)
+            every = piece.pull(every, into if piece is first else None)
         return every[..., inputs]
-
-    def push(vectors: Array) -> Array:
-        every = np.zeros((len(vectors), len(inputs)))
-        every[:, inputs] = vectors
-        for piece in run:
-            every = piece.push(every)
-        return every[:, outputs]
 
     x, y = flat(sources), flat(sinks)
     shape = tuple(sources[0].shape[1:]) if len(sources) == 1 else x.shape[1:]
-    return Stage(name, shape, x, y, pull, work=lambda: sum(piece.work for piece in run), push=push)
+    return Stage(shape, x, y, pull, work=lambda: sum(piece.work for piece in run))
 
 
-def pieces(asked: Asked, x: torch.Tensor) -> list[Piece]:
-    """The pieces of a call at points, in the order in which they are applied; none where it cannot
-    be cut.
+def pieces(asked: Asked, x: torch.Tensor, seen: bool = False) -> Pieces | None:
+    """The pieces of a call at points, in the order in which they are applied; None where it cannot
+    be cut, or does not run so. ``seen``: whether they were seen to be the call.
     """
+    with contextlib.suppress(Exception):
+        found = Pieces(_pieces(asked, x))
+        found.seen = seen
+        return found if len(found) > 1 else None
+    return None
+
+
+def _pieces(asked: Asked, x: torch.Tensor) -> list[Piece]:
     leaf = x.detach().requires_grad_(True)
     with torch.enable_grad(), Measuring() as measuring, Tape(leaf, (), measuring) as tape:
         end = tape.value(asked.at(leaf))
@@ -173,7 +159,7 @@ def pieces(asked: Asked, x: torch.Tensor) -> list[Piece]:
         value = again.current(asked.at(leaf))
     if [done.made for done in again.done] != [done.made for done in tape.done]:
         return []  # another way was taken the second time
-    return list(_between(cuts, again, leaf, value, end, tape.done))
+    return _between(cuts, again, leaf, value, end, tape.done)
 
 
 def _between(

@@ -1,12 +1,10 @@
-"""Derivatives of a live object's calls by autograd: in the input, and along a direction in the
-parameters.
-"""
+"""Derivatives of a live object's calls by autograd, and calls with its parameters moved."""
 
 from __future__ import annotations
 
-import contextlib
+import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.methods import method
 from flowref.backends.torch.sandbox import seed_torch
-from flowref.backends.torch.state import directions, move, set_mode
+from flowref.backends.torch.state import directions, move, set_mode, trainable
 from flowref.model import Array, Cost, Mapped, Undecidable, Unsupported, derive
 from flowref.model.call import KERNELS
 from flowref.model.cost import BACKWARD
@@ -57,14 +55,24 @@ NO_WAY_BACK = {
 }
 
 
-@contextlib.contextmanager
-def walking_back(name: str) -> Iterator[None]:
-    """A graph of which values were overwritten, or that the call went back through itself and freed, or
-    that is recomputed at once, cannot be walked back: `Unsupported`, as where none is recorded. What the
-    call returns is judged by differences.
+def gradients(
+    name: str,
+    ends: Sequence[tuple[torch.Tensor, torch.Tensor]],
+    leaves: Sequence[torch.Tensor],
+    again: bool = False,
+) -> Sequence[torch.Tensor | None]:
+    """What the cotangents of some ends of the graph of a call give for its leaves, None where nothing leads
+    there; ``again``: with a graph of their own.
+
+    Raises: `Unsupported` where values of the graph were overwritten, or the call went back through itself
+    and freed it, or recomputes it at once, as where none is recorded. What the call returns is judged by
+    differences.
     """
+    if not ends:
+        return [None] * len(leaves)
+    outs, cotangents = zip(*ends, strict=True)
     try:
-        yield
+        return torch.autograd.grad(outs, leaves, cotangents, create_graph=again, allow_unused=True)
     except RuntimeError as error:
         for words, reason in NO_WAY_BACK.items():
             if words in str(error):
@@ -73,61 +81,51 @@ def walking_back(name: str) -> Iterator[None]:
 
 
 def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> Array:
-    """d value / d input per point, ``(batch, outputs, inputs)``, by autograd."""
-
-    def anew(stream: int) -> Array:
-        return jacobian_anew(live, name, x, context, stream)
-
-    shape = live.facts.latent_shape or live.facts.event_shape
-    outputs = int(np.prod(shape if name == "forward" else live.facts.event_shape))
-    most = graphed_rows(live.facts.cost, name)
-    live.afford_jacobian(name, list(blocks(len(x), outputs, most)))
-    matrices: Array = live.kept(f"jacobian {name}", (x, context), anew)
-    return matrices
-
-
-def jacobian_anew(
-    live: Live, name: str, x: Array, context: Array | None, stream: int | None = None
-) -> Array:
-    """The same, called anew.
+    """d value / d input per point, ``(batch, outputs, inputs)``, by autograd.
 
     Each row is repeated once per output and pulled back with one-hot cotangents in one backward
     pass, which is the same matrix as one pass per output wherever rows are independent; a graph
     that would take too much is made for some outputs of a row at a time. Raises `Unsupported` where
     no graph is recorded.
     """
-    batch = len(x)
-    shape = live.facts.latent_shape or live.facts.event_shape
-    outputs = int(np.prod(shape if name == "forward" else live.facts.event_shape))
-    live.count(f"jacobian {name}", lambda: jacobian_anew(live, name, x, context))
-    most = graphed_rows(live.facts.cost, name)
-    with live.lend() as obj, live.calling(f"jacobian {name}", stream=stream):
-        whole = obj
-        clean, ctx = live.tensor(x, support=live.support_of(name)), live.tensor(context, jitter=1)
-        assert clean is not None
-        inputs = int(np.prod(x.shape[1:]))
-        matrices = np.zeros((batch, outputs, inputs), dtype=array(clean[:0]).dtype)
-        for some, pulled in blocks(batch, outputs, most):
-            width = pulled.stop - pulled.start
-            rows = clean[some].repeat_interleave(width, 0).requires_grad_(True)
-            contexts = None if ctx is None else ctx[some].repeat_interleave(width, 0)
-            whole = live.take() if whole is None else whole  # each block is a call of its own
-            value, _ = _graphed(live, whole, name, rows, contexts)
-            if not value.requires_grad:
-                raise Unsupported(f"{name} records no autograd graph")
-            if value.reshape(len(rows), -1).shape[1] != outputs:
-                raise Undecidable(
-                    f"{name} returned {tuple(value.shape[1:])} where {tuple(shape)} was expected"
-                )
-            flat = value.reshape(len(rows) // width, width, outputs)
-            flat = flat if width == outputs else flat[:, :, pulled]
-            diagonal = torch.diagonal(flat, dim1=1, dim2=2).sum()
-            with walking_back(name):
-                (gradient,) = torch.autograd.grad(diagonal, rows, allow_unused=True)
-            if gradient is not None:
-                matrices[some, pulled] = array(gradient).reshape(len(rows) // width, width, -1)
-            whole = None
-    return matrices
+    shape = live.facts.event_shape
+    if name == "forward":
+        shape = live.facts.latent_shape or shape
+    batch, outputs, inputs = len(x), math.prod(shape), math.prod(x.shape[1:])
+    parts = list(blocks(batch, outputs, graphed_rows(live.facts.cost, name)))
+    what = f"jacobian {name}"
+
+    def anew(stream: int | None = None) -> Array:
+        with live.lend() as obj, live.calling(what, stream=stream):
+            whole = obj
+            clean = live.tensor(x, support=live.support_of(name))
+            ctx = live.tensor(context, jitter=1)
+            assert clean is not None
+            matrices = np.zeros((batch, outputs, inputs), dtype=array(clean[:0]).dtype)
+            for some, pulled in parts:
+                width = pulled.stop - pulled.start
+                rows = clean[some].repeat_interleave(width, 0).requires_grad_(True)
+                contexts = None if ctx is None else ctx[some].repeat_interleave(width, 0)
+                whole = live.take() if whole is None else whole  # each block is a call of its own
+                value, _ = _graphed(live, whole, name, rows, contexts)
+                if not value.requires_grad:
+                    raise Unsupported(f"{name} records no autograd graph")
+                flat = value.reshape(len(rows), -1)
+                if flat.shape[1] != outputs:
+                    raise Undecidable(
+                        f"{name} returned {tuple(value.shape[1:])} where {tuple(shape)} was expected"
+                    )
+                units = torch.eye(outputs, dtype=flat.dtype)[pulled].repeat(len(rows) // width, 1)
+                (gradient,) = gradients(name, [(flat, units)], [rows])
+                if gradient is not None:
+                    matrices[some, pulled] = array(gradient).reshape(len(rows) // width, width, -1)
+                whole = None
+        return matrices
+
+    live.afford_jacobian(name, parts)
+    live.count(what, anew)
+    found: Array = live.kept(what, (x, context), anew)
+    return found
 
 
 def blocks(batch: int, outputs: int, most: int) -> Iterator[tuple[slice, slice]]:
@@ -156,111 +154,69 @@ def graphed_rows(cost: Cost, name: str) -> int:
     return max(1, written.rows(max(JACOBIAN_BYTES, 2 * written.fixed)))
 
 
-def vjp(
+def pull(
     live: Live,
     name: str,
     x: Array,
     context: Array | None,
-    value_cotangent: Array | None,
-    ladj_cotangent: Array | None,
-) -> Array:
-    """Gradient with respect to the input of <value, value_cotangent> + sum(ladj * ladj_cotangent)."""
-    inputs = (x, context, value_cotangent, ladj_cotangent)
+    values: Array | None,
+    ladjs: Array | None,
+    toward: str = "x",
+    along: Array | None = None,
+    *,
+    only: str = "",
+    draws: int | None = None,
+    training: bool = False,
+) -> Any:
+    """See `flowref.backends.derivatives.Pull`. Parameters that nothing leads to have a gradient of zero."""
+    what = f"pull {name} toward {toward}"
+    inputs = (x, context, values, ladjs, along, only, draws, training)
 
-    def anew(stream: int | None = None) -> Array:
-        return vjp_anew(live, name, inputs, stream)
+    def anew(stream: int | None = None) -> Any:
+        with live.lend() as obj, live.calling(what, stream=stream):
+            if training:
+                set_mode(obj, training)
+            drawing(live, draws)
+            points: Any = live.tensor(x)
+            given: Any = live.tensor(context, jitter=1)
+            leaves = [points if toward == "x" else given]
+            if toward == "parameters":
+                leaves = [one for which, one in trainable(obj) if only in ("", which)]
+            else:
+                leaves[0].requires_grad_(True)
+            outs = _graphed(live, obj, name, points, given)
+            ends = [
+                (out, cotangent_of(out, weights, len(x)))
+                for out, weights in zip(outs, (values, ladjs), strict=True)
+                if weights is not None and isinstance(out, torch.Tensor) and out.requires_grad
+            ]
+            if not ends and toward != "parameters":
+                raise Unsupported(f"{name} records no autograd graph")
+            found = gradients(name, ends, leaves, again=along is not None)
+            if along is not None:
+                ends = [
+                    (one, torch.from_numpy(np.array(along)).to(one.dtype))
+                    for one in found
+                    if one is not None and one.requires_grad
+                ]
+                found = gradients(name, ends, leaves)
+            pulled = tuple(
+                np.zeros(leaf.shape) if one is None else np.asarray(array(one))
+                for one, leaf in zip(found, leaves, strict=True)
+            )
+            return pulled if toward == "parameters" else pulled[0]
 
-    live.afford(name, len(x), 1 + BACKWARD, graphed=True)
-    live.count(f"vjp {name}", anew)
-    gradient: Array = live.kept(f"vjp {name}", inputs, anew)
-    return gradient
-
-
-def vjp_anew(live: Live, name: str, inputs: tuple[Any, ...], stream: int | None) -> Array:
-    """The same, called anew."""
-    x = inputs[0]
-    with live.lend() as obj, live.calling(f"vjp {name}", stream=stream):
-        leaf, total = _total(live, obj, name, *inputs)
-        with walking_back(name):
-            (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
-        return np.zeros(x.shape) if gradient is None else np.asarray(array(gradient))
-
-
-def context_vjp(
-    live: Live,
-    name: str,
-    x: Array,
-    context: Array,
-    value_cotangent: Array | None,
-    ladj_cotangent: Array | None,
-) -> Array:
-    """The same gradient, with respect to the context."""
-    live.afford(name, len(x), 1 + BACKWARD, graphed=True)
-    with live.lend() as obj, live.calling(f"context vjp {name}"):
-        leaf = live.tensor(context, jitter=1)
-        assert leaf is not None
-        leaf.requires_grad_(True)
-        value, ladj = _graphed(live, obj, name, live.tensor(x), leaf)  # type: ignore[arg-type]  # x is no None
-        total = _weighted(value, value_cotangent, len(x)) + _weighted(ladj, ladj_cotangent, len(x))
-        if not isinstance(total, torch.Tensor) or not total.requires_grad:
-            raise Unsupported(f"{name} records no autograd graph")
-        with walking_back(name):
-            (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
-        return np.zeros(context.shape) if gradient is None else np.asarray(array(gradient))
-
-
-def curvature(
-    live: Live,
-    name: str,
-    x: Array,
-    context: Array | None,
-    value_cotangent: Array | None,
-    ladj_cotangent: Array | None,
-    direction: Array,
-) -> Array:
-    """The derivative with respect to the input of <gradient, direction>, where the gradient is that
-    of `vjp`.
-    """
-    live.afford(name, len(x), 1 + 3 * BACKWARD, graphed=True)
-    with live.lend() as obj, live.calling(f"curvature {name}"):
-        leaf, total = _total(live, obj, name, x, context, value_cotangent, ladj_cotangent)
-        with walking_back(name):
-            (gradient,) = torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
-        if gradient is None or not gradient.requires_grad:
-            return np.zeros(x.shape)
-        along = (gradient * torch.from_numpy(np.array(direction)).to(gradient.dtype)).sum()
-        (second,) = torch.autograd.grad(along, leaf, allow_unused=True)
-        return np.zeros(x.shape) if second is None else np.asarray(array(second))
+    live.afford(name, len(x), 1 + (1 if along is None else 3) * BACKWARD, graphed=True)
+    live.count(what, anew)
+    return live.kept(what, inputs, anew)
 
 
-def _total(
-    live: Live,
-    obj: Any,
-    name: str,
-    x: Array,
-    context: Array | None,
-    value_cotangent: Array | None,
-    ladj_cotangent: Array | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The input, and what `vjp` derives, with the graph between them."""
-    leaf, ctx = live.tensor(x), live.tensor(context, jitter=1)
-    assert leaf is not None
-    leaf.requires_grad_(True)
-    value, ladj = _graphed(live, obj, name, leaf, ctx)
-    total = _weighted(value, value_cotangent, len(x)) + _weighted(ladj, ladj_cotangent, len(x))
-    if not isinstance(total, torch.Tensor) or not total.requires_grad:
-        raise Unsupported(f"{name} records no autograd graph")
-    return leaf, total
-
-
-def _weighted(value: Any, weights: Array | None, batch: int) -> Any:
-    """Sum of a returned quantity, weighted per point; zero if nothing was returned or asked."""
-    if weights is None or not isinstance(value, torch.Tensor):
-        return 0.0
-    rows = torch.from_numpy(np.array(weights)).to(value.dtype)
-    if value.dim() and value.shape[0] == batch:
-        return (value.reshape(batch, -1) * rows.reshape(batch, -1)).sum()
-    return value.sum() * rows.sum()
+def cotangent_of(out: torch.Tensor, weights: Array, batch: int) -> torch.Tensor:
+    """Weights of what a call returned, point by point, in its shape; one for all points has their sum."""
+    rows = torch.from_numpy(np.array(weights)).to(out.dtype)
+    if out.dim() and len(out) == batch:
+        return rows.reshape(batch, -1).expand(batch, math.prod(out.shape[1:])).reshape(out.shape)
+    return rows.sum().expand(out.shape)
 
 
 def drawing(live: Live, draws: int | None) -> None:
@@ -301,51 +257,24 @@ def along(
     return out
 
 
-def slope(
-    live: Live,
-    name: str,
-    x: Array,
-    context: Array | None,
-    seed: int,
-    weights: Array | None,
-    values: Array | None = None,
-    only: str = "",
-    draws: int | None = None,
-    training: bool = False,
-) -> float:
-    """Autograd's derivative at t = 0 of sum(weights * ladj) (of log_prob itself for "log_prob") in
-    the direction of `along`; ``values``: weights of the values of a map, added; ``training``: in
-    train mode.
-    """
-    live.afford(name, len(x), 1 + BACKWARD, graphed=True)
-    with live.lend() as obj, live.calling(f"slope {name}"):
-        if training:
-            set_mode(obj, training)
-        drawing(live, draws)
-        out = live.function(name)(obj, live.tensor(x), live.tensor(context))
-        value, ladj = (None, out) if name == "log_prob" else (out[0], out[1])
-        total = _weighted(ladj, weights, len(x)) + _weighted(value, values, len(x))
-        if not isinstance(total, torch.Tensor) or not total.requires_grad:
-            return 0.0
-        with walking_back(name):
-            return directional(total, obj, seed, only)
+def steps(live: Live, seed: int, only: str = "") -> Iterator[Array]:
+    """The direction in which `along` moves the parameters, an array for each that is trained, or for one."""
+    return (step.numpy() for _, step in directions(live.pristine, seed, only))
 
 
-def directional(
-    total: torch.Tensor, obj: Any, seed: int, only: str = "", largest: int = 0
-) -> float:
+def directional(total: torch.Tensor, obj: Any, seed: int, largest: int = 0) -> float:
     """The derivative of a total in the direction of `move`, by autograd; of parameters of no more
     entries than the ``largest``, if that is given, and then the graph is kept.
     """
-    steps = [one for one in directions(obj, seed, only) if not largest or one[0].numel() <= largest]
+    steps = [one for one in directions(obj, seed) if not largest or one[0].numel() <= largest]
     if not steps:
         return 0.0
-    gradients = torch.autograd.grad(
+    found = torch.autograd.grad(
         total, [p for p, _ in steps], allow_unused=True, retain_graph=bool(largest)
     )
     slopes = (
         float((gradient.double() * step).sum())
-        for gradient, (_, step) in zip(gradients, steps, strict=True)
+        for gradient, (_, step) in zip(found, steps, strict=True)
         if gradient is not None
     )
     return sum(slopes, 0.0)

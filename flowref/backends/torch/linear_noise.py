@@ -179,7 +179,7 @@ def _complete(live: Live, calls: Calls, pair: Pair) -> None:
         pair.gradient = np.zeros(pair.out.shape)
         if pair.there.ladj is not None:
             with contextlib.suppress(Exception):  # a log-det without a graph is constant
-                pair.gradient = derivatives.vjp(
+                pair.gradient = derivatives.pull(
                     live, "forward", pair.out, pair.context, None, np.ones(len(pair.out))
                 )
 

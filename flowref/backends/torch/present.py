@@ -17,6 +17,7 @@ import torch
 
 from flowref.backends import build_seed, lives
 from flowref.backends.data import points_of, side, toward_latents
+from flowref.backends.derivatives import slope
 from flowref.backends.protocol import Blueprint
 from flowref.backends.torch import (
     derivatives,
@@ -237,11 +238,9 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         mode_matters=functools.cache(partial(mode_matters, live)),
         calls={name: call_of(live, name) for name in dialect.offered},
         jacobian=able(maps, derivatives.jacobian),
-        vjp=partial(derivatives.vjp, live),
-        context_vjp=partial(derivatives.context_vjp, live),
-        curvature=partial(derivatives.curvature, live),
+        vjp=partial(derivatives.pull, live),
         along=able(trainable(live.pristine), derivatives.along),
-        slope=able(trainable(live.pristine), derivatives.slope),
+        slope=able(trainable(live.pristine), partial(slope, derivatives)),
         play=partial(scenario.play, live, ACTIONS),
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
         noise=partial(noise, live),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -31,22 +31,10 @@ OPAQUE: tuple[type, ...] = (
     weakref.ref,
     type(None),
 )
+# Where a module keeps its hooks, which are no part of it.
+HOOKS = ("_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
 # What a class or a file may keep that is trained.
 KEPT = (nn.Module, torch.Tensor)
-
-
-def reached(obj: Any) -> Iterator[tuple[str, Any]]:
-    """Everything that an object reaches, once, each with a path from the object."""
-    seen: set[int] = set()
-    stack: list[tuple[str, Any]] = [("", obj)]
-    while stack:
-        path, item = stack.pop()
-        if id(item) in seen or isinstance(item, (types.ModuleType, type)):
-            continue
-        seen.add(id(item))
-        yield path.lstrip("."), item
-        if not isinstance(item, torch.Tensor):
-            stack += [(path + step, value) for step, value in held(item)]
 
 
 def held(item: Any) -> Iterator[tuple[str, Any]]:
@@ -70,11 +58,27 @@ def held(item: Any) -> Iterator[tuple[str, Any]]:
             yield from _of_class(type(item))
 
 
+def reached(
+    obj: Any, held: Callable[[Any], Iterable[tuple[str, Any]]] = held
+) -> Iterator[tuple[str, Any]]:
+    """Everything that an object reaches by what each item holds, once, each with a path from the object."""
+    seen: set[int] = set()
+    stack: list[tuple[str, Any]] = [("", obj)]
+    while stack:
+        path, item = stack.pop()
+        if id(item) in seen or isinstance(item, (types.ModuleType, type)):
+            continue
+        seen.add(id(item))
+        yield path.lstrip("."), item
+        if not isinstance(item, torch.Tensor):
+            stack += [(path + step, value) for step, value in held(item)]
+
+
 def _attributes(item: Any) -> Iterator[tuple[str, Any]]:
     for name, value in vars(item).items():
         if isinstance(item, nn.Module) and name in ("_parameters", "_modules", "_buffers"):
             yield from (entry for entry in value.items() if entry[1] is not None)
-        elif name not in ("_backward_hooks", "_forward_hooks", "_forward_pre_hooks"):
+        elif name not in HOOKS:
             yield name, value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,166 +22,62 @@ MORE = 3
 
 
 class Asked(NamedTuple):
-    """A call of a map: a function of a tensor and further arguments, and these."""
+    """A call of a map: a function of points and contexts, and the contexts."""
 
     function: Callable[..., Any]
-    args: tuple[Any, ...] = ()
-    keywords: Mapping[str, Any] = {}
+    context: torch.Tensor | None = None
 
     def at(self, x: torch.Tensor, times: int = 1) -> torch.Tensor:
-        """The value at other points, of which each row stands for ``times`` that follow each other."""
-        batch = len(x) // times
-        args = [repeated(value, batch, times) for value in self.args]
-        keywords = {name: repeated(value, batch, times) for name, value in self.keywords.items()}
-        value: torch.Tensor = self.function(x, *args, **keywords)[0]
+        """The value at the first points, or at others, of which each row stands for ``times`` that follow
+        each other.
+        """
+        context = self.context
+        if context is not None:
+            context = context[: len(x) // times].repeat_interleave(times, 0)
+        value: torch.Tensor = self.function(x, context)[0]
         return value
 
-    def first(self, rows: int, batch: int) -> Asked:
-        """The call of the first rows of a batch alone."""
-        args = tuple(first_rows(value, rows, batch) for value in self.args)
-        keywords = {name: first_rows(one, rows, batch) for name, one in self.keywords.items()}
-        return Asked(self.function, args, keywords)
 
-
-def first_rows(value: Any, rows: int, batch: int) -> Any:
-    """A further argument for the first rows of a batch."""
-    whole = isinstance(value, torch.Tensor) and value.dim() and len(value) == batch
-    return value[:rows] if whole else value
-
-
-def repeated(value: Any, batch: int, times: int) -> Any:
-    """A further argument for rows that stand several times over, cut off from its graph."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    value = value.detach()
-    if times == 1 or not value.dim() or len(value) != batch:
-        return value
-    return value.repeat_interleave(times, 0)
-
-
-class Graphs:
-    """The graph that was made last of a map at points, of whichever stage: what is pulled back next is
-    often pulled back through the same.
-    """
-
-    owner: object = None
-    graph: tuple[torch.Tensor, torch.Tensor] | None = None
-
-    def forget(self) -> None:
-        """Let go of it: its owner refers to this, so that it would be held until cycles are sought."""
-        self.owner = self.graph = None
-
-    def of(
-        self, owner: object, make: Callable[[], tuple[torch.Tensor, torch.Tensor]]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The graph of an owner, made if it is not there."""
-        if self.graph is None or self.owner is not owner:
-            self.owner = self.graph = None
-            self.owner, self.graph = owner, make()
-        return self.graph
-
-
-def stage_of(
-    name: str,
-    asked: Asked,
-    x: torch.Tensor,
-    most: int,
-    y: torch.Tensor | None = None,
-    graphs: Graphs | None = None,
-) -> Stage:
-    """A map at points, where it gives ``y`` if that is known; a graph has ``most`` rows."""
-    if y is None:
-        with torch.no_grad():
-            y = asked.at(x.detach())
-    # What was called to know it has a graph already, of the points themselves.
-    made = y.requires_grad and x.requires_grad and x.is_leaf
-    ready = (x, y) if made else None
+def stage_of(asked: Asked, x: torch.Tensor, most: int) -> Stage:
+    """A map at points; a graph has ``most`` rows."""
+    with torch.no_grad():
+        y = asked.at(x)
     batch, event = len(x), tuple(x.shape[1:])
     together = max(1, min(PULLED, most) // max(1, batch))
-    last = graphs or Graphs()
+    once: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def pull(cotangents: Array) -> Array:
         # A few are pulled back from one and the same call, however noise has rounded it.
-        if cotangents.shape[1] <= FEW or together == 1:
-            leaf, out = last.of(pull, lambda: ready or graph(1))
-            return np.concatenate(
-                [
-                    pulled_back(out, leaf, cotangents[:, probe : probe + 1])
-                    for probe in range(cotangents.shape[1])
-                ],
-                axis=1,
-            )
+        few = cotangents.shape[1] <= FEW or together == 1
+        if few and not once:
+            once.append(graph(1))
         pieces = []
-        for start in range(0, cotangents.shape[1], together):
-            some = cotangents[:, start : start + together]
-            leaf, out = graph(some.shape[1])
-            pieces.append(pulled_back(out, leaf, some))
+        for start in range(0, cotangents.shape[1], 1 if few else together):
+            some = cotangents[:, start : start + (1 if few else together)]
+            pieces.append(pulled_back(*(once[0] if few else graph(some.shape[1])), some))
         return np.concatenate(pieces, 1)
 
     def graph(times: int) -> tuple[torch.Tensor, torch.Tensor]:
-        leaf = x.detach().repeat_interleave(times, 0).requires_grad_(True)
+        leaf = x.repeat_interleave(times, 0).requires_grad_(True)
         with torch.enable_grad():
-            return leaf, asked.at(leaf, times)
+            return asked.at(leaf, times), leaf
 
     def value(points: Array) -> Array:
         rows = torch.from_numpy(np.ascontiguousarray(points)).to(x.dtype)
-        # Points that are fewer are the first of them, with what else is given for these.
-        own = asked if len(points) >= batch else asked.first(len(points), batch)
         with torch.no_grad():
-            found = own.at(rows.reshape(-1, *event), max(1, len(points) // batch))
-            return np.asarray(array(found)).reshape(len(points), -1)
-
-    def push(vectors: Array) -> Array:
-        leaf, out = last.of(push, lambda: graph(len(vectors)))
-        return pushed([out], [leaf], vectors)
+            return np.asarray(array(asked.at(rows.reshape(-1, *event)))).reshape(len(points), -1)
 
     def work() -> float:
         spent: list[float] = []
         for times in (1, MORE):
             with torch.no_grad(), Measuring() as measuring:
-                asked.at(x.detach().repeat_interleave(times, 0), times)
+                asked.at(x.repeat_interleave(times, 0), times)
             spent.append(measuring.work)
         row = max(0.0, spent[1] - spent[0]) / (MORE - 1)
         return (1 + BACKWARD) * (row + max(0.0, spent[0] - row) / together) / batch
 
-    flat = np.asarray(array(x)).reshape(batch, -1)
-    there = np.asarray(array(y)).reshape(batch, -1)
-    return Stage(name, event, flat, there, pull, value, work=work, push=push)
-
-
-def pushed(outs: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor], vectors: Array) -> Array:
-    """Products of a Jacobian with vectors ``(rows, inputs)``, one for each row: pulling back is linear
-    in what is pulled back, and this is its derivative.
-    """
-    probes = [torch.zeros_like(out).requires_grad_(True) for out in outs]
-    moving = [pair for pair in zip(outs, probes, strict=True) if graphed(pair[0])]
-    gradients = torch.autograd.grad(
-        [out for out, _ in moving],
-        list(leaves),
-        [probe for _, probe in moving],
-        create_graph=True,
-        allow_unused=True,
-    )
-    pieces = np.split(vectors, np.cumsum([leaf[0].numel() for leaf in leaves])[:-1], 1)
-    along = [
-        (gradient, tensor_like(piece, leaf))
-        for gradient, piece, leaf in zip(gradients, pieces, leaves, strict=True)
-        if gradient is not None and gradient.requires_grad
-    ]
-    products = torch.autograd.grad(
-        [gradient for gradient, _ in along],
-        probes,
-        [piece for _, piece in along],
-        retain_graph=True,
-        allow_unused=True,
-    )
-    return np.concatenate(
-        [
-            np.asarray(array(zeros_for(one, probe))).reshape(len(vectors), -1)
-            for one, probe in zip(products, probes, strict=True)
-        ],
-        axis=1,
-    )
+    flat, there = (np.asarray(array(one)).reshape(batch, -1) for one in (x, y))
+    return Stage(event, flat, there, pull, value, work)
 
 
 def pulled_back(value: torch.Tensor, leaf: torch.Tensor, cotangents: Array) -> Array:
@@ -189,24 +85,14 @@ def pulled_back(value: torch.Tensor, leaf: torch.Tensor, cotangents: Array) -> A
     whose rows stand as many times over.
     """
     gradient = None
-    if graphed(value):
+    if value.requires_grad:
         (gradient,) = torch.autograd.grad(
             value, leaf, tensor_like(cotangents, value), retain_graph=True, allow_unused=True
         )
-    rows = np.asarray(array(zeros_for(gradient, leaf)))
-    return rows.reshape(*cotangents.shape[:2], -1)
-
-
-def graphed(value: torch.Tensor) -> bool:
-    """Whether a value can be pulled back."""
-    return bool(value.requires_grad)
+    rows = array(torch.zeros_like(leaf) if gradient is None else gradient)
+    return np.asarray(rows.reshape(*cotangents.shape[:2], -1))
 
 
 def tensor_like(values: Array, like: torch.Tensor) -> torch.Tensor:
     """Numbers in the shape and the dtype of a tensor."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(like.dtype).reshape(like.shape)
-
-
-def zeros_for(gradient: torch.Tensor | None, leaf: torch.Tensor) -> torch.Tensor:
-    """A gradient, which is zero where nothing was recorded."""
-    return torch.zeros_like(leaf) if gradient is None else gradient

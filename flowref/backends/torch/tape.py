@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import torch
+from torch.autograd import Function
 from torch.overrides import TorchFunctionMode
 
 from flowref.backends.torch.measuring import Measuring
@@ -61,6 +63,21 @@ class Tape(TorchFunctionMode):
         self.origin: dict[int, int] = {}
         self.instead: dict[int, torch.Tensor] = {}
         self._new(x)
+
+    def __enter__(self) -> Self:
+        """Functions with derivatives of their own are seen as well, as they are applied."""
+        self.apply = apply = vars(Function)["apply"]
+
+        def seen(kind: type[Function], *args: Any, **kwargs: Any) -> Any:
+            return self.__torch_function__(partial(apply.__func__, kind), (), args, kwargs)
+
+        Function.apply = classmethod(seen)  # type: ignore[method-assign,assignment]  # as torch's own is
+        super().__enter__()  # type: ignore[no-untyped-call]  # torch's class is untyped
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        Function.apply = self.apply  # type: ignore[method-assign]  # what it was
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]  # torch's class is untyped
 
     def _spent(self) -> tuple[float, float]:
         if self.measuring is None:

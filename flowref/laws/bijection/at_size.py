@@ -4,9 +4,10 @@ parts of a map, each at the points that reach it.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from flowref.laws.common.amounts import planned, taken
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.entries import entry_by_entry, refusal
-from flowref.laws.common.spectrum import affordable, estimated
 from flowref.laws.common.structure import (
     LARGE,
     Told,
@@ -22,14 +22,11 @@ from flowref.laws.common.structure import (
     in_two_steps,
     one_entry_each,
     position_by_position,
-    two_halves,
     whole,
 )
-from flowref.model import Array, Stage, Undecidable, Unsupported, seed_of
+from flowref.model import Array, Pieces, Stage, Undecidable, Unsupported, seed_of
 from flowref.model.abilities import Flow, Pulling, Walked, offers
 
-# From so many entries on, halves are tried before the Jacobian is taken whole.
-COSTLY = 256
 # Up to so many entries the Jacobian is made at every point, and again under noise.
 NOISED = 512
 # Lines along which autograd is doubted, one where calls are heavy, and how many times the error of
@@ -38,125 +35,103 @@ LINES, DOUBTED = 3, 20.0
 # An inverse that takes so many times the work of forward is not differentiated; it comes back to
 # where it began up to this.
 STEPS, RETURNED = 8.0, 1e-9
-# Parts, one after the other, are the whole up to this, in what they give and what they pull back.
-ALIKE, CHAINED = 1e-6, 1
+# Pieces, one after the other, are the whole up to this, in what they give and what they pull back.
+ALIKE = 1e-6
 TOO_LARGE = (
     "its Jacobian has {0} x {0} entries, and no structure of it or of its parts was found; {1}"
 )
-SMALLER = "build it with at most a thousand, or of modules that return a value and a log-det"
+SMALLER = "build it with at most a thousand"
 
 
-@dataclass
-class Ledger:
-    """A visitor that writes down the log-det of every stage. ``kept``: the entries that a coupling is
-    declared to keep. ``steady``: Jacobians of more than a few hundred entries are made, at one point. ``estimates``: what
-    is too large for that is estimated.
+class Untold(Undecidable):
+    """Nothing tells the log-det of a call."""
+
+
+@dataclass(frozen=True)
+class Telling:
+    """A visitor that tells the log-det of a call: by its structure, or by that of its pieces, or entry by
+    entry. ``kept``: the entries that a coupling is declared to keep. ``steady``: Jacobians of more than a
+    few hundred entries are made, at one point. Raises `Untold` where none of these tells.
     """
 
-    rows: int
     kept: Array | None = None
-    seed: int = 0
     steady: bool = False
-    estimates: bool = True
-    refused: str = ""
-    entries: list[tuple[bool, Told]] = field(default_factory=list)
 
-    def told(self, stage: Stage) -> bool:
-        """See `Visitor`: elementwise, a coupling, or position by position."""
-        rng = np.random.default_rng(seed_of(self.seed, stage.name, "structure") % 2**63)
-        if stage.between:
-            return self._written(stage, one_entry_each(stage, rng))
-        return self._written(
-            stage,
-            self._coupled(stage, rng)
-            or one_entry_each(stage, rng)
-            or position_by_position(stage, rng),
-        )
-
-    def insist(self, stage: Stage) -> bool:
-        """See `Visitor`: couplings of usual halves, or the Jacobian entry by entry."""
-        rng = np.random.default_rng(seed_of(self.seed, stage.name, "halves") % 2**63)
-        halves = stage.x.shape[1] > COSTLY and not stage.between
-        told = two_halves(stage, rng) if halves else None
-        small = stage.x.shape[1] <= NOISED
-        return self._written(stage, told or (whole(stage) if small else self._made(stage)))
-
-    def _made(self, stage: Stage) -> Told | None:
-        """A large Jacobian without structure, if it may be made."""
-        if not self.steady:
-            return None
-        self.refused = refusal(stage)
-        if not self.refused:
-            return entry_by_entry(stage)
-        if not self.estimates or stage.between or not affordable(stage):
-            return None
-        rng = np.random.default_rng(seed_of(self.seed, stage.name, "estimate") % 2**63)
-        try:
-            return estimated(stage, rng)
-        except Exception:  # it cannot be differentiated so
-            return None
-
-    def mark(self) -> int:
+    def __call__(self, call: Stage, pieces: Callable[[], Pieces | None]) -> Told:
         """See `Visitor`."""
-        return len(self.entries)
+        told = by_structure(call, self.kept)
+        if told is None:
+            with contextlib.suppress(Untold):
+                return self.by_pieces(call, pieces())
+        return together([told or self.made(call)])
 
-    def forget(self, mark: int) -> None:
-        """See `Visitor`."""
-        del self.entries[mark:]
+    def by_pieces(self, call: Stage, pieces: Pieces | None) -> Told:
+        """By the structure of the pieces of a call, if these are the whole."""
+        if pieces is not None:
+            parts = [told for run in pieces.runs for told in self.in_run(pieces, run)]
+            chained = pieces.chained
+            if parts and (chained is None or composed(call, chained)):
+                return together(parts)
+        raise Untold("it cannot be cut")
 
-    def notes(self) -> Any:
-        """See `Visitor`."""
-        return tuple(self.entries), self.refused
+    def in_run(self, pieces: Pieces, run: range) -> list[Told]:
+        """Of pieces that follow each other, together if that tells, and otherwise in halves."""
+        stage = pieces.rest(run)
+        if stage is None:
+            return []
+        told = by_structure(stage)
+        if told is None and len(run) > 1:
+            half = len(run) // 2
+            return self.in_run(pieces, run[:half]) + self.in_run(pieces, run[half:])
+        return [told or self.made(stage)]
 
-    def recall(self, notes: Any) -> None:
-        """See `Visitor`."""
-        entries, self.refused = notes
-        self.entries = list(entries)
+    def made(self, stage: Stage) -> Told:
+        """Of a Jacobian without structure, entry by entry."""
+        size, told, refused = stage.x.shape[1], None, ""
+        if size <= NOISED:
+            told = whole(stage)
+        elif self.steady:
+            refused = refusal(stage)
+            told = None if refused else entry_by_entry(stage)
+        if told is None:
+            raise Untold(TOO_LARGE.format(size, refused or SMALLER))
+        return told
 
-    def composed(self, whole: Stage, parts: list[Stage]) -> bool:
-        """See `Visitor`: where parts give what the whole gives, and pull random cotangents back to
-        the same gradients, their Jacobians multiply to that of the whole.
-        """
-        rng = np.random.default_rng(seed_of(self.seed, whole.name, "composed") % 2**63)
-        if parts[-1].y.shape != whole.y.shape:
-            return False
-        pulled = rng.standard_normal((len(whole.y), CHAINED, whole.y.shape[1]))
-        expected = whole.pull(pulled)
-        for part in reversed(parts):
-            pulled = part.pull(pulled)
-        return alike(whole.y, parts[-1].y) and alike(expected, pulled)
 
-    def _coupled(self, stage: Stage, rng: np.random.Generator) -> Told | None:
-        found = copies(stage, rng)
-        if found is None and self.kept is not None and not stage.name:
-            found = self.kept, self.kept
-        return None if found is None else in_two_steps(stage, *found, rng)
-
-    def _written(self, stage: Stage, told: Told | None) -> bool:
+def by_structure(stage: Stage, kept: Array | None = None) -> Told | None:
+    """The log-det of what is a coupling, elementwise, or mixes the channels of each position."""
+    rng = np.random.default_rng(seed_of("structure") % 2**63)
+    for halves in copies(stage, rng) or ([] if kept is None else [(kept, kept)]):
+        told = in_two_steps(stage, *halves, rng)
         if told is not None:
-            self.entries.append((not stage.between, told))
-        return told is not None
+            return told
+    return one_entry_each(stage, rng) or position_by_position(stage, rng)
 
-    def total(self) -> Told:
-        """The log-det of the call: the sum of those of its stages."""
-        stages = [told for _, told in self.entries]
-        return Told(
-            np.sum([told.log_det for told in stages], axis=0),
-            np.sum([told.error for told in stages], axis=0),
-            np.logical_and.reduce([told.known for told in stages]),
-            self.road,
-            any(told.estimated for told in stages),
-        )
 
-    @property
-    def road(self) -> str:
-        """How the log-det was told, in words."""
-        parts = [told.how for is_map, told in self.entries if is_map]
-        if len(parts) == 1:
-            known = parts[0] == "entry by entry" or parts[0].startswith("estimated")
-            return f"the Jacobian {parts[0]}" if known else f"by structure: {parts[0]}"
-        kinds = ", ".join(f"{count} {how}" for how, count in Counter(parts).most_common())
-        return f"by {len(parts)} parts: {kinds}"
+def composed(call: Stage, chained: Stage) -> bool:
+    """Whether pieces, one after the other, are the whole: where they give what it gives, and pull random
+    cotangents back to the same gradients, their Jacobians multiply to its.
+    """
+    rng = np.random.default_rng(seed_of("composed") % 2**63)
+    if chained.y.shape != call.y.shape or not alike(call.y, chained.y):
+        return False
+    cotangents = rng.standard_normal((len(call.y), 1, call.y.shape[1]))
+    return alike(call.pull(cotangents), chained.pull(cotangents))
+
+
+def together(parts: Sequence[Told]) -> Told:
+    """The log-det of maps that follow each other, the sum of theirs, and in words how it was told."""
+    hows = Counter(one.how for one in parts)
+    if len(parts) == 1:
+        by = "the Jacobian" if "entry by entry" in hows else "by structure:"
+        how = f"{by} {parts[0].how}"
+    else:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in hows.most_common())
+        how = f"by {len(parts)} parts: {kinds}"
+    log_dets, errors, known = (
+        np.stack([getattr(one, name) for one in parts]) for name in ("log_det", "error", "known")
+    )
+    return Told(log_dets.sum(0), errors.sum(0), np.logical_and.reduce(known), how)
 
 
 def alike(first: Array, second: Array) -> bool:
@@ -185,13 +160,10 @@ def log_det_of(flow: Walked, which: str, x: Array, context: Array | None) -> Tol
     kept = None
     if coupling is not None and len(coupling.kept) == x[0].size:
         kept = np.asarray(coupling.kept) == 1
-    ledger = Ledger(len(x), kept)
-    if flow.walk(which, x, context, ledger):
-        return ledger.total()
-    one = Ledger(1, kept, steady=True)
-    if flow.walk(which, x[:1], None if context is None else context[:1], one):
-        return one.total().first_of(len(x))
-    raise Undecidable(TOO_LARGE.format(x[0].size, one.refused or SMALLER))
+    with contextlib.suppress(Untold):
+        return flow.walk(which, x, context, Telling(kept))
+    first = None if context is None else context[:1]
+    return flow.walk(which, x[:1], first, Telling(kept, steady=True), steady=True).first_of(len(x))
 
 
 def refuse_to_walk_back(flow: Flow, size: int) -> None:

@@ -18,8 +18,8 @@ from flowref.laws.common.arithmetic import (
     resolvable,
     square,
 )
-from flowref.laws.common.structure import LARGE, Told
-from flowref.model import Array, Batch, Mapped, Residual, Undecidable, Unsupported
+from flowref.laws.common.structure import LARGE
+from flowref.model import Array, Batch, Mapped, Residual, Unsupported
 from flowref.model.abilities import Differentiable, Flow, Walked, offers
 
 # Differences accuse only beyond this many times their own error estimate, and never alone.
@@ -39,8 +39,6 @@ WORTH = 1e-2
 # A measured log-det that noise moves by more, in nats, is that of a determinant of which nothing is
 # known: 1 - y for a softmax that saturated is a unit in the last place, where it is 1e-74.
 SPAN = 0.5
-# An estimate says something where less than this share of it is left open.
-POWER = 0.5
 
 
 def in_place(error: BaseException) -> bool:
@@ -106,39 +104,19 @@ def against_structure(
     claimed = reported(flow, out, len(x))
     told = told_against(flow, which, x, context, claimed)
     decidable = finite_rows(out.value, told.log_det) & told.known
+    decidable &= told.error < WORTH * max(1.0, x[0].size / LARGE)
     road = told.how
-    if told.estimated:
-        decidable &= powerful(claimed, told, decidable)
-        road += f", within {told.error[0]:.2g} nats: what is off by less is not seen"
-    else:
-        known = WORTH * max(1.0, x[0].size / LARGE)
-        decidable &= told.error < known
-        if (told.error[decidable] >= WORTH).any():
-            road += f", within {told.error[decidable].max():.2g} nats"
+    if (told.error[decidable] >= WORTH).any():
+        road += f", within {told.error[decidable].max():.2g} nats"
     return Residual(
         np.where(decidable, claimed - told.log_det, 0.0),
         scale=4 + np.abs(told.log_det),
         allowed=told.error + log_det_tolerance(flow, told.log_det),
         decidable=decidable,
         span=SPAN,
-        observed={"reported": claimed, "estimate" if told.estimated else "autograd": told.log_det},
+        observed={"reported": claimed, "autograd": told.log_det},
         road=road,
     )
-
-
-def powerful(claimed: Array, told: Told, known: Array) -> Array:
-    """Where an estimate says something: where it contradicts, or would contradict the opposite sign,
-    and twice or half of what is reported. Raises `Undecidable` where it says nothing at all.
-    """
-    contradicts = np.abs(claimed - told.log_det) > told.error
-    tells = contradicts | (told.error < POWER * np.abs(told.log_det))
-    if known.any() and not tells[known].any():
-        left = told.error[known].max()
-        raise Undecidable(
-            f"an estimate of its log-det leaves {left:.2g} nats open where it is "
-            f"{told.log_det[known][0]:.2g}; with a larger --timeout its Jacobian may be made"
-        )
-    return np.asarray(tells)
 
 
 def log_det_tolerance(flow: Flow, log_det: Array) -> Array:
@@ -205,8 +183,7 @@ def arbitrated_at_size(
     few lines.
     """
     told = told_once(flow, which, x, context)
-    truth = "estimate" if told.estimated else "autograd"
-    observed = {"reported": claimed, truth: float(told.log_det[0])}
+    observed = {"reported": claimed, "autograd": float(told.log_det[0])}
     if pulled_truly(flow, which, x, context):
         return observed, ""
     return observed, "autograd's Jacobian disagrees with differences along a line"

@@ -80,7 +80,7 @@ def told_against(flow: Walked, which: str, x: Array, context: Array | None, clai
     accusation needs another one, beside the point.
     """
     told = told_once(flow, which, x, context)
-    if told.estimated or not (sparing(flow) and offers(flow, RoundedWalked)):
+    if not (sparing(flow) and offers(flow, RoundedWalked)):
         return told
     memory = _memory_of(flow.walk)
     found = _found(memory, flow, which, x, context)

@@ -11,9 +11,9 @@ from flowref.model import Array, Stage
 from flowref.model.cost import ENTRY, PRODUCT
 from flowref.model.means import means, too_large, too_long
 
-# Of the work that is left, what one Jacobian may take: an accusation needs three or more; entries a
-# side of the largest; copies of the matrix that are held at one time.
-SHARE, MOST, COPIES = 0.25, 4096, 5
+# Of the work that is left, what one Jacobian may take: an accusation needs three or more; copies of the
+# matrix that are held at one time.
+SHARE, COPIES = 0.25, 5
 # Products of an elimination and of solving, over the cube of the size.
 ELIMINATIONS = 0.7
 # Entries are known up to so many units of rounding, by code that was not randomly rounded; in single
@@ -34,8 +34,8 @@ def refusal(stage: Stage) -> str:
     """Why the Jacobian of a stage is not made entry by entry; empty where it is."""
     size = stage.x.shape[1]
     memory, work = needed(stage)
-    if stage.between or size != stage.y.shape[1] or size > MOST:
-        return "it is no square matrix" if size <= MOST else f"more than {MOST} entries a side"
+    if size != stage.y.shape[1]:
+        return "it is no square matrix"
     if memory > means().memory:
         return f"entry by entry it {too_large(memory)}"
     if work > SHARE * means().left:

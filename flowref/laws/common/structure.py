@@ -9,8 +9,6 @@ error of the log-det.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,14 +36,13 @@ ASIDE = 2.0**-7
 @dataclass(frozen=True)
 class Told:
     """log|det| of a stage at each point, its error, and where it is known, all ``(batch,)``;
-    ``how``: by which structure. ``estimated``: the error is large, and all that is claimed.
+    ``how``: by which structure.
     """
 
     log_det: Array
     error: Array
     known: Array
     how: str
-    estimated: bool = False
 
     def first_of(self, batch: int) -> Told:
         """What is told of one point, as the first of several of which nothing else is known."""
@@ -55,7 +52,6 @@ class Told:
             np.append(self.error[:1], rest),
             np.append(self.known[:1], rest > 0),
             self.how,
-            self.estimated,
         )
 
 
@@ -155,29 +151,33 @@ def _told(found: list[tuple[float, float] | None], how: str) -> Told | None:
     return Told(pairs[:, 0], 4 * pairs[:, 1], known, how)
 
 
-def copies(stage: Stage, rng: np.random.Generator) -> tuple[Array, Array] | None:
-    """Which outputs are copies of an input, and which inputs are copied: bit for bit, here and
-    beside, where the map can be asked there.
+def copies(stage: Stage, rng: np.random.Generator) -> list[tuple[Array, Array]]:
+    """Which outputs may be copies of an input, and which inputs are copied: bit for bit, here and beside,
+    where the map can be asked there; else in their places, bit for bit or but for noise.
     """
     if stage.value is None:
-        same = (stage.x == stage.y).all(0) if stage.x.shape == stage.y.shape else np.zeros(1, bool)
-        return (same, same) if same.any() and not same.all() else None
+        if stage.x.shape != stage.y.shape:
+            return []
+        with np.errstate(all="ignore"):
+            off = (np.abs(stage.x - stage.y) / (1 + np.abs(stage.x))).max(0)
+        masks = [off <= most for most in (0.0, MET)]
+        return [(same, same) for same in masks if same.any() and not same.all()]
     x = stage.x[:1]
     beside = x + ASIDE * (1 + np.abs(x)) * rng.uniform(-1, 1, x.shape)
     try:
         there = stage.value(beside)
     except Exception:  # a step beside the point is refused
-        return None
+        return []
     pairs_in = np.stack([x[0], beside[0]], 1)
     pairs_out = np.stack([stage.y[0], there[0]], 1)
     given = {tuple(pair): index for index, pair in enumerate(pairs_in.tolist())}
     source = np.array([given.get(tuple(pair), -1) for pair in pairs_out.tolist()])
     kept = source >= 0
     if not kept.any() or len(set(source[kept].tolist())) != kept.sum():
-        return None
+        return []
     columns = np.zeros(x.shape[1], dtype=bool)
     columns[source[kept]] = True
-    return kept, columns
+    return [(kept, columns)]
 
 
 def in_two_steps(
@@ -313,29 +313,6 @@ def pivots(matrix: Array) -> Array | None:
         left[row] = len(matrix) + 1
         there[:, column] = False
     return entries
-
-
-def usual_masks(shape: tuple[int, ...]) -> Iterator[Array]:
-    """Halves that couplings divide events into, either of which may come first."""
-    size = math.prod(shape)
-    index = np.arange(size)
-    width = shape[-1] if len(shape) > 1 else 1
-    height = shape[-2] if len(shape) > 2 else 1
-    color = (index // width % height + index % width) if len(shape) > 1 else index
-    inner = size // shape[0]
-    cuts = sorted({shape[0] // 2, (shape[0] + 1) // 2})
-    for mask in (*(index // inner < cut for cut in cuts), color % 2 == 0):
-        yield mask
-        yield ~mask
-
-
-def two_halves(stage: Stage, rng: np.random.Generator) -> Told | None:
-    """The log-det of what is a coupling of usual halves, or two of them."""
-    for mask in usual_masks(stage.shape):
-        told = in_two_steps(stage, mask, None, rng)
-        if told is not None:
-            return told
-    return None
 
 
 def whole(stage: Stage) -> Told | None:

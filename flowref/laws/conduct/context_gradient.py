@@ -28,7 +28,7 @@ from flowref.model import (
     law,
     requires,
 )
-from flowref.model.abilities import ContextPulling, Flow
+from flowref.model.abilities import Flow, Pulling
 
 # Steps of a context that show whether what comes out follows it smoothly, how near to their ratio its moves
 # must be, and how small they may be.
@@ -63,7 +63,7 @@ def conditional(flow: Flow) -> bool:
     source="what makes the context, an encoder say, is trained through the gradients that arrive there",
     cases=(TRAIN, CONTEXT),
 )
-def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
+def context_gradient(flow: Pulling, batch: Batch) -> Residual:
     """Where gradients reach the context, they are the derivatives of log_prob, or of value and log-det, in
     the context: no part of its way is cut off.
     """
@@ -89,7 +89,7 @@ def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
     with np.errstate(all="ignore"):
         difference = quotient(measure, context, direction, None, sparing(flow))
     ones = np.ones(rows) if own else None
-    gradient, refused = attempt(flow.context_vjp, which, batch.x, context, weights, ones)
+    gradient, refused = attempt(flow.vjp, which, batch.x, context, weights, ones, "context")
     if refused:
         raise Unsupported(f"it cannot be differentiated here ({refused})", waits=False)
     gradient = np.asarray(gradient, dtype=np.float64)
@@ -118,7 +118,7 @@ def context_gradient(flow: ContextPulling, batch: Batch) -> Residual:
     scales=GIVEN,
     source="a context that is detached trains no encoder, and nothing says so",
 )
-def context_reached(flow: ContextPulling, batch: Batch) -> Residual:
+def context_reached(flow: Pulling, batch: Batch) -> Residual:
     """Where what comes out follows the context smoothly, gradients reach the context, unless it is cut off on
     purpose.
     """
@@ -140,7 +140,7 @@ def context_reached(flow: ContextPulling, batch: Batch) -> Residual:
     weights = directions(np.shape(out.value), batch.seed + 1)
     own = out.ladj is not None and np.ndim(out.ladj) > 0
     ones = np.ones(rows) if own else None
-    gradient, refused = attempt(flow.context_vjp, which, batch.x, context, weights, ones)
+    gradient, refused = attempt(flow.vjp, which, batch.x, context, weights, ones, "context")
     if refused:
         raise Unsupported(f"it cannot be differentiated here ({refused})", waits=False)
     lost = moves & (not np.asarray(gradient).any())

@@ -4,20 +4,13 @@ penalties.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from flowref.laws.common.amounts import sparing
 from flowref.laws.common.outcomes import finite
 from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient
-from flowref.laws.conduct.autograd import differentiable
+from flowref.laws.conduct.autograd import BijectionPulling, differentiable
 from flowref.model import CONTRACT, GIVEN, Array, Batch, Residual, law
-from flowref.model.abilities import Bijection, Curved
-
-
-class BijectionCurved(Bijection, Curved, Protocol):
-    """A map whose second derivatives the framework gives."""
 
 
 @law(
@@ -32,7 +25,7 @@ class BijectionCurved(Bijection, Curved, Protocol):
     source="torch.autograd.gradgradcheck: a backward pass that is differentiated again is the second derivative",
     pointwise=True,
 )
-def double_backward(flow: BijectionCurved, batch: Batch) -> Residual:
+def double_backward(flow: BijectionPulling, batch: Batch) -> Residual:
     """Autograd's second derivative of forward is the derivative of its first."""
     vjp, rows = flow.vjp, len(batch.x)
     out = flow.forward(batch.x, batch.context)
@@ -47,8 +40,7 @@ def double_backward(flow: BijectionCurved, batch: Batch) -> Residual:
     with np.errstate(all="ignore"):
         difference = quotient(measure, batch.x, direction, flow.domain, sparing(flow))
         second = np.asarray(
-            flow.curvature("forward", batch.x, batch.context, *cotangents, direction),
-            dtype=np.float64,
+            vjp("forward", batch.x, batch.context, *cotangents, "x", direction), dtype=np.float64
         )
         along = (second * direction).reshape(rows, -1).sum(1)
         difference = difference.beside(along)

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from flowref_zoo.specimens.specimen import Specimen
 
-FEATURES, IMAGE = 1056, (3, 40, 44)
+FEATURES, IMAGE = 1056, (3, 18, 20)
 
 
 class WideMatrix(nn.Module):
@@ -61,7 +61,7 @@ def matrix(defect: str = "") -> nn.Module:
 
 
 def circular(defect: str = "") -> nn.Module:
-    """A circular convolution of 5280 entries."""
+    """A circular convolution of 1080 entries."""
     return CircularConvolution(defect)
 
 

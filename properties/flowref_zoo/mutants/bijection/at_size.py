@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -51,9 +52,9 @@ def dense_matrix_off(subject: Subject, size: float = 1e-3) -> Subject:
     return ladj_added(subject, "forward", size)
 
 
-@mutant("map/log-det", host=CIRCULAR, sizes=(1000.0,))
-def estimate_missed(subject: Subject, size: float = 1000.0) -> Subject:
-    """The log-det of five thousand entries without structure is off by half of it."""
+@mutant("map/log-det", host=CIRCULAR, sizes=(1e-6, 1.0))
+def convolution_off(subject: Subject, size: float = 1e-3) -> Subject:
+    """The log-det of a convolution without borders is off by little."""
     return ladj_added(subject, "forward", size)
 
 
@@ -69,9 +70,9 @@ def _detached(
     x: Array,
     context: Array | None,
     value: Array | None,
-    ladj: Array | None,
+    *others: Any,
 ) -> Array:
-    gradient = np.array(vjp(which, x, context, value, ladj))
+    gradient = np.array(vjp(which, x, context, value, *others))
     if which == "inverse":
         gradient.reshape(len(gradient), -1)[:, 0] = 0.0
     return gradient
@@ -99,9 +100,9 @@ def _peeking(
     x: Array,
     context: Array | None,
     value: Array | None,
-    ladj: Array | None,
+    *others: Any,
 ) -> Array:
-    gradient = np.array(vjp(which, x, context, value, ladj))
+    gradient = np.array(vjp(which, x, context, value, *others))
     if value is not None:
         rows, pulled = gradient.reshape(len(gradient), -1), value.reshape(len(value), -1)
         rows[:, -1] += size * pulled[:, -2]

@@ -9,19 +9,31 @@ from typing import Any
 import numpy as np
 
 from flowref.model import Array, Manner, Mapped, Subject, mutant
-from flowref_zoo.mutants.combinators import Remade, mannered, multiplied, wrapped
+from flowref_zoo.mutants.combinators import Remade, mannered, wrapped
 
 FLOW = "zuko:MAF?features=3&context=2"
+
+
+Change = Callable[[Array], Array]
+
+
+def in_context(subject: Subject, change: Change) -> Subject:
+    """The subject of which gradients toward the context are changed."""
+    return wrapped(subject, "vjp", _in_context, change)
+
+
+def _in_context(vjp: Callable[..., Array], change: Change, *inputs: Any) -> Array:
+    gradient = np.array(vjp(*inputs))
+    return change(gradient) if inputs[5:6] == ("context",) else gradient
 
 
 @mutant("gradient/context", host=FLOW, sizes=(1e-2, 0.5))
 def partly_detached(subject: Subject, size: float = 0.1) -> Subject:
     """A part of the way from the context is detached."""
-    return multiplied(subject, "context_vjp", 1 - size)
+    return in_context(subject, partial(np.multiply, 1 - size))
 
 
-def _first_alone(vjp: Callable[..., Array], *inputs: Any) -> Array:
-    gradient = np.array(vjp(*inputs))
+def _first_alone(gradient: Array) -> Array:
     gradient.reshape(len(gradient), -1)[:, 1:] = 0.0
     return gradient
 
@@ -29,13 +41,13 @@ def _first_alone(vjp: Callable[..., Array], *inputs: Any) -> Array:
 @mutant("gradient/context", host=FLOW)
 def entry_detached(subject: Subject) -> Subject:
     """Gradients reach the first entry of the context alone."""
-    return wrapped(subject, "context_vjp", _first_alone)
+    return in_context(subject, _first_alone)
 
 
 @mutant("gradient/context-used[gradient]", host=FLOW)
 def context_detached(subject: Subject) -> Subject:
     """No gradient reaches the context."""
-    return multiplied(subject, "context_vjp", 0.0)
+    return in_context(subject, partial(np.multiply, 0.0))
 
 
 @mutant("gradient/context-used", host=FLOW, sizes=(1.0, 2.0))
