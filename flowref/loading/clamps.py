@@ -45,9 +45,9 @@ MIDDLE = (8, 9, 10)
 NEAR, CHOSEN = 1e-3, (-1.0, 0.0, 1.0, 255.0, 256.0)
 # How much steeper a map is near a bound that it must not reach than in the middle.
 STEEP = 2.0
-# Points between which a jump is looked for, how often it is halved, how near to the ends of what is left both
-# sides lie, and how many times an ordinary rise it is.
-AROUND, HALVINGS, EDGE, JUMP = 257, 40, 1e-6, 16.0
+# Points between which a jump is looked for, again between the two on its sides, and how often; how near to the ends
+# of what is left both sides lie, and how many times an ordinary rise it is.
+AROUND, TIMES, EDGE, JUMP = 257, 6, 1e-6, 16.0
 # The share of ordinary points that have an image from which on nothing is amiss.
 FEW = 0.5
 
@@ -98,7 +98,9 @@ def circled(instance: Instance, dialect: Dialect, facts: Facts) -> Support | Non
         seen = images(points)
         rises = np.abs(np.diff(seen, axis=0))
         where, entry = np.unravel_index(np.argmax(rises), rises.shape)
-        low, high = _jump(images, points[where], points[where + 1], int(entry))
+        if rises[where, entry] < rises.mean() * JUMP / 2:  # it goes on as it does elsewhere
+            return None
+        low, high = _jump(images, points, int(where), int(entry))
         size, own = high - low, seen[:, entry]
         within = low - EDGE <= own.min() and own.max() <= high + EDGE
         ends = min(abs(low), abs(low + high)) <= EDGE and size > rises.mean() * JUMP
@@ -108,14 +110,14 @@ def circled(instance: Instance, dialect: Dialect, facts: Facts) -> Support | Non
 
 
 def _jump(
-    images: Callable[[Array], Array], low: float, high: float, entry: int
+    images: Callable[[Array], Array], points: Array, where: int, entry: int
 ) -> tuple[float, float]:
-    """The least and the greatest value of an entry on the two sides of the jump between two points."""
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        left, there, right = images(np.array([low, middle, high]))[:, entry]
-        low, high = (low, middle) if abs(there - left) > abs(right - there) else (middle, high)
-    ends = images(np.array([low, high]))[:, entry]
+    """The least and the greatest value of an entry on the two sides of the jump behind one of some points."""
+    for _ in range(1, TIMES):
+        points = np.linspace(points[where], points[where + 1], AROUND)
+        seen = images(points)[:, entry]
+        where = int(np.argmax(np.abs(np.diff(seen))))
+    ends = seen[where : where + 2]
     return float(ends.min()), float(ends.max())
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from flowref.model import Facts, Subject
+from flowref.model import Array, Facts, Subject
 
 # Points that are tried, how many steps out, and how near the parts of a step must be to the same.
 ROWS, FAR, SAME = 16, 6, 1e-9
@@ -23,7 +23,7 @@ def stepping(facts: Facts, subject: Subject, rounds: bool) -> tuple[Facts, tuple
     if facts.promises.get("whole-numbers"):
         return replace(facts, promises={**facts.promises, "straight-through": True}), ()
     try:
-        found = next((steps for steps in STEPS if steps_whole(subject, steps)), 0)
+        found = whole_steps_of(subject)
     except Exception:  # what a call raises is the laws' affair
         return facts, ()
     if not found and rounds and samples_whole(subject):
@@ -46,25 +46,47 @@ def samples_whole(subject: Subject) -> bool:
     return bool(drawn.size and (drawn == np.round(drawn)).all() and np.ptp(drawn))
 
 
-def steps_whole(subject: Subject, steps: int = 1) -> bool:
-    """Whether what comes out lies between two steps as what went in does, in some order, and other whole
-    steps farther at other points: a shift by one, the same everywhere, is as smooth as any.
+def whole_steps_of(subject: Subject) -> int:
+    """The first of `STEPS` of which what comes out lies between two steps as what went in does, in some order, and
+    other whole steps farther at other points: a shift by one, the same everywhere, is as smooth as any. 0 where it
+    is none of them.
     """
-    low, high = (steps * end for end in subject.domain.ends)
     if subject.forward is None or subject.context_shape is not None:
-        return False
+        return 0
+    tried = {steps: x for steps in STEPS if (x := _between(subject, steps)) is not None}
+    if not tried:
+        return 0
+    x = np.concatenate([points / steps for steps, points in tried.items()])
+    y = np.asarray(subject.forward(x, None).value, dtype=np.float64)
+    if y.size != x.size:
+        return 0
+    images = np.split(y.reshape(len(x), -1), len(tried))
+    return next(
+        (
+            steps
+            for (steps, points), image in zip(tried.items(), images, strict=True)
+            if _steps(points.reshape(ROWS, -1), steps * image, steps)
+        ),
+        0,
+    )
+
+
+def _between(subject: Subject, steps: int) -> Array | None:
+    """Points between whole numbers, so many of which make up one; None where the domain holds too few."""
+    low, high = (steps * end for end in subject.domain.ends)
     low = np.where(np.isfinite(low), np.ceil(low), -FAR * steps)
     high = np.where(np.isfinite(high), np.floor(high), FAR * steps)
     if not np.all(high - low >= 3):
+        return None
+    rng, shape = np.random.default_rng(3), (ROWS, *subject.event_shape)
+    whole: Array = np.floor(low + rng.random(shape) * (high - low))
+    return whole + rng.uniform(0.1, 0.9, shape)
+
+
+def _steps(before: Array, after: Array, steps: int) -> bool:
+    """Whether points were moved by whole numbers, and not all of them by the same."""
+    if not np.isfinite(after).all():
         return False
-    rng = np.random.default_rng(3)
-    shape = (ROWS, *subject.event_shape)
-    whole = np.floor(low + rng.random(shape) * (high - low))
-    x = whole + rng.uniform(0.1, 0.9, shape)
-    y = steps * np.asarray(subject.forward(x / steps, None).value, dtype=np.float64)
-    if y.size != x.size or not np.isfinite(y).all():
-        return False
-    before, after = x.reshape(ROWS, -1), y.reshape(ROWS, -1)
     behind = np.sort(after % 1, axis=1) - np.sort(before % 1, axis=1)
     moved = (after - before).sum(1)
     return bool(np.abs(behind).max() <= steps * SAME and np.ptp(moved) > 0.5)

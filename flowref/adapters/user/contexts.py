@@ -207,26 +207,14 @@ def infer(
 
     Raises `Ambiguous` where several are, `TargetError` where none is.
     """
-    found: list[Facts] = []
-    first: Exception | None = None
-    for event, context in _pairs(obj, facts):
-        if found and context != found[-1].context_shape == told(obj) and not facts.event_shape:
-            break  # what an attribute tells is taken
-        tried = replace(facts, event_shape=event, context_shape=context)
-        try:
-            fits = _fits(obj, dialect, backend, dtype, tried, chosen)
-        except _Running:
-            raise RunningLogDet(
-                f"it adds its log-det to {name}, or takes it from that: say ?running=add or "
-                "?running=subtract"
-            ) from None
-        except Exception as error:  # the shape does not fit; what the first raised is told
-            first = first or error
-            continue
-        if fits:
-            found.append(tried)
-            if context == told(obj) and facts.event_shape:
-                break
+    refused = probing.Refusals(obj, dialect, backend, dtype, facts, chosen)
+    pairs = {pair: refused(*pair) for pair in _pairs(obj, facts)}
+    taken, others = ([pair for pair, no in pairs.items() if no is one] for one in (False, True))
+    asked = obj, dialect, backend, dtype, facts, chosen, name
+    found, first = _fitting(taken, *asked)
+    if not found:
+        found, raised = _fitting(others, *asked)
+        first = raised or first
     if len(found) > 1 and not facts.event_shape:
         found = [
             one for one in found if _drawn_alike(backend.duplicate(obj), backend, dtype, one)
@@ -256,6 +244,42 @@ def infer(
         f"taken{why}. If it is a context, say ?context=2 (and ?event=); if it is a mask, a label or "
         "anything else, name a factory that returns the object with it bound"
     )
+
+
+def _fitting(
+    pairs: Sequence[tuple[Shape, Shape]],
+    obj: Any,
+    dialect: Dialect,
+    backend: Any,
+    dtype: str,
+    facts: Facts,
+    chosen: Chosen,
+    name: str,
+) -> tuple[list[Facts], Exception | None]:
+    """Facts with each pair of an event and a context that every call takes, up to those that an attribute tells; and
+    what the first that does not fit raised.
+    """
+    found: list[Facts] = []
+    first: Exception | None = None
+    for event, context in pairs:
+        if found and context != found[-1].context_shape == told(obj) and not facts.event_shape:
+            break  # what an attribute tells is taken
+        tried = replace(facts, event_shape=event, context_shape=context)
+        try:
+            fits = _fits(obj, dialect, backend, dtype, tried, chosen)
+        except _Running:
+            raise RunningLogDet(
+                f"it adds its log-det to {name}, or takes it from that: say ?running=add or "
+                "?running=subtract"
+            ) from None
+        except Exception as error:  # the shape does not fit
+            first = first or error
+            continue
+        if fits:
+            found.append(tried)
+            if context == told(obj) and facts.event_shape:
+                break
+    return found, first
 
 
 def classes(
@@ -308,9 +332,10 @@ def _takes(obj: Any, dialect: Dialect, x: Any, facts: Facts, chosen: Chosen, lab
     context = x.new_full((len(x), 1), float(label))
     given = {**chosen, CLASSES: str(label + 1)}
     try:
-        if not probing.fits(obj, dialect, x, context, facts, given):
+        fitting = probing.fit(obj, dialect, x, context, facts, given)
+        if fitting is None:
             return False
-        settled = probing.settle(obj, dialect, x, context, facts, given).dialect
+        settled = fitting.dialect
         if settled.inverse is not None or settled.log_prob is not None:
             return True
         return settled.forward is not None and settled.forward(obj, x, context)[1] is not None
@@ -417,15 +442,14 @@ def _fits(
     x = draw(facts.domain, (probing.ROWS, *facts.event_shape), rng)
     context = rng.standard_normal((probing.ROWS, *(facts.context_shape or ())))
     points = backend.tensor(x, dtype), backend.tensor(context, dtype)
-    if not probing.fits(obj, dialect, *points, facts, chosen):
-        return False
-    settled = probing.settle(obj, dialect, *points, facts, chosen).dialect
-    if settled.forward is None:
-        return True
-    ladj = settled.forward(obj, *points)[1]
+    fitting = probing.fit(obj, dialect, *points, facts, chosen)
+    forward = None if fitting is None else fitting.dialect.forward
+    if forward is None:
+        return fitting is not None
+    ladj = forward(obj, *points)[1]
     if ladj is None:
         return True
-    if _accumulates(settled.forward, obj, *points):
+    if _accumulates(forward, obj, *points):
         raise _Running
     return math.prod(getattr(ladj, "shape", ())) in (1, probing.ROWS, x.size)
 

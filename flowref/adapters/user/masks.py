@@ -46,9 +46,10 @@ def bind(
         x = backend.tensor(draw(facts.domain, (probing.ROWS, *event), rng), dtype)
         given = {**chosen, GIVEN_ONES: f"{name}={kind}"}
         try:
-            if len(x.shape) < 2 or not probing.fits(obj, dialect, x, None, facts, given):
+            fitting = len(x.shape) > 1 and probing.fit(obj, dialect, x, None, facts, given)
+            if not fitting:
                 continue
-            forward = probing.settle(obj, dialect, x, None, facts, given).dialect.forward
+            forward = fitting.dialect.forward
             found[kind] = None if forward is None else forward(obj, x, None)
         except Exception:  # it takes no such thing
             continue

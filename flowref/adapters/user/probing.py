@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from flowref.adapters.user.conventions.encoding import encodes, map_beside
 from flowref.adapters.user.conventions.labels import CLASSES, labels_of, with_labels
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.onward import onward_of
+from flowref.adapters.user.conventions.roles import forward_way
 from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
 from flowref.adapters.user.conventions.sums import settle_sum
@@ -61,6 +63,8 @@ SIDE = 4
 LENGTH = 6
 # Those of images: rows that are no columns show which are counted; some have to be halved twice.
 SIDES = ((SIDE, LENGTH), (SIDE, 2 * SIDE), (SIDE, SIDE), (2 * SIDE, 2 * SIDE))
+# What is said of the number of axes, of whatever size they are.
+AXES = re.compile(r"dimension|subscript|unpack|indices|\dD\b")
 # Sizes of arrays up to which they are tried as numbers of features first, and at all.
 SMALL, MOST = 256, 4096
 # Events that are tried where nothing but calls told the one that was taken.
@@ -274,7 +278,9 @@ def infer_shape(
     loose: list[Shape] = []
     odd: list[Shape] = []
     sampled: list[Shape] = []
-    for shape in _with_more(shapes(obj, backend.state_shapes(obj)), sampled):
+    refused = Refusals(obj, dialect, backend, dtype, facts, chosen)
+    usual = taken_first(shapes(obj, backend.state_shapes(obj)), facts.context_shape, refused)
+    for shape in _with_more(usual, sampled):
         if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
             continue
         if odd and (len(shape) == len(odd[0]) or 1 in shape):
@@ -284,22 +290,15 @@ def infer_shape(
         if len(loose) == ENOUGH:
             break
         tried.add(shape)
-        rng = np.random.default_rng(0)
-        x = rng.uniform(0.25, 0.75, (ROWS, *shape))
-        if facts.declared and facts.domain.bounded and not facts.domain.coordinates:
-            x = draw(facts.domain, (ROWS, *shape), rng)
         try:
-            given = None
-            if facts.context_shape is not None:
-                drawn = rng.standard_normal((ROWS, *facts.context_shape))
-                given = backend.tensor(drawn, dtype)
-            point = backend.tensor(x, dtype), given
-            if fits(obj, dialect, *point, facts, chosen):
+            point = tried_at(shape, facts.context_shape, backend, dtype, facts)
+            if fitting := fit(obj, dialect, *point, facts, chosen):
                 stated = shape in told_shapes(obj, FEATURES)
-                if not stated and _odd(obj, dialect, *point, facts, chosen):
+                if not stated and _odd(obj, fitting.dialect.forward, *point):
                     odd.append(shape)  # at another it may be one number for each point
                 elif stated or not _loose(obj, dialect, *point):
-                    return shape if stated else _of_latent(obj, dialect, *point, facts, chosen)
+                    asked = obj, dialect, *point, facts, chosen
+                    return shape if stated else _of_latent(fitting, *asked)
                 else:
                     loose.append(shape)  # another may fit better
         except NoWayBack as error:
@@ -322,6 +321,64 @@ def infer_shape(
         "?event=2,4,4 (or --event 3), "
         f"or as an attribute event_shape{_asks_for_more(obj, facts)}"
     )
+
+
+class Refusals:
+    """Which events, with their contexts, a map refuses in one call as it is written: to read what it returns takes
+    several.
+    """
+
+    def __init__(
+        self, obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
+    ) -> None:
+        way = forward_way(obj, chosen) if dialect.forward is not None else None
+        plain = way is not None and way.form == "plain"
+        self.call = partial(way.ask, obj) if way is not None and plain else None
+        self.backend, self.dtype, self.facts = backend, dtype, facts
+        self.words: set[tuple[str, int]] = set()
+
+    def __call__(self, event: Shape, context: Shape | None) -> bool:
+        """Whether a pair is refused: in the same words about axes as another of as many of them, or by a call."""
+        if self.call is None or ("", len(event)) in self.words:
+            return self.call is not None
+        try:
+            self.call(*tried_at(event, context, self.backend, self.dtype, self.facts))
+        except Exception as error:  # which error is told where it is read
+            self._note(str(error), event)
+            return True
+        return False
+
+    def _note(self, text: str, event: Shape) -> None:
+        """Keep what is said of the axes of vectors: what says it of two sizes says it of all."""
+        size = ", ".join(map(str, (ROWS, *event)))
+        said = text.replace(f"[{size}]", "").replace(f"({size})", ""), len(event)
+        if len(event) == 1 and AXES.search(text):
+            self.words.add(("", 1) if said in self.words else said)
+
+
+def tried_at(
+    event: Shape, context: Shape | None, backend: Any, dtype: str, facts: Facts
+) -> tuple[Any, Any]:
+    """Points, with their contexts, of shapes that may be those of an object."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.25, 0.75, (ROWS, *event))
+    if facts.declared and facts.domain.bounded and not facts.domain.coordinates:
+        x = draw(facts.domain, (ROWS, *event), rng)
+    given = None if context is None else rng.standard_normal((ROWS, *context))
+    return backend.tensor(x, dtype), None if given is None else backend.tensor(given, dtype)
+
+
+def taken_first(
+    events: Iterable[Shape], context: Shape | None, refused: Refusals
+) -> Iterator[Shape]:
+    """Event shapes that are not refused, and then the others; each once."""
+    others = []
+    for event in dict.fromkeys(events):
+        if refused(event, context):
+            others.append(event)
+        else:
+            yield event
+    yield from others
 
 
 def _with_more(usual: Iterator[Shape], found: list[Shape]) -> Iterator[Shape]:
@@ -348,7 +405,7 @@ def alternatives(
     def fitting(other: Shape) -> bool:
         try:
             point = backend.tensor(rng.uniform(0.25, 0.75, (ROWS, *other)), dtype)
-            if not fits(obj, dialect, point, None, facts, chosen):
+            if not fit(obj, dialect, point, None, facts, chosen):
                 return False
             ladj = None if dialect.forward is None else dialect.forward(obj, point, None)[1]
             return ladj is None or math.prod(ladj.shape) in (1, ROWS, point.numel())
@@ -360,20 +417,19 @@ def alternatives(
 
 
 def _of_latent(
-    obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen
+    settled: Settled, obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen
 ) -> Shape:
     """The event shape of points, or that of their latents where these differ by axes of one and the
     map has a way back there alone, as has one that takes vectors and works on images of one pixel.
     """
     shape = tuple(x.shape[1:])
-    settled = settle(obj, dialect, x, context, facts, chosen, shaped=False)
     other = () if settled.latent is None else tuple(settled.latent.shape[1:])
     if settled.dialect.inverse is not None or other == shape or _long(other) != _long(shape):
         return shape
     try:
         point = x.reshape(x.shape[:1] + other), context
-        back = settle(obj, dialect, *point, facts, chosen, shaped=False).dialect.inverse
-        return other if back is not None and fits(obj, dialect, *point, facts, chosen) else shape
+        fitting = fit(obj, dialect, *point, facts, chosen)
+        return other if fitting and fitting.dialect.inverse is not None else shape
     except Exception:  # the shape does not fit
         return shape
 
@@ -383,11 +439,10 @@ def _long(shape: Shape) -> Shape:
     return tuple(size for size in shape if size > 1)
 
 
-def _odd(obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen) -> bool:
+def _odd(obj: Any, forward: Any, x: Any, context: Any) -> bool:
     """Whether the log-det at a guessed event is neither a number for each point or each entry, nor
     one for all, as it is where axes of another event are added up.
     """
-    forward = settle(obj, dialect, x, context, facts, chosen, shaped=False).dialect.forward
     ladj = None if forward is None else forward(obj, x, context)[1]
     entries = math.prod(getattr(ladj, "shape", ()))
     return ladj is not None and entries not in (1, len(x), math.prod(x.shape))
@@ -419,12 +474,16 @@ class NoWayBack(Exception):
         self.error, self.sampled = error, sampled
 
 
-def fits(obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen) -> bool:
-    """Whether every call takes a batch of events and keeps the number of entries."""
+def fit(
+    obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen
+) -> Settled | None:
+    """How an object speaks where every call takes a batch of events and keeps the number of entries; None where one
+    returns something else. Raises what a call raises, `NoWayBack` where the map alone takes it.
+    """
     settled = settle(obj, dialect, x, context, facts, chosen, shaped=False)
     dialect, latent = settled.dialect, settled.latent
     if latent is not None and len(latent) != ROWS:
-        return False
+        return None
     if latent is not None and math.prod(latent.shape) != math.prod(x.shape):
         raise TargetError(
             f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(latent.shape[1:])}, and a "
@@ -436,14 +495,13 @@ def fits(obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen:
         except Exception as error:  # whose fault it is shows when other shapes are tried
             raise NoWayBack(error) from error
         if back.shape != x.shape:
-            return False
-    if dialect.log_prob is None:
-        return True
-    if math.prod(dialect.log_prob(obj, x, context).shape) != ROWS:
-        return False
-    if dialect.sample is not None and context is None:
-        _samples_fit(obj, dialect, x)
-    return True
+            return None
+    if dialect.log_prob is not None:
+        if math.prod(dialect.log_prob(obj, x, context).shape) != ROWS:
+            return None
+        if dialect.sample is not None and context is None:
+            _samples_fit(obj, dialect, x)
+    return settled
 
 
 def _samples_fit(obj: Any, dialect: Dialect, x: Any) -> None:

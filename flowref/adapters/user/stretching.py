@@ -36,6 +36,11 @@ def stretches_tensors(call: Any, rows: int) -> bool:
     class Watching(TorchDispatchMode):
         """Looks at the shapes of each operation."""
 
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            # Nothing is compiled under it, and the wrapper that keeps the compiler out takes a second to import.
+            return False
+
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
