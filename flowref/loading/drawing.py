@@ -12,13 +12,10 @@ import numpy as np
 from flowref.adapters.user.contributions import kernel as kernel_of
 from flowref.adapters.user.contributions import repair, settle, spread
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.names import plain
 from flowref.adapters.user.conventions.roles import forward_way
-from flowref.adapters.user.conventions.settling import Settled
-from flowref.loading.factory import attributes
-from flowref.loading.instance import Instance
-from flowref.model import Array, Dialect, Facts, Kernel, TargetError
+from flowref.loading.draft import Draft, Finding
+from flowref.model import Array, Dialect, Kernel, TargetError
 
 # What noise is called by those who draw it.
 NOISE = frozenset({"eps", "epsilon", "epsilons", "noise"})
@@ -29,13 +26,10 @@ UNDONE = 1e-5
 # Random states in which contributions are compared with Jacobians, for events of up to so many entries;
 # the step of differences, and what may be off.
 STATES, ENTRIES, STEP, OFF = 4, 256, 1e-6, 1e-4
-WORDS = "a layer that draws, as calls show (of a bijection say ?kind=bijection)"
 
 
-def drawing(
-    instance: Instance, spoken: Settled, facts: Facts, x: Array, context: Array | None
-) -> tuple[Facts, Settled] | None:
-    """The facts of a map that is a layer which draws, and how it speaks; None of all else.
+def layer(draft: Draft) -> Finding | None:
+    """What is known of a map that is a layer which draws; None of all else.
 
     A bijection into which a random number slipped is none: it has to be a layer by what it does. Where
     both directions draw neither undoes the other, though the random state is the same; where one
@@ -43,31 +37,27 @@ def drawing(
     couplings with dropout does not undo itself either; but what it contributes is the log-det of the
     map that was drawn, and that of a layer is not.
     """
-    _refuse_noise(instance, spoken, facts, x, context)
-    found = _drawing(instance, spoken, facts, x, context)
-    if found is not None and spoken.left:
+    _refuse_noise(draft)
+    found = _layer(draft)
+    if found is not None and draft.spoken.left:
         raise TargetError(
-            f"{instance.source.target}: it draws, and {spoken.left}. What a layer that draws contributes counts all "
-            "that it drew: audit a wrapper that takes and returns what is drawn as entries of a point, or one that "
-            "returns (z, V) alone; of a bijection say ?kind=bijection"
+            f"{draft.instance.source.target}: it draws, and {draft.spoken.left}. What a layer that draws contributes "
+            "counts all that it drew: audit a wrapper that takes and returns what is drawn as entries of a point, or one "
+            "that returns (z, V) alone; of a bijection say ?kind=bijection"
         )
     return found
 
 
-def _refuse_noise(
-    instance: Instance, spoken: Settled, facts: Facts, x: Array, context: Array | None
-) -> None:
+def _refuse_noise(draft: Draft) -> None:
     """Refuse a call without a way back that draws, and takes noise or returns more than a map does, as encoders
     do: it is no map.
     """
-    dialect, taken = spoken.dialect, signatures.parameters(instance.obj, "forward")
+    dialect, taken = draft.dialect, signatures.parameters(draft.instance.obj, "forward")
     name = next((one.name for one in taken if plain(one.name) in NOISE), "")
-    if facts.normalizer is not None or dialect.forward is None or dialect.inverse:
+    if dialect.forward is None or dialect.inverse or not (name or _returns_more(draft)):
         return
-    more = name or _returns_more(instance, x, context)
-    if not more:
-        return
-    calls = Drawn(instance, Dialect(push=dialect.forward), context)
+    x, context = draft.points
+    calls = Drawn(draft, Dialect(push=dialect.forward), context)
     try:
         drawn = not same(calls.there(x, 0)[0], calls.there(x, 1)[0])
     except Exception:  # what cannot be called is spoken of elsewhere
@@ -79,81 +69,76 @@ def _refuse_noise(
             else "random numbers, and returns more than a map does"
         )
         raise TargetError(
-            f"{instance.source.target}: forward draws {what}: audit a wrapper that returns "
+            f"{draft.instance.source.target}: forward draws {what}: audit a wrapper that returns "
             "a bound as log_prob(x), or one that takes what is drawn; of a stochastic layer say ?draws=forward"
         )
 
 
-def _returns_more(instance: Instance, x: Array, context: Array | None) -> bool:
+def _returns_more(draft: Draft) -> bool:
     """Whether forward returns more than a value, a log-det and what may be one."""
-    obj = instance.copy()
-    options = dict(instance.source.target.options)
-    way = forward_way(obj, chosen_of(obj, attributes(instance.source.factory), options))
+    instance = draft.instance
+    way = forward_way(instance.obj, instance.chosen(instance.copy()))
     if way is None or way.form != "plain":
         return False
-    tensors = [
-        None if one is None else instance.backend.tensor(one, instance.dtype)
-        for one in (x, context)
-    ]
     try:
-        with instance.backend.sandbox(0, instance.dtype):
-            out = way.ask(obj, *tensors)
+        out = draft.ask(way.ask, *draft.points)
     except Exception:  # what cannot be called is spoken of elsewhere
         return False
     return isinstance(out, (tuple, list)) and len(out) > MOST
 
 
-def _drawing(
-    instance: Instance, spoken: Settled, facts: Facts, x: Array, context: Array | None
-) -> tuple[Facts, Settled] | None:
-    told = facts.certainty.estimate or instance.source.target.option("kind") == "bijection"
-    if told or facts.normalizer is not None or instance.backend.name != "torch":
+def _layer(draft: Draft) -> Finding | None:
+    told = draft.facts.certainty.estimate
+    if (
+        told
+        or draft.instance.backend.name != "torch"
+        or draft.instance.source.target.option("kind") == "bijection"
+    ):
         return None
+    (x, context), latent = draft.points, draft.spoken.latent
     with contextlib.suppress(Exception):  # what cannot be called is spoken of elsewhere
-        other_size = spoken.latent is not None and spoken.latent[0].numel() != x[0].size
-        dialect = (
-            _of_other_size(instance, x, context) if other_size else _of_same_size(instance, spoken)
-        )
+        other_size = latent is not None and latent[0].numel() != x[0].size
+        dialect = _of_other_size(draft, x, context) if other_size else _of_same_size(draft)
         if dialect is None:
             return None
-        calls = Drawn(instance, dialect, context)
+        calls = Drawn(draft, dialect, context)
         z, contributed = calls.there(x, 0)
         there = not same(z, calls.there(x, 1)[0])
-        back = not same(calls.back(z, 0), calls.back(z, 1))
-        if contributed is None or not (there or back) or calls.back(z, 0).shape != x.shape:
+        data = calls.back(z, 0)
+        back = not same(data, calls.back(z, 1))
+        if contributed is None or not (there or back) or data.shape != x.shape:
             return None
         if not other_size and (not layered(calls, x, z, there, back) or is_log_det(calls, x)):
             return None
         if contributed.size == 1:
             dialect = replace(dialect, push=partial(spread, call=dialect.push))
-        kernel = replace(facts, kernel=Kernel((there, back)), latent_shape=tuple(z.shape[1:]))
-        return kernel, replace(spoken, dialect=dialect).saying(WORDS)
+        facts = {"kernel": Kernel((there, back)), "latent_shape": tuple(z.shape[1:])}
+        return Finding(facts=facts, dialect=dialect)
     return None
 
 
-def _of_same_size(instance: Instance, spoken: Settled) -> Dialect | None:
+def _of_same_size(draft: Draft) -> Dialect | None:
     """How a layer is called of which forward and inverse are called as those of a map."""
-    dialect = spoken.dialect
+    dialect = draft.dialect
     if dialect.forward is None or dialect.inverse is None:
         return None
-    settles = repair if callable(getattr(instance.obj, "repair", None)) else None
+    settles = repair if callable(getattr(draft.instance.obj, "repair", None)) else None
     density = {name: getattr(dialect, name) for name in ("log_prob", "sample", "rsample")}
     return Dialect(push=dialect.forward, pull=dialect.inverse, repair=settles, **density)
 
 
-def _of_other_size(instance: Instance, x: Array, context: Array | None) -> Dialect | None:
+def _of_other_size(draft: Draft, x: Array, context: Array | None) -> Dialect | None:
     """How a layer is called of which the latents have another size than the data."""
-    backend, dtype = instance.backend, instance.dtype
-    with backend.sandbox(0, dtype):
-        obj = instance.copy()
-        backend.set_mode(obj, False)
-        options = {**dict(instance.source.target.options), "draws": "both"}
-        chosen = chosen_of(obj, attributes(instance.source.factory), options)
+    chosen = draft.instance.chosen(draft.instance.copy(), draws="both")
+
+    def settled(obj: Any, points: Any, given: Any) -> Dialect | None:
         dialect = kernel_of(obj, chosen)
         if dialect is None or dialect.pull is None:
             return None
-        given = None if context is None else backend.tensor(context, dtype)
-        return settle(obj, dialect, chosen, backend.tensor(x, dtype), given)[0]
+        return settle(obj, dialect, chosen, points, given)[0]
+
+    found: Dialect | None = draft.ask(settled, x, context)
+    return found
 
 
 def layered(calls: Drawn, x: Array, z: Array, there: bool, back: bool) -> bool:
@@ -206,23 +191,15 @@ def same(first: Array, second: Array, off: float = 0.0) -> bool:
 class Drawn:
     """Calls of copies in eval mode, each under a random state."""
 
-    def __init__(self, instance: Instance, dialect: Dialect, context: Array | None) -> None:
-        self.instance, self.dialect, self.context = instance, dialect, context
+    def __init__(self, draft: Draft, dialect: Dialect, context: Array | None) -> None:
+        self.draft, self.dialect, self.context = draft, dialect, context
 
     def there(self, x: Array, seed: int) -> tuple[Array, Array | None]:
         """Latents, and what was contributed."""
-        out = self._made(self.dialect.push, x, seed)
-        contributed = None if out[1] is None else np.asarray(self.instance.backend.array(out[1]))
-        return np.asarray(self.instance.backend.array(out[0])), contributed
+        value, contributed, *_ = self.draft.ask(self.dialect.push, x, self.context, seed)
+        given = None if contributed is None else self.draft.array(contributed)
+        return self.draft.array(value), given
 
     def back(self, z: Array, seed: int) -> Array:
         """Data."""
-        return np.asarray(self.instance.backend.array(self._made(self.dialect.pull, z, seed)[0]))
-
-    def _made(self, call: Any, points: Array, seed: int) -> Any:
-        backend, dtype = self.instance.backend, self.instance.dtype
-        with backend.sandbox(seed, dtype):
-            obj = self.instance.copy()
-            backend.set_mode(obj, False)
-            given = None if self.context is None else backend.tensor(self.context, dtype)
-            return call(obj, backend.tensor(np.asarray(points, dtype=np.float64), dtype), given)
+        return self.draft.array(self.draft.ask(self.dialect.pull, z, self.context, seed)[0])

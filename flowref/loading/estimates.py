@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.model import Array, Facts, Mapped, Subject, draw
+from flowref.loading.draft import Draft, Finding
+from flowref.model import Array, Mapped, Subject, draw
 from flowref.model.steps import Eval, Nudge, Run, Step
 
 # Rows of the calls that show it, and the random states that they are made in: one twice, then another.
@@ -19,16 +19,18 @@ MOVED = 0.1
 STEPS, LITTLE = 100.0, 0.05
 
 
-def measured(facts: Facts, subject: Subject) -> Facts:
-    """The facts of what promises an estimate, with what random states show of it.
+def states(draft: Draft) -> Finding | None:
+    """What random states show of what promises an estimate.
 
     ``held``: in one of them every call estimates the same again, of one object; values are no part of
     what is promised. ``drawn``: in another one
     log-dets, or log-densities of what has no map, are others, and values are not; as built, where all of
     it may be zero, or with moved parameters. Where a call is refused neither is said.
     """
-    if not facts.certainty.estimate or subject.play is None:
-        return facts
+    assert draft.rehearsal is not None
+    facts, subject = draft.facts, draft.rehearsal.subject
+    if subject.play is None:
+        return None
     rng = np.random.default_rng(2)
     x = draw(subject.domain, (ROWS, *subject.event_shape), rng)
     shape = subject.context_shape
@@ -48,12 +50,11 @@ def measured(facts: Facts, subject: Subject) -> Facts:
             for which, at in points.items()
         ]
     except Exception:  # what it refuses is told where it is audited
-        return facts
+        return None
     told = {"held": all(one.held for one in seen)}
     told["drawn"] = told["held"] and any(one.drawn for one in seen)
     told["drawn"] &= not any(one.moves for one in seen)
-    found = {name: True for name, value in told.items() if value}
-    return replace(facts, promises={**facts.promises, **found})
+    return Finding((), promises={name: True for name, value in told.items() if value})
 
 
 class Seen(NamedTuple):

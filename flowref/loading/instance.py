@@ -12,6 +12,7 @@ from typing import Any
 
 from flowref import backends, registry
 from flowref.adapters.user.conventions.back import MISMATCH
+from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.backends import Backend
 from flowref.loading.factory import attributes
 from flowref.loading.ownership import framework
@@ -72,6 +73,19 @@ class Instance:
             return self.backend.duplicate(self.obj)
         except Exception:  # which error says so is the object's affair
             return self.backend.cast(self.source.build(), self.dtype)
+
+    def resting(self) -> Any:
+        """A copy in eval mode."""
+        obj = self.copy()
+        self.backend.set_mode(obj, False)
+        return obj
+
+    def chosen(self, obj: Any, **more: str) -> dict[str, str]:
+        """What is chosen where conventions are ambiguous, by options, by the factory or by a copy ``obj``; with ``more``
+        options than its user gave.
+        """
+        options = {**dict(self.source.target.options), **more}
+        return chosen_of(obj, attributes(self.source.factory), options)
 
 
 def meant(source: Source) -> str:

@@ -11,42 +11,36 @@ from dataclasses import replace
 import numpy as np
 
 from flowref.adapters.user import contributions
-from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.adapters.user.conventions.settling import Settled
 from flowref.adapters.user.probing import ROWS
-from flowref.loading.factory import attributes
+from flowref.loading.draft import Draft
 from flowref.loading.instance import GIVE_SHAPE, Instance
 from flowref.model import Dialect, Facts, Kernel, TargetError, draw
 
 
-def settled(
-    instance: Instance, dialect: Dialect, facts: Facts
-) -> tuple[Dialect, Facts, tuple[str, ...], tuple[str, ...]]:
-    """The dialect and the facts of a kernel, completed by a call; why, and what is said of how it is
-    called. Its latents may be of any shape, and its log-det is a contribution, one number a row.
+def kernel_drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
+    """What is known of a kernel, completed by a call. Its latents may be of any shape, and its log-det is a contribution,
+    one number a row.
     """
     target, backend = instance.source.target, instance.backend
-    words: tuple[str, ...] = ()
     if not facts.event_shape:
         raise TargetError(
             f"{target} is a layer that may draw or forget: its latents need not be of the shape of its "
             f"events, and calls do not show which. Give {GIVE_SHAPE}"
         )
-    options = dict(target.options)
     x = draw(facts.domain, (ROWS, *facts.event_shape), np.random.default_rng(0))
     with backend.sandbox(0, instance.dtype):
-        obj = instance.copy()
-        backend.set_mode(obj, False)
-        chosen = chosen_of(obj, attributes(instance.source.factory), options)
+        obj = instance.resting()
+        chosen = instance.chosen(obj)
         context = None
         if facts.context_shape is not None:
             drawn = np.random.default_rng(1).standard_normal((ROWS, *facts.context_shape))
             context = backend.tensor(drawn, instance.dtype)
         points = backend.tensor(x, instance.dtype)
-        if instance.source.statement is None:
-            dialect, words = contributions.settle(obj, dialect, chosen, points, context)
-            drawing = contributions.draws(obj, chosen)
-            if drawing is not None:
-                facts = replace(facts, kernel=Kernel(drawing))
+        dialect, words = contributions.settle(obj, dialect, chosen, points, context)
+        drawing = contributions.draws(obj, chosen)
+        if drawing is not None:
+            facts = replace(facts, kernel=Kernel(drawing))
         assert dialect.push is not None
         z, contribution = dialect.push(obj, points, context)
     for what, value in (("its latents", z), ("its contribution", contribution)):
@@ -62,10 +56,13 @@ def settled(
         )
     latent = tuple(z.shape[1:])
     why = f"forward maps events of shape {facts.event_shape} to latents of shape {latent}"
-    return dialect, replace(facts, latent_shape=latent), (why,), words
+    facts = replace(facts, latent_shape=latent)
+    return Draft(instance, facts, Settled(dialect), (why,)).saying(
+        *kernel_words(dialect, facts), *words
+    )
 
 
-def spoken(dialect: Dialect, facts: Facts) -> Iterator[str]:
+def kernel_words(dialect: Dialect, facts: Facts) -> Iterator[str]:
     """What is said of a kernel on the target's line."""
     if facts.kernel is not None:
         says = {True: "draws", False: "draws nothing", None: "may draw"}

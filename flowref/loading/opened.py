@@ -7,25 +7,23 @@ from dataclasses import replace
 
 from flowref import registry
 from flowref.adapters.user import contexts
-from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.names import is_context
-from flowref.adapters.user.conventions.settling import Settled
-from flowref.loading.factory import attributes
+from flowref.loading.calls import checked, drafted
+from flowref.loading.domains import numbers, unknown
+from flowref.loading.draft import Draft, measured
+from flowref.loading.experiments import OF_CALLS
 from flowref.loading.instance import Instance
 from flowref.loading.recognition import minus_hint
-from flowref.loading.settling import settled
 from flowref.model import Dialect, Facts, Shape, TargetError
 
-Heard = tuple[Facts, Settled, tuple[str, ...]]
 
-
-def heard(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
-    """How a user's object speaks, with a context where an option says how many numbers it has, or an attribute
+def heard(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
+    """What is known of a user's object, with a context where an option says how many numbers it has, or an attribute
     of what is refused without one.
     """
     options = dict(instance.source.target.options)
     if facts.context_shape is not None or "context" in options:
-        return settled(instance, dialect, facts)
+        return _known(instance, dialect, facts)
     opened = {
         name: value
         for name, value in options.items()
@@ -36,7 +34,7 @@ def heard(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
             with contextlib.suppress(Exception):  # it takes none, or of another shape
                 return _given(instance, dialect, facts, (int(size), *more), name)
     try:
-        return settled(instance, dialect, facts)
+        return _known(instance, dialect, facts)
     except Exception as error:
         with contextlib.suppress(Exception):
             if told := contexts.told(instance.obj):
@@ -47,10 +45,20 @@ def heard(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
         raise
 
 
-def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
-    """How it speaks with the one shape of a context that calls take."""
-    options = dict(instance.source.target.options)
-    chosen = chosen_of(instance.obj, attributes(instance.source.factory), options)
+def _known(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
+    """What is known of it with these facts, and within the domain in which alone it gives numbers."""
+    draft, words = drafted(instance, dialect, facts), ""
+    if unknown(draft) and (found := numbers(draft)):
+        # What was asked of points without an image has told nothing.
+        draft = drafted(instance, dialect, replace(facts, domain=found))
+        words = f"domain: {found}, since it gives no numbers elsewhere"
+    draft = measured(draft, OF_CALLS)
+    return (checked(draft) if draft.dialect.push is None else draft).saying(words)
+
+
+def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
+    """What is known of it with the one shape of a context that calls take."""
+    chosen = instance.chosen(instance.obj)
     with instance.backend.sandbox(0, instance.dtype):
         obj = instance.copy()
         name = contexts.optional(obj, dialect, chosen)
@@ -58,12 +66,11 @@ def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Heard:
         found = contexts.infer(*asked, name) if is_context(name) else facts
     if found.context_shape is None:
         raise TargetError("it takes no context")
-    facts, spoken, why = settled(instance, dialect, found)
     words = f"{name} is needed, and of shape {found.context_shape}"
-    return facts, spoken.saying(words), why
+    return _known(instance, dialect, found).saying(words)
 
 
-def _given(instance: Instance, dialect: Dialect, facts: Facts, shape: Shape, name: str) -> Heard:
-    """How it speaks with a context of one shape."""
-    facts, spoken, why = settled(instance, dialect, replace(facts, context_shape=shape))
-    return facts, spoken.saying(f"contexts of shape {shape}, as {name} says"), why
+def _given(instance: Instance, dialect: Dialect, facts: Facts, shape: Shape, name: str) -> Draft:
+    """What is known of it with a context of one shape."""
+    draft = _known(instance, dialect, replace(facts, context_shape=shape))
+    return draft.saying(f"contexts of shape {shape}, as {name} says")

@@ -11,29 +11,24 @@ from typing import Any
 import numpy as np
 
 from flowref import registry
-from flowref.adapters.common.documentation import BOUND, documents
-from flowref.adapters.user import bounds, contributions
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.samples import asks_for
 from flowref.adapters.user.conventions.settling import Settled
-from flowref.adapters.user.solvers import integrates
 from flowref.backends import Blueprint
 from flowref.loading.declared import Declared
-from flowref.loading.estimates import measured
+from flowref.loading.draft import Draft, Finding, measured
+from flowref.loading.experiments import OF_DENSITIES, OF_ESTIMATES, OF_ROUND_TRIPS
 from flowref.loading.instance import Instance, Refusal
-from flowref.loading.kernels import settled as kernel_settled
-from flowref.loading.kernels import spoken as kernel_spoken
-from flowref.loading.noise import noise_taken
+from flowref.loading.kernels import kernel_drafted, kernel_words
 from flowref.loading.opened import heard
 from flowref.loading.recognition import Recognition
-from flowref.loading.settling import points_of
 from flowref.loading.size import is_large
-from flowref.loading.trips import iterating, refinable, round_trip
+from flowref.loading.trips import Rehearsal, round_trip
 from flowref.loading.unended import unended
-from flowref.loading.whole_steps import stepping
 from flowref.model import (
     OBJECT,
     USER,
+    Adapter,
     Condition,
     Dialect,
     Facts,
@@ -87,92 +82,107 @@ def probe(instance: Instance, recognition: Recognition, declared: Declared) -> P
 
 
 def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> Probed:
-    target, backend = instance.source.target, instance.backend
-    dialect, facts = recognition.dialect, declared.facts
-    why: tuple[str, ...] = ()
-    conventions: tuple[str, ...] = ()
-    hints: tuple[str, ...] = ()
-    set_aside: dict[str, str] = {}
-    if recognition.adapter.name == USER and (cut := unended(instance, dialect, facts)) is not None:
+    adapter, dialect, facts = recognition.adapter, recognition.dialect, declared.facts
+    of_user = adapter.name == USER
+    if of_user and (cut := unended(instance, dialect, facts)) is not None:
         operations = max(call.operations for call in cut.cost.calls.values())
         return Probed(Dialect(), cut, instance.dtype, operations, (cut.unended,))
-    if recognition.adapter.name == USER and dialect.push is not None:
-        dialect, facts, why, words = kernel_settled(instance, dialect, facts)
-        spoken = Settled(dialect).saying(*kernel_spoken(dialect, facts), *words)
-        conventions = spoken.conventions
-    elif recognition.adapter.name == USER:
-        facts, spoken, why = backend.sparing(
-            lambda: heard(instance, recognition.dialect, declared.facts)
-        )
-        dialect, conventions, hints = spoken.dialect, spoken.conventions, spoken.hints
-        if dialect.push is not None:
-            conventions += tuple(kernel_spoken(dialect, facts))
-        promised = facts.promises.get("lower-bound")
-        if promised or (dialect.log_prob and documents(instance.obj, BOUND, "log_prob")):
-            told, bound = bounded(instance, dialect, facts)
-            if promised or told.certainty.estimate:
-                facts, conventions = told, (*conventions, bound)
-        elif dialect.log_prob and (noise := noise_taken(instance, dialect, facts)):
-            facts, bound = bounded(instance, dialect, facts)
-            conventions = (*conventions, f"{noise} is drawn where it is not given: {bound}")
-        facts = replace(facts, coupling=declared.coupling(facts.event_shape))
-    elif recognition.adapter.settles is not None:
-        with backend.sandbox(0, instance.dtype):
+    draft = _drafted(instance, recognition, facts)
+    if dialect.push is None and (of_user or adapter.settles is not None):
+        coupling = declared.coupling(draft.facts.event_shape)
+        draft = draft.having(Finding(facts={"coupling": coupling}))
+    draft = _rehearsed(draft, adapter)
+    assert draft.rehearsal is not None
+    subject, trip, _ = draft.rehearsal
+    draft = measured(draft.saying(*trip.conventions), OF_ROUND_TRIPS if of_user else ())
+    draft = measured(draft, OF_ESTIMATES)
+    if of_user or instance.source.target.adapter in (USER, OBJECT):
+        draft = _without_broken(draft, subject)
+    spoken, runs = draft.spoken, f"it runs in {instance.dtype}, and {trip.words}"
+    why = (*draft.why, runs)
+    return Probed(
+        draft.dialect,
+        draft.facts,
+        instance.dtype,
+        trip.operations,
+        why,
+        spoken.conventions,
+        spoken.hints,
+    )
+
+
+def _drafted(instance: Instance, recognition: Recognition, facts: Facts) -> Draft:
+    """What is known of an object before it is called as laws call it: of a user's by calls, of others by their adapter."""
+    adapter, dialect, backend = recognition.adapter, recognition.dialect, instance.backend
+    if adapter.name == USER and dialect.push is not None:
+        return kernel_drafted(instance, dialect, facts)
+    if adapter.name == USER:
+        draft = backend.sparing(lambda: heard(instance, dialect, facts))
+        if draft.dialect.push is not None:
+            draft = draft.saying(*kernel_words(draft.dialect, draft.facts))
+        return measured(draft, OF_DENSITIES)
+    conventions: tuple[str, ...] = ()
+    with backend.sandbox(0, instance.dtype):
+        if adapter.settles is not None:
             obj = instance.copy()
-            dialect, facts, conventions = recognition.adapter.settles(
+            dialect, facts, conventions = adapter.settles(
                 obj, dialect, facts, backend.state_shapes(obj)
             )
-        facts = replace(facts, coupling=declared.coupling(facts.event_shape))
-    else:
-        for code in registry.adapters().values():
-            if code.derived is None or code.backend != backend.name:
-                continue
-            if owned(instance.obj, recognition.adapter.package):
-                with backend.sandbox(0, instance.dtype):
+        elif owned(instance.obj, adapter.package):
+            for code in registry.adapters().values():
+                if code.derived is not None and code.backend == backend.name:
                     facts, conventions = code.derived(instance.copy(), dialect, facts)
+    return Draft(instance, facts, Settled(dialect, conventions=conventions))
+
+
+def _rehearsed(draft: Draft, adapter: Adapter) -> Draft:
+    """With what its calls cost, a subject of it, and a round trip of that."""
+    instance, backend, target = draft.instance, draft.instance.backend, draft.instance.source.target
     # Train-mode batches of large events cost too much.
-    history: History = "fresh" if is_large(facts.event_shape) else "warm"
+    history: History = "fresh" if is_large(draft.facts.event_shape) else "warm"
     condition = Condition(dtype=instance.dtype, history=history)
-    cost = backend.cost(instance.copy(), dialect, facts, instance.dtype, LONGEST)
-    facts = replace(facts, cost=cost, built_here=target.adapter not in (USER, OBJECT))
-    resolve = recognition.adapter.recognizes
-    made_of = Blueprint(str(target), instance.copy, dialect, facts, resolve, rebuild_seed=0)
-    subject = backend.subject(made_of, condition)
-    trip = round_trip(subject, backend)
-    operations, conventions = trip.operations, (*conventions, *trip.conventions)
-    if recognition.adapter.name == USER:
-        assumed = replace(facts, promises={**facts.promises, "assumed-accuracy": True})
-        turned = partial(backend.subject, replace(made_of, facts=assumed), condition)
-        facts, found = iterating(
-            facts, trip, lambda: integrates(instance.obj) or refinable(turned(), backend, trip)
-        )
-        conventions += found
-        facts, found = stepping(facts, subject, trip.rounds)
-        conventions += found
-        set_aside = spoken.broken
-    facts = measured(facts, subject)
-    if recognition.adapter.name == USER or target.adapter in (USER, OBJECT):
-        broken = {**set_aside, **refusing(subject)}
-        if facts.context_shape is not None and not asks_for(instance.obj, dialect):
-            broken.pop("sample", None)  # how it is asked under contexts is the laws' affair
-        absent: dict[str, Any] = dict.fromkeys(broken)
-        if "inverse" in absent and dialect.normalizing == "inverse":
-            absent["normalizing"] = "forward"
-        sampled, dialect = dialect, replace(dialect, **absent)
-        if signatures.refuses(instance.obj, "_inverse") and (why_not := broken.pop("inverse", "")):
-            # A transform whose way back is only that of its cache.
-            conventions, hints = (*conventions, "no inverse"), (*hints, f"no inverse: {why_not}")
-        # A method that raises NotImplementedError is what Python has for one that is not offered.
-        missing = [name for name in broken if broken[name].startswith("NotImplementedError")]
-        conventions += tuple(f"no {name}: it raises NotImplementedError" for name in missing)
-        broken = {name: error for name, error in broken.items() if name not in missing}
-        if "sample" in broken and (name := asks_for(instance.obj, sampled)):
-            del broken["sample"]
-            hints = (*hints, f"sample is not asked: it takes {name}, and no number of points")
-        facts = replace(facts, broken=broken)
-        conventions += tuple(f"{name} raises, and is set aside" for name in broken)
-    runs = f"it runs in {instance.dtype}, and {trip.words}"
-    return Probed(dialect, facts, instance.dtype, operations, (*why, runs), conventions, hints)
+    cost = backend.cost(instance.copy(), draft.dialect, draft.facts, instance.dtype, LONGEST)
+    built_here = target.adapter not in (USER, OBJECT)
+    facts = replace(draft.facts, cost=cost, built_here=built_here)
+
+    resolve = adapter.recognizes
+    made_of = Blueprint(
+        str(target), instance.copy, draft.dialect, facts, resolve, rebuild_seed=0
+    )
+
+    def present(facts: Facts) -> Subject:
+        return backend.subject(replace(made_of, facts=facts), condition)
+
+    subject = present(facts)
+    rehearsal = Rehearsal(subject, round_trip(subject, backend), present)
+    return replace(draft, facts=facts, rehearsal=rehearsal)
+
+
+def _without_broken(draft: Draft, subject: Subject) -> Draft:
+    """Without the abilities that raise whatever they are given, and with what is said of these."""
+    obj, dialect = draft.instance.obj, draft.dialect
+    broken = {**draft.spoken.broken, **refusing(subject)}
+    if draft.facts.context_shape is not None and not asks_for(obj, dialect):
+        broken.pop("sample", None)  # how it is asked under contexts is the laws' affair
+    absent: dict[str, Any] = dict.fromkeys(broken)
+    if "inverse" in absent and dialect.normalizing == "inverse":
+        absent["normalizing"] = "forward"
+    said, hints = [], []
+    if signatures.refuses(obj, "_inverse") and (why_not := broken.pop("inverse", "")):
+        # A transform whose way back is only that of its cache.
+        said.append("no inverse")
+        hints.append(f"no inverse: {why_not}")
+    # A method that raises NotImplementedError is what Python has for one that is not offered.
+    missing = [name for name in broken if broken[name].startswith("NotImplementedError")]
+    said += [f"no {name}: it raises NotImplementedError" for name in missing]
+    broken = {name: error for name, error in broken.items() if name not in missing}
+    if "sample" in broken and (name := asks_for(obj, dialect)):
+        del broken["sample"]
+        hints.append(f"sample is not asked: it takes {name}, and no number of points")
+    said += [f"{name} raises, and is set aside" for name in broken]
+    found = Finding(facts={"broken": broken}, dialect=replace(dialect, **absent))
+    draft = draft.having(found).saying(*said)
+    return replace(draft, spoken=replace(draft.spoken, hints=(*draft.spoken.hints, *hints)))
 
 
 def owned(obj: Any, package: str, depth: int = DEEPEST) -> bool:
@@ -240,30 +250,3 @@ def raised(call: Callable[[], Any]) -> str:
     except Exception as error:
         return f"{one_line(error, 200)}{place_of(error)}"
     return ""
-
-
-def bounded(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Facts, str]:
-    """The facts of what promises a lower bound of its log-density, and what is said of it: a bound
-    that differs from one random state to another is an estimate.
-    """
-    x, context = points_of(facts)
-    backend = instance.backend
-    seen = []
-    for seed in (0, 1):
-        with backend.sandbox(seed, instance.dtype):
-            obj = instance.copy()
-            backend.set_mode(obj, False)
-            given = None if context is None else backend.tensor(context, instance.dtype)
-            if dialect.log_prob is None:
-                return facts, "a lower bound"
-            bound = dialect.log_prob(obj, backend.tensor(x, instance.dtype), given)
-            seen.append(np.asarray(backend.array(bound)))
-    # As built, parts may take out again what others put in, such as the logarithms of one density.
-    if np.array_equal(seen[0], seen[1]) and not contributions.bounds(instance.obj):
-        return facts, "log_prob is a lower bound"
-    kind = facts.promises.get("lower-bound")
-    if not isinstance(kind, str):
-        kind = "expected" if bounds.expected(instance.obj) else "one-sample"
-    facts = replace(facts, promises={**facts.promises, "estimator": True, "lower-bound": kind})
-    said = "of one sample" if kind == "one-sample" else "with averages or closed forms"
-    return facts, f"log_prob is a random lower bound {said}"

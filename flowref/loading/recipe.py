@@ -18,6 +18,7 @@ from flowref.adapters.user.one_context import at_one_context, draws_at_each, sta
 from flowref.adapters.user.parts import columns
 from flowref.backends import Backend, Blueprint, Wish
 from flowref.loading.declared import Declared, declare
+from flowref.loading.draft import points_of
 from flowref.loading.inner import event_of_part
 from flowref.loading.instance import OtherPrecision, Refusal, instance_of
 from flowref.loading.kinds import kind_of
@@ -25,7 +26,6 @@ from flowref.loading.options import event_option
 from flowref.loading.place import place_of
 from flowref.loading.probing import Probed, probe
 from flowref.loading.recognition import Recognition, recognize
-from flowref.loading.settling import points_of
 from flowref.loading.source import Source, fits_itself, source_of
 from flowref.loading.user_code import imported_from
 from flowref.model import (

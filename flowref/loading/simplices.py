@@ -15,13 +15,13 @@ ROWS, OFF = 7, 1e-5
 SAID = "domain: simplex, on which its samples lie"
 
 
-def on_a_simplex(instance: Instance, obj: Any, dialect: Dialect, facts: Facts) -> Facts:
+def on_a_simplex(instance: Instance, obj: Any, dialect: Dialect, facts: Facts) -> Facts | None:
     """Facts with the shape of samples, and their set, where nothing was declared and all of them are positive and sum
-    to one; as they were of all else.
+    to one; None of all else.
     """
     told = facts.event_shape or facts.domain.kind != "real" or facts.context_shape is not None
     if told or dialect.sample is None or dialect.forward is not None:
-        return facts
+        return None
     for count in (ROWS, (ROWS,)):
         try:
             drawn = np.asarray(instance.backend.array(dialect.sample(obj, count, None)))
@@ -30,7 +30,9 @@ def on_a_simplex(instance: Instance, obj: Any, dialect: Dialect, facts: Facts) -
         if lies_on_a_simplex(drawn):
             domain = Support.parse("simplex")
             return replace(facts, event_shape=drawn.shape[1:], domain=domain, declared=True)
-    return facts
+        if len(drawn) == ROWS:  # so many were asked for, and came
+            return None
+    return None
 
 
 def lies_on_a_simplex(drawn: Array) -> bool:

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from flowref.model import Array, Facts, Subject
+from flowref.loading.draft import Draft, Finding
+from flowref.model import Array, Subject
 
 # Points that are tried, how many steps out, and how near the parts of a step must be to the same.
 ROWS, FAR, SAME = 16, 6, 1e-9
 # As many steps make up one: of whole numbers, and of levels of data that lie between 0 and 1.
 STEPS = (1, 256, 255)
+PASSES = {"straight-through": True}
 WHOLE = "its points are whole numbers, and gradients pass straight through its rounding"
 SAID = "it moves points by whole {}: gradients pass straight through its rounding, and samples are whole"
 
 
-def stepping(facts: Facts, subject: Subject, rounds: bool) -> tuple[Facts, tuple[str, ...]]:
-    """Facts of an integer discrete flow, or of a density of whole numbers that ``rounds``, and what is said of it;
-    as they were of all else.
-    """
-    if facts.promises.get("whole-numbers"):
-        return replace(facts, promises={**facts.promises, "straight-through": True}), ()
+def stepping(draft: Draft) -> Finding | None:
+    """What is known of an integer discrete flow, and of a density of whole numbers that rounds."""
+    assert draft.rehearsal is not None
+    subject = draft.rehearsal.subject
+    if draft.facts.promises.get("whole-numbers"):
+        return Finding((), promises=PASSES)
     try:
         found = whole_steps_of(subject)
     except Exception:  # what a call raises is the laws' affair
-        return facts, ()
-    if not found and rounds and samples_whole(subject):
-        return replace(facts, promises={**facts.promises, "straight-through": True}), (WHOLE,)
-    if not found:
-        return facts, ()
-    promises = {**facts.promises, "whole-numbers": True, "straight-through": True}
-    words = "numbers" if found == 1 else f"steps of 1/{found}"
-    return replace(facts, promises=promises), (SAID.format(words),)
+        return None
+    if found:
+        words = "numbers" if found == 1 else f"steps of 1/{found}"
+        return Finding((SAID.format(words),), promises={"whole-numbers": True, **PASSES})
+    if draft.rehearsal.trip.rounds and samples_whole(subject):
+        return Finding((WHOLE,), promises=PASSES)
+    return None
 
 
 def samples_whole(subject: Subject) -> bool:

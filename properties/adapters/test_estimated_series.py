@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 import flowref
-from flowref.adapters.user.conventions.estimating import estimated
-from flowref.adapters.user.conventions.series import series_of
+from flowref.adapters.user.conventions.series import ESTIMATE, Series, rule_of
 from rows import first_of
 
 NAMES = ("n_terms", "n_power_series", "n_iterations", "max_iter", "order", "trace_terms")
@@ -55,17 +54,16 @@ def test_an_estimate_is_no_series_that_more_terms_settle(seed: int) -> None:
     """
     torch.manual_seed(seed)
     flow, x = Residual(drawn=True), torch.randn(3, 5)
-    assert series_of(flow, call, x, None) is None
-    assert estimated(flow, call, x, None)
+    assert rule_of(flow, x, None, call, searched=True) == ESTIMATE
 
 
 def test_the_same_series_of_exact_traces_is_one() -> None:
     """By the number that adds terms, and by no other."""
     x = torch.randn(3, 5, generator=torch.Generator().manual_seed(1))
-    series = series_of(Residual(drawn=False), call, x, None)
-    assert series is not None
+    series = rule_of(Residual(drawn=False), x, None, call, searched=True)
+    assert isinstance(series, Series)
     assert (series.name, series.terms) == ("n_terms", 4)
-    assert not estimated(Residual(drawn=False), call, x, None)
+    assert not rule_of(Residual(drawn=False), x, None, call, searched=False)
 
 
 class Shared(nn.Module):
@@ -88,7 +86,7 @@ class Shared(nn.Module):
 def test_probes_of_two_signs_that_all_rows_share_are_an_estimate(seed: int) -> None:
     """Half of all pairs of calls agree; where the first two did what was drawn was accused."""
     torch.manual_seed(seed)
-    assert estimated(Shared(), call, torch.randn(3, 2), None)
+    assert rule_of(Shared(), torch.randn(3, 2), None, call, searched=True) == ESTIMATE
 
 
 @pytest.mark.parametrize("promised", [True, False])

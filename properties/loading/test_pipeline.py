@@ -26,11 +26,11 @@ from flowref.model import SpecError, Status, Target, TargetError
 
 # Each stage imports only those before it.
 ORDER = (
-    "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "source", "factory", "instance", "size",
-    "initialization",
-    "recognition", "declared", "kernels", "clamps", "drawing", "simplices", "settling", "noise", "opened",
-    "trips", "estimates", "unended", "whole_steps",
-    "probing", "kinds",
+    "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "source", "factory", "instance",
+    "recognition", "declared",
+    "size", "initialization", "simplices", "shapes", "trips", "draft", "calls", "kernels", "unended",
+    "domains", "drawing", "estimates", "log_dets", "lower_bounds", "parameters", "solvers", "whole_steps", "experiments",
+    "opened", "probing", "kinds",
     "place", "methods", "recipe", "load_subject",
 )  # fmt: skip
 CALLS: list[torch.dtype] = []

@@ -1,5 +1,6 @@
-"""Log-dets that are power series, broken off after some terms, as those of invertible residual networks:
-found by calls with more terms, and by derivatives that are taken along derivatives.
+"""Log-dets that are power series, broken off after some terms, as those of invertible residual networks, found by calls
+with more terms, and by derivatives that are taken along derivatives; and those that are estimated with random
+probes, as Hutchinson's estimate of a trace is, of which the values of calls agree and the log-dets do not.
 """
 
 from __future__ import annotations
@@ -7,12 +8,11 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from flowref.adapters.user.conventions import asking
-from flowref.model import Dialect
 
 # Numbers that may be those of terms, by how they are called and by how large they are.
 NAMED = re.compile(r"term|series|power|order|trunc|trace|iter|deg", re.IGNORECASE)
@@ -25,6 +25,7 @@ CALLS = 24
 # What a series is held to, whose terms can be added, and one of which a chain of so many derivatives
 # tells.
 HELD, CHAINED, SHORTEST = 1e-6, 1e-2, 2
+ESTIMATE = "estimate"
 
 
 @dataclass(frozen=True)
@@ -45,31 +46,41 @@ class Series:
 
     @property
     def words(self) -> str:
-        """What the target's line says of it."""
+        """What it is, for a reader."""
         if self.name:
-            return f"log-det: a series of {self.terms} terms ({self.name}), judged with {self.more}"
-        return f"log-det: a series of {self.terms} terms, held to {CHAINED:g}"
+            return f"a series of {self.terms} terms ({self.name}), judged with {self.more}"
+        return f"a series of {self.terms} terms, held to {CHAINED:g}"
 
-    def of(self, dialect: Dialect) -> Dialect:
-        """The dialect whose calls take more terms."""
-        if not self.name:
-            return dialect
-        calls = {"forward": dialect.forward, "inverse": dialect.inverse}
-        more: dict[str, Any] = {
-            key: partial(
-                asking.with_attribute, call=call, path=self.path, name=self.name, value=self.more
-            )
-            for key, call in calls.items()
-            if call is not None
-        }
-        return replace(dialect, **more)
+    def of(self, call: Any) -> Any:
+        """A call with more terms; None where there is none."""
+        if call is None or not self.name:
+            return call
+        return partial(
+            asking.with_attribute, call=call, path=self.path, name=self.name, value=self.more
+        )
 
 
-def series_of(obj: Any, call: Any, x: Any, context: Any) -> Series | None:
-    """The series that the log-det of a call is, or None. ``obj``: a copy in eval mode."""
-    with contextlib.suppress(Exception):  # what it raises is the laws' affair
-        if draws(obj, call, x, context):
-            return None  # of an estimate any number moves the log-det less and less, by accident
+class Seen(NamedTuple):
+    """What calls at the same points show: whether their log-dets differ, and the values do not, and how many
+    derivatives one takes along the other.
+    """
+
+    drawn: bool
+    steady: bool
+    chain: int
+
+
+def rule_of(obj: Any, x: Any, context: Any, call: Any, searched: bool) -> Series | str:
+    """The series that the log-det of a call is, or `ESTIMATE`; empty of all else. ``obj``: a copy in eval mode.
+    ``searched``: whether it may be a series.
+    """
+    try:
+        seen = _seen(obj, call, x, context)
+    except Exception:  # what it raises is the laws' affair
+        return ""
+    if seen.drawn or not searched:
+        # Of an estimate any number moves the log-det less and less, by accident.
+        return ESTIMATE if seen.drawn and seen.steady and seen.chain > 0 else ""
     for path, part in _parts(obj):
         numbers = [
             (name, value)
@@ -80,25 +91,27 @@ def series_of(obj: Any, call: Any, x: Any, context: Any) -> Series | None:
             with contextlib.suppress(Exception):  # it is the number of something else
                 if more := _converges(obj, call, (x, context), (path, name, value)):
                     return Series(value, path, name, more)
-    length = 0
-    with contextlib.suppress(Exception):  # what it raises is the laws' affair
-        length = longest_chain(partial(call, obj, x, context))
-    return Series(length) if length >= SHORTEST else None
+    return Series(seen.chain) if seen.chain >= SHORTEST else ""
 
 
-def draws(obj: Any, call: Any, x: Any, context: Any) -> bool:
-    """Whether calls differ in their log-dets: an estimate, of which laws of its own speak."""
+def beside_nothing(obj: Any, x: Any, context: Any, dense: Any) -> Any:
+    """A log-density as the log-det of a map of which nothing is known."""
+    return x, dense(obj, x, context)
+
+
+def _seen(obj: Any, call: Any, x: Any, context: Any) -> Seen:
     import torch
 
     before = torch.get_rng_state()
-    _, ladj = call(obj, x, context)
+    (value, ladj), chain = _chained(partial(call, obj, x, context))
     # What draws nothing from the generator that probes come from is asked once more, and no oftener.
     times = 1 if torch.equal(torch.get_rng_state(), before) else CALLS
-    others = (call(obj, x, context)[1] for _ in range(times if ladj is not None else 0))
-    # What is no number in each call differs from none.
-    return any(
-        not bool(((ladj == other) | (ladj.isnan() & other.isnan())).all()) for other in others
-    )
+    for _ in range(times if ladj is not None else 0):
+        other, again = call(obj, x, context)
+        # What is no number in each call differs from none.
+        if not bool(((ladj == again) | (ladj.isnan() & again.isnan())).all()):
+            return Seen(True, bool((value == other).all()), chain)
+    return Seen(False, True, chain)
 
 
 def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
@@ -135,8 +148,8 @@ def _converges(obj: Any, call: Any, point: tuple[Any, Any], place: tuple[str, st
     return value + ADDED[-1]
 
 
-def longest_chain(call: Any) -> int:
-    """How many derivatives a call takes one along the other: of the last result, as the terms of a
+def _chained(call: Any) -> tuple[Any, int]:
+    """What a call returns, and how many derivatives it takes one along the other: of the last result, as the terms of a
     series of products with a Jacobian are.
     """
     import torch
@@ -146,14 +159,14 @@ def longest_chain(call: Any) -> int:
     def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *more: Any, **named: Any) -> Any:
         given = grad_outputs if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,)
         length = 1 + max(lengths.get(id(one), 0) for one in given)
-        out = plain(outputs, inputs, grad_outputs, *more, **named)
-        kept.append(out)  # their ids stay theirs
-        lengths.update((id(one), length) for one in out)
-        return out
+        made = plain(outputs, inputs, grad_outputs, *more, **named)
+        kept.append(made)  # their ids stay theirs
+        lengths.update((id(one), length) for one in made)
+        return made
 
     torch.autograd.grad = grad
     try:
-        call()
+        out = call()
     finally:
         torch.autograd.grad = plain
-    return max(lengths.values())
+    return out, max(lengths.values())

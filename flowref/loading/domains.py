@@ -1,17 +1,19 @@
-"""The domain of a map that clamps its input where it would be infinite, or gives no number there: no one
-says it, and calls do.
+"""Domains that nobody states: of a map that goes around, that clamps its input where it would be infinite, or that
+gives no number there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from flowref.adapters.common.torch_supports import interval
-from flowref.loading.instance import Instance
-from flowref.model import Array, Dialect, Facts, Support, draw
+from flowref.loading.draft import Draft, Finding
+from flowref.model import Array, Support, draw
 
 # Rows of one call that looks for a bound, and how often the finding is refined.
 ROWS, ROUNDS = 33, 10
@@ -52,20 +54,21 @@ AROUND, TIMES, EDGE, JUMP = 257, 6, 1e-6, 16.0
 FEW = 0.5
 
 
-def clamped(instance: Instance, dialect: Dialect, facts: Facts) -> Support | None:
+def unknown(draft: Draft) -> bool:
+    """Whether nobody stated a domain, and calls may show one: of what takes events of numbers of any size."""
+    facts, dialect = draft.facts, draft.dialect
+    asked = dialect.push is None and (dialect.forward or dialect.log_prob) is not None
+    stated = facts.declared or facts.domain.kind != "real" or facts.normalizer is not None
+    return asked and not stated and bool(facts.event_shape)
+
+
+def clamps(draft: Draft) -> Finding | None:
     """The interval beyond which a map gives one image for all points, where it begins at 0 or nearly
     and ends at 1, nearly there or not at all, and the map is steep at its ends, as a logarithm is; None
-    for all others, and where a domain is declared.
+    for all others.
     """
-    if facts.declared or dialect.forward is None or instance.dtype != "float64":
-        return None
-    if facts.domain.bounded or facts.normalizer is not None or not facts.event_shape:
-        return None
-
-    def images(points: Array) -> Array:
-        return _images(instance, dialect, facts, points)
-
-    try:
+    images = partial(_images, draft)
+    with contextlib.suppress(Exception):  # what it raises is the laws' affair
         # Below, above, at either end and in the middle.
         seen = images(np.array([-3.0, -1.0, -0.5, 1.5, 2.0, 9.0, 0.05, 0.1, 0.9, 0.95, 0.5, 0.55]))
         if not np.isfinite(seen).all():
@@ -73,27 +76,22 @@ def clamped(instance: Instance, dialect: Dialect, facts: Facts) -> Support | Non
         middle = np.abs(seen[11] - seen[10])
         low = (np.ptp(seen[:3], axis=0) == 0).all() and _steep(seen[6], seen[7], middle)
         high = (np.ptp(seen[3:6], axis=0) == 0).all() and _steep(seen[8], seen[9], middle)
-        if not low:
-            return None
-        first = _bound(images, -0.5, 0.05, seen[2])
-        return interval(first, _bound(images, 1.5, 0.95, seen[3]) if high else math.inf)
-    except Exception:  # what it raises is the laws' affair
-        return None
+        if low:
+            first = _bound(images, -0.5, 0.05, seen[2])
+            return _within(first, _bound(images, 1.5, 0.95, seen[3]) if high else math.inf)
+    return None
 
 
-def circled(instance: Instance, dialect: Dialect, facts: Facts) -> Support | None:
+def _within(low: float, high: float) -> Finding:
+    return Finding((f"({low:.4g}, {high:.4g})",), facts={"domain": interval(low, high)})
+
+
+def circle(draft: Draft) -> Finding | None:
     """The interval of angles, or of phases, that a map brings its values back into: it jumps from one end to
-    the other, and no value lies beyond; None where it does not, and where a domain is declared.
+    the other, and no value lies beyond; None where it does not.
     """
-    if facts.declared or dialect.forward is None or instance.dtype != "float64":
-        return None
-    if facts.domain.kind != "real" or facts.normalizer is not None or not facts.event_shape:
-        return None
-
-    def images(points: Array) -> Array:
-        return _images(instance, dialect, facts, points)
-
-    try:
+    images = partial(_images, draft)
+    with contextlib.suppress(Exception):  # what it raises is the laws' affair
         points = np.linspace(-math.pi, math.pi, AROUND)
         seen = images(points)
         rises = np.abs(np.diff(seen, axis=0))
@@ -104,9 +102,8 @@ def circled(instance: Instance, dialect: Dialect, facts: Facts) -> Support | Non
         size, own = high - low, seen[:, entry]
         within = low - EDGE <= own.min() and own.max() <= high + EDGE
         ends = min(abs(low), abs(low + high)) <= EDGE and size > rises.mean() * JUMP
-        return interval(low, high) if within and ends else None
-    except Exception:  # what it raises is the laws' affair
-        return None
+        return _within(low, high) if within and ends else None
+    return None
 
 
 def _jump(
@@ -121,20 +118,16 @@ def _jump(
     return float(ends.min()), float(ends.max())
 
 
-def numbered(instance: Instance, dialect: Dialect, facts: Facts) -> Support | None:
+def numbers(draft: Draft) -> Support | None:
     """The interval outside of which a map gives values that are no finite numbers, or a density NaN, where
-    few ordinary points of the line have an image; None where most have one, where it is no interval,
-    and where a domain is declared.
+    few ordinary points of the line have an image; None where most have one, and where it is no interval.
     """
-    if facts.declared or facts.domain.kind != "real" or facts.normalizer is not None:
-        return None
-    if (dialect.forward or dialect.log_prob) is None or not facts.event_shape:
-        return None
 
     def finite(points: Array) -> Array:
-        return np.asarray(np.isfinite(_images(instance, dialect, facts, points)).all(1))
+        return np.asarray(np.isfinite(_images(draft, points)).all(1))
 
-    try:
+    with contextlib.suppress(Exception):  # what it raises is the laws' affair
+        facts = draft.facts
         x = draw(facts.domain, (ORDINARY, *facts.event_shape), np.random.default_rng(0))
         if finite(x).mean() > FEW:
             return None
@@ -148,8 +141,7 @@ def numbered(instance: Instance, dialect: Dialect, facts: Facts) -> Support | No
             math.inf if last == len(points) - 1 else _edge(finite, points[last + 1], points[last])
         )
         return interval(low, high) if math.isfinite(low) or math.isfinite(high) else None
-    except Exception:  # what it raises is the laws' affair
-        return None
+    return None
 
 
 def _edge(finite: Callable[[Array], Array], outside: float, inside: float) -> float:
@@ -167,28 +159,21 @@ def _edge(finite: Callable[[Array], Array], outside: float, inside: float) -> fl
     return inside
 
 
-def _images(instance: Instance, dialect: Dialect, facts: Facts, points: Array) -> Array:
+def _images(draft: Draft, points: Array) -> Array:
     """The images of points, or of events of which all entries are one number, flat; where there is no
     map, log-densities, which may be -inf.
     """
-    backend, event = instance.backend, facts.event_shape
-    with backend.sandbox(0, instance.dtype):
-        obj = instance.copy()
-        backend.set_mode(obj, False)
-        rows = points
-        if points.shape[1:] != event:
-            rows = np.broadcast_to(points.reshape(-1, *[1] * len(event)), (len(points), *event))
-        context = None
-        if facts.context_shape is not None:
-            zeros = np.zeros((len(points), *facts.context_shape))
-            context = backend.tensor(zeros, instance.dtype)
-        given = backend.tensor(np.ascontiguousarray(rows), instance.dtype)
-        if dialect.forward is not None:
-            value = backend.array(dialect.forward(obj, given, context)[0])
-        else:
-            told = backend.array(dialect.log_prob(obj, given, context))  # type: ignore[misc]  # asked before
-            value = np.where(np.isneginf(told), 0.0, told)
-        return np.asarray(value, dtype=np.float64).reshape(len(points), -1)
+    facts, dialect = draft.facts, draft.dialect
+    event, rows = facts.event_shape, points
+    if points.shape[1:] != event:
+        rows = np.broadcast_to(points.reshape(-1, *[1] * len(event)), (len(points), *event))
+    shape = facts.context_shape
+    context = None if shape is None else np.zeros((len(points), *shape))
+    out = draft.ask(dialect.forward or dialect.log_prob, np.ascontiguousarray(rows), context)
+    value = draft.array(out if dialect.forward is None else out[0])
+    if dialect.forward is None:
+        value = np.where(np.isneginf(value), 0.0, value)
+    return np.asarray(value, dtype=np.float64).reshape(len(points), -1)
 
 
 def _steep(one: Array, other: Array, middle: Array) -> bool:

@@ -1,0 +1,187 @@
+"""How the calls of a user's object are made and read, as attributes cannot tell it: by calls of copies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from flowref.adapters.user.calls import sample_shape
+from flowref.adapters.user.conventions import answers
+from flowref.adapters.user.conventions.call_forms import GIVEN_ONES
+from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
+from flowref.adapters.user.conventions.simplex import FROM, opened
+from flowref.adapters.user.conventions.surfaces import in_coordinates, surface_of
+from flowref.loading.draft import Draft, points_of
+from flowref.loading.initialization import INITIALIZED, initializes, made_ready
+from flowref.loading.instance import GIVE_SHAPE, Instance
+from flowref.loading.recognition import unread
+from flowref.loading.shapes import Inquiry, shaped
+from flowref.loading.size import called
+from flowref.model import CORNER, Dialect, Facts, Normalizer, TargetError
+
+
+def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
+    """What is known of a user's object once its shapes and its calls are; ``dialect`` and ``facts``: as attributes and
+    declarations tell them.
+    """
+    backend = instance.backend
+    with backend.sandbox(0, instance.dtype):
+        inquiry = shaped(instance, dialect, facts)
+        x, context = points_of(inquiry.facts)
+        given = None if context is None else backend.tensor(context, instance.dtype)
+        point = backend.tensor(x, instance.dtype), given
+        asked = made_ready(inquiry.obj, inquiry.dialect, backend, point)
+        draft = _settled(inquiry, point)
+        draft, shown = _by_batches(inquiry, draft, point, asked)
+        if draft.facts.normalizer is None and context is None and not draft.facts.declared:
+            draft = _on_surface(inquiry.obj, draft, point[0])
+        if FROM in inquiry.chosen and draft.dialect.log_prob is None:
+            draft = _of_simplex(inquiry.obj, draft, point)
+    why = *draft.why, *_changes(inquiry.dialect, draft.dialect), *shown
+    return replace(draft, why=why)
+
+
+def _settled(inquiry: Inquiry, point: tuple[Any, Any]) -> Draft:
+    """How it speaks, with what is said of contexts that it was not given and of methods that nobody read."""
+    from flowref.adapters.user import contexts
+    from flowref.adapters.user import probing as user
+
+    obj, dialect, backend, dtype, facts, chosen = inquiry.asked
+
+    def settle(obj: Any, x: Any, context: Any) -> Settled:
+        return user.settle(obj, dialect, x, context, facts, chosen)
+
+    spoken = called(backend, settle, obj, *point).saying(*inquiry.said)
+    hints = []
+    if "context" not in inquiry.option:
+        option, hint = contexts.unheard(obj, spoken.dialect, backend, dtype, facts, chosen)
+        facts = replace(facts, optional_context=option)
+        hints.append(hint)
+    hints += [unread(obj, spoken.dialect, inquiry.option), _unmasked(facts, chosen)]
+    spoken = replace(spoken, hints=(*spoken.hints, *filter(None, hints)))
+    return Draft(inquiry.instance, facts, spoken, inquiry.why)
+
+
+def _unmasked(facts: Facts, chosen: Mapping[str, str]) -> str:
+    """What to say of a mask of ones, where it may leave out the padding of sequences."""
+    name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")
+    if len(facts.event_shape) != 2 or kind not in ("each position", "each place"):
+        return ""
+    return f"nothing is left out by {name}: if it masks out padding, say ?padded={name}"
+
+
+def _by_batches(
+    inquiry: Inquiry, draft: Draft, point: tuple[Any, Any], asked: bool
+) -> tuple[Draft, tuple[str, ...]]:
+    """What batches in train mode do to it: the first one initializes it, as it ``asked`` for before, or each is
+    normalized; and why.
+    """
+    from flowref.adapters.common import normalizing
+
+    instance, facts, spoken = inquiry.instance, draft.facts, draft.spoken
+    if facts.normalizer is None and (asked or initializes(instance, spoken.dialect, point)):
+        return draft.saying(INITIALIZED), ()  # its first batch comes out standardized, and no other
+    if facts.normalizer is None and _initialized_back(instance, spoken, point[1]):
+        # Data go in where it goes back.
+        spoken = replace(spoken, dialect=replace(spoken.dialect, normalizing="inverse"))
+        words = f"{INITIALIZED}, by inverse: that takes data to latents"
+        return replace(draft, spoken=spoken).saying(words), ()
+    kind = inquiry.option.get("kind")
+    found, shown = normalizing.completed(inquiry.obj, spoken.dialect, facts, inquiry.dtype, kind)
+    if facts.normalizer is not None and found.normalizer is None:
+        spoken = spoken.saying(*shown)  # what is called one hears why it is not judged so
+    if shown and found.normalizer is not None:
+        spoken = _of_normalizer(spoken, found.normalizer)
+    return replace(draft, facts=found, spoken=spoken), shown
+
+
+def _initialized_back(instance: Instance, spoken: Settled, context: Any) -> bool:
+    """Whether an object that no batch initializes on the way forward is initialized by the first on
+    its way back.
+    """
+    if spoken.latent is None or spoken.dialect.inverse is None:
+        return False
+    backend = instance.backend
+    point = backend.tensor(backend.array(spoken.latent), instance.dtype), context
+    return initializes(instance, spoken.dialect, point, back=True)
+
+
+def _of_normalizer(spoken: Settled, normalizer: Normalizer) -> Settled:
+    """How a normalizer speaks: of a log-det that it does not offer nothing need be said."""
+    said = tuple(one for one in spoken.conventions if one != NO_LADJ)
+    dialect = replace(spoken.dialect, normalizing=normalizer.call)
+    return replace(spoken, dialect=dialect, conventions=said, hints=())
+
+
+def _on_surface(obj: Any, draft: Draft, x: Any) -> Draft:
+    """Of what is on a surface, in coordinates of it; as it was of what fills a volume."""
+    chart = surface_of(obj, draft.dialect, x)
+    if chart is None:
+        return draft
+    facts, spoken = draft.facts, draft.spoken
+    latent = None if spoken.latent is None else spoken.latent[..., : chart.size]
+    spoken = replace(spoken, dialect=in_coordinates(spoken.dialect, chart), latent=latent)
+    facts = replace(facts, event_shape=(chart.size,), latent_shape=())
+    return replace(draft, facts=facts, spoken=spoken).saying(chart.words)
+
+
+def _of_simplex(obj: Any, draft: Draft, point: tuple[Any, Any]) -> Draft:
+    """Of a map of points of a simplex, without their last coordinate, which the others tell; as it was of a map to what
+    has as many entries, and lies on no simplex.
+    """
+    spoken = draft.spoken
+    if spoken.latent is None or not (
+        found := opened(obj, spoken.dialect, point[0], spoken.latent, point[1])
+    ):
+        return draft
+    dialect, latent, said = found
+    facts = replace(draft.facts, event_shape=(point[0].shape[-1] - 1,), domain=CORNER)
+    spoken = replace(spoken, dialect=dialect, latent=latent)
+    return replace(draft, facts=facts, spoken=spoken).saying(said)
+
+
+def _changes(before: Dialect, after: Dialect) -> list[str]:
+    """What the calls of a user's object decided about how it is called."""
+    why = []
+    if before.forward is not None and after.forward is None:
+        why.append("forward returns a number per point: it is the log-likelihood, and no map")
+    elif getattr(after.forward, "keywords", {}).get("ladj") is answers.none:
+        why.append("forward returns its value alone")
+    if after.sample is sample_shape:
+        why.append("sample takes a shape")
+    return why
+
+
+def checked(draft: Draft) -> Draft:
+    """A draft of a map with what its log-det showed. Raises `TargetError` where it is no map of as many real numbers, or
+    a normalizer of another number of channels.
+    """
+    from flowref.adapters.common import batch_norm_shapes
+
+    spoken, facts, target = draft.spoken, draft.facts, draft.instance.source.target
+    promises = {**spoken.promises, **facts.promises}
+    facts = replace(facts, ladj_event=spoken.ladj_event, promises=promises)
+    event, latent = facts.event_shape, spoken.latent
+    if facts.normalizer is not None and (
+        reason := batch_norm_shapes.misfit(draft.instance.obj, facts.normalizer, event)
+    ):
+        raise TargetError(f"{target}: {reason}. Give {GIVE_SHAPE}")
+    if latent is None:
+        return replace(draft, facts=facts)
+    if "complex" in str(latent.dtype):
+        raise TargetError(
+            f"{target}: forward returns complex numbers, and laws are measured on real ones. Audit "
+            "a wrapper that takes and returns real and imaginary parts as entries of their own"
+        )
+    shape = tuple(latent.shape[1:])
+    if math.prod(shape) != math.prod(event):
+        raise TargetError(
+            f"{target}: forward maps an event of shape {event} to "
+            f"{shape}; a bijection keeps the number of entries. If the event "
+            "shape is another, give it as ?event=3 or ?event=2,4,4; if it returns "
+            "log-likelihoods, say ?returns=log_prob; if it forgets or draws entries on purpose, "
+            f"?draws={'inverse' if math.prod(shape) < math.prod(event) else 'forward'}"
+        )
+    return replace(draft, facts=replace(facts, latent_shape=shape))

@@ -1,0 +1,76 @@
+"""Facts that nobody states and experiments show: tables of rows, each with what has to hold for it to be asked, its
+experiment, and the words for the target's line. They are run in order.
+"""
+
+from __future__ import annotations
+
+from flowref.loading.domains import circle, clamps, unknown
+from flowref.loading.draft import Draft, Experiment
+from flowref.loading.drawing import layer
+from flowref.loading.estimates import states
+from flowref.loading.log_dets import precision, rule
+from flowref.loading.lower_bounds import of_noise, stated
+from flowref.loading.parameters import followed, may_follow, unmoved
+from flowref.loading.solvers import accuracy
+from flowref.loading.whole_steps import stepping
+from flowref.model.silence import UNMOVED
+
+
+def unnormalized(draft: Draft) -> bool:
+    """Whether it normalizes no batches."""
+    return draft.facts.normalizer is None
+
+
+def a_map(draft: Draft) -> bool:
+    """Whether it is no layer that draws, and no normalizer of batches."""
+    return draft.dialect.push is None and draft.facts.normalizer is None
+
+
+def in_torch(draft: Draft) -> bool:
+    """Whether it is called in torch, and no layer that draws."""
+    return draft.dialect.push is None and draft.instance.backend.name == "torch"
+
+
+def in_double(draft: Draft) -> bool:
+    """Whether it is a map that runs in double precision."""
+    return draft.instance.dtype == "float64" and draft.dialect.forward is not None
+
+
+def moved(draft: Draft) -> bool:
+    """Whether it is no layer that draws, and nobody promises that its parameters stay."""
+    return draft.dialect.push is None and not draft.facts.promises.get("fixed")
+
+
+def dense(draft: Draft) -> bool:
+    """Whether it has a log-density."""
+    return draft.dialect.log_prob is not None
+
+
+def uncertain(draft: Draft) -> bool:
+    """Whether it promises an estimate."""
+    return draft.facts.certainty.estimate
+
+
+# Of what can be called.
+OF_CALLS = (
+    Experiment("a layer that draws", layer, "a layer that draws, as calls show (of a bijection say ?kind=bijection)",
+               (unnormalized,)),
+    Experiment("a method that follows parameters", followed, "{}() is called after its parameters were moved",
+               (a_map, may_follow)),
+    Experiment("a log-det in single precision", precision, "log-det {}", (in_double,)),
+    Experiment("a series or an estimate", rule, "log-det: {}", (in_torch,)),
+    Experiment("a circle", circle, "domain: {}, since it goes around", (in_double, unknown)),
+    Experiment("clamps", clamps, "domain: {}, since it clamps all beyond", (in_double, unknown)),
+    Experiment("arrays that nothing moves", unmoved, f"{UNMOVED}: {{}}", (moved,)),
+)  # fmt: skip
+# Of densities among these, whatever was said to find their shapes.
+OF_DENSITIES = (
+    Experiment("a lower bound", stated, "{}"),
+    Experiment("a bound for the lack of noise", of_noise, "{}", (dense,)),
+)
+# Of what has made a round trip.
+OF_ROUND_TRIPS = (
+    Experiment("a solver", accuracy, "{}"),
+    Experiment("whole steps", stepping, "{}"),
+)
+OF_ESTIMATES = (Experiment("what random states change", states, "{}", (uncertain,)),)

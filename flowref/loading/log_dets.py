@@ -1,0 +1,67 @@
+"""How a map computes its log-det: in single precision, as a series broken off, or as an estimate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user.conventions.series import Series, beside_nothing, rule_of
+from flowref.loading.draft import Draft, Finding
+from flowref.loading.size import called
+from flowref.model import Array
+
+# What is said of log-dets that are cast to single precision, or made in it; and of others.
+SINGLE, DEFAULT = "in single precision, and judged in that", "added up in the default dtype"
+ESTIMATED = "estimated with random probes, judged as an estimate"
+UNBIASED = "?promises=unbiased-log-det has its mean judged"
+
+
+def precision(draft: Draft) -> Finding | None:
+    """What is known of a map that returns a value in float64 and a log-det in float32, since that
+    starts from zeros of the default dtype, or from tensors that no cast reaches: models are
+    written, trained and used in float32, and only judged in another. Where it does so under either
+    default dtype it says float() itself.
+    """
+    points = draft.points
+    if not _narrows(draft, points, "float32"):
+        return None
+    itself = _narrows(draft, points, draft.instance.dtype)
+    return Finding((SINGLE if itself else DEFAULT,), promises={"narrow-log-det": True})
+
+
+def _narrows(draft: Draft, points: tuple[Array, Array | None], default: str) -> bool:
+    (x, context), instance = points, draft.instance
+    backend = instance.backend
+    with backend.sandbox(0, default):
+        # A dtype shows in few rows.
+        given = None if context is None else backend.tensor(context, instance.dtype)[:2]
+        value: Any = backend.tensor(x[:2], instance.dtype)
+        for call in filter(None, (draft.dialect.forward, draft.dialect.inverse)):
+            try:
+                value, ladj = called(backend, call, instance.resting(), value, given)
+                dtypes = [str(getattr(backend.array(part), "dtype", "")) for part in (value, ladj)]
+            except Exception:  # whether it can be called so is a law's affair
+                return False
+            if dtypes == ["float64", "float32"]:
+                return True
+    return False
+
+
+def rule(draft: Draft) -> Finding | None:
+    """What is known of a log-det that is a power series broken off, whose calls take more terms from now on, or an
+    estimate; of a log-density without a map, of an estimate alone.
+    """
+    dialect, promises = draft.dialect, draft.facts.promises
+    call = dialect.forward or partial(beside_nothing, dense=dialect.log_prob)
+    found = draft.ask(
+        partial(rule_of, call=call, searched=dialect.forward is not None), *draft.points
+    )
+    if isinstance(found, Series):
+        held = {} if "log-det-tolerance" in promises else {"log-det-tolerance": found.tolerance}
+        calls = {name: found.of(getattr(dialect, name)) for name in ("forward", "inverse")}
+        return Finding((found.words,), promises=held, dialect=replace(dialect, **calls))
+    if not found:
+        return None
+    said = ESTIMATED if draft.facts.certainty.unbiased else f"{ESTIMATED}; {UNBIASED}"
+    return Finding((said,), promises={} if "estimator" in promises else {"estimator": True})

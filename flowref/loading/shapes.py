@@ -1,0 +1,228 @@
+"""Which shapes a user's object takes: of a context that calls ask for, of padding, and of an event, as calls of a copy
+show them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flowref.adapters.user.calls import density_method, takes_context_first
+from flowref.adapters.user.conventions.call_forms import BATCH_AXIS, GIVEN_ONES, MASKED_OUT
+from flowref.adapters.user.conventions.labels import CLASSES, GIVEN_LABELS
+from flowref.adapters.user.conventions.simplex import DECLARED, FROM
+from flowref.adapters.user.conventions.turning import batch_last
+from flowref.backends import Backend
+from flowref.loading.instance import Instance
+from flowref.loading.simplices import SAID, on_a_simplex
+from flowref.model import Ambiguous, Dialect, Facts, Shape, SpecError, TargetError
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """What is asked of ``obj``, a copy in eval mode: how it is called as attributes tell it, its facts, what was
+    ``chosen`` where conventions are ambiguous, and what was ``said`` and decided (``why``) so far.
+    """
+
+    instance: Instance
+    obj: Any
+    dialect: Dialect
+    facts: Facts
+    chosen: Mapping[str, str]
+    said: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+
+    @property
+    def asked(self) -> tuple[Any, Dialect, Backend, str, Facts, Mapping[str, str]]:
+        """What most questions are about."""
+        instance = self.instance
+        return self.obj, self.dialect, instance.backend, instance.dtype, self.facts, self.chosen
+
+    @property
+    def option(self) -> Mapping[str, str]:
+        """The options of its target."""
+        return dict(self.instance.source.target.options)
+
+    @property
+    def dtype(self) -> Any:
+        """That in which it is called, as its framework names it."""
+        return self.instance.backend.tensor(np.zeros(1), self.instance.dtype).dtype
+
+    def knowing(self, *said: str, **chosen: str) -> Inquiry:
+        """The same with more that is said and chosen."""
+        return replace(self, said=(*self.said, *said), chosen={**self.chosen, **chosen})
+
+
+def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
+    """What is asked of an object once the shapes are known that it takes. Raises `TargetError` or `SpecError` in one
+    sentence where calls do not show them.
+    """
+    from flowref.adapters.common import statistics_layers
+    from flowref.adapters.user import contexts
+
+    inquiry = _begun(instance, dialect, facts)
+    statistics_layers.refuse(inquiry.obj, dialect, str(instance.source.target), inquiry.dtype)
+    wanted = contexts.wanted(inquiry.obj, dialect, inquiry.chosen)
+    if wanted:
+        inquiry = replace(inquiry, dialect=contexts.in_order(*inquiry.asked, wanted))
+        wanted = contexts.wanted(inquiry.obj, inquiry.dialect, inquiry.chosen)
+    if "padded" in inquiry.chosen:
+        inquiry = _padded(inquiry, inquiry.chosen["padded"])
+    elif facts.context_shape is None or contexts.is_mask(wanted):
+        labels = inquiry.option.get("context") == GIVEN_LABELS
+        ask = _labelled if labels else _given if wanted else None
+        inquiry = ask(inquiry, wanted) if ask else inquiry
+    if takes_context_first(inquiry.dialect.log_prob):
+        method = density_method(inquiry.dialect.log_prob)
+        inquiry = inquiry.knowing(f"{method} takes its context first")
+    if not wanted and (lain := on_a_simplex(instance, inquiry.obj, inquiry.dialect, inquiry.facts)):
+        inquiry = replace(inquiry, facts=lain).knowing(SAID)
+    one_way = inquiry.facts.context_shape is None and inquiry.dialect.forward is not None
+    if one_way and batch_last(
+        instance.resting(),
+        instance.backend,
+        instance.dtype,
+        inquiry.facts.event_shape,
+        inquiry.chosen,
+    ):
+        inquiry = inquiry.knowing(**{BATCH_AXIS: "last"})
+    if not inquiry.facts.event_shape:
+        inquiry = _with_event(inquiry)
+    _refuse_other_size(inquiry)
+    return inquiry
+
+
+def _begun(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
+    """What is asked before any call, as it was declared."""
+    obj = instance.resting()
+    inquiry = Inquiry(instance, obj, dialect, facts, instance.chosen(obj))
+    if "normalizing" in inquiry.chosen:  # it is told which call takes data to latents
+        promises = {name: told for name, told in facts.promises.items() if name != "direction"}
+        facts = replace(facts, promises=promises)
+    if facts.codomain is not None and facts.codomain.kind == "simplex":
+        # Of what lies on it all coordinates but one are judged, which fill no set with a name.
+        inquiry, facts = inquiry.knowing(**{DECLARED: "yes"}), replace(facts, codomain=None)
+    if facts.domain.kind == "simplex" and dialect.log_prob is None and facts.normalizer is None:
+        inquiry = inquiry.knowing(**{FROM: "yes"})
+    if not facts.event_shape and facts.domain.coordinates:
+        facts = replace(facts, event_shape=(len(facts.domain.coordinates),))
+    return replace(inquiry, facts=facts)
+
+
+def _given(inquiry: Inquiry, name: str) -> Inquiry:
+    """With the shape of a context that the object cannot be called without, or with what it is given in the place of a
+    mask or a label.
+    """
+    from flowref.adapters.user import contexts, masks
+
+    asked, refused = (*inquiry.asked, name), None
+    if not contexts.is_mask(name):
+        try:
+            found = contexts.infer(*asked)
+            shape = ", ".join(map(str, found.context_shape or ()))
+            return replace(inquiry, facts=found).knowing(f"context: {name} of shape ({shape},)")
+        except Ambiguous:
+            raise
+        except TargetError as error:
+            refused = error
+        torch = inquiry.instance.backend.name == "torch"
+        numbers = isinstance(refused, contexts.RunningLogDet) or not torch
+        if not numbers and (classes := contexts.classes(*asked))[0]:
+            return _with_classes(inquiry, name, *classes)
+    bound = masks.bind(*asked)
+    if not bound:
+        raise refused or TargetError(f"it asks for {name} besides points: give its ?event=")
+    kind = bound.partition("=")[2]
+    given = {"none": "None", "label": "1 for all points"}.get(kind, f"ones for {kind}")
+    return inquiry.knowing(f"{name}: {given}", **{GIVEN_ONES: bound})
+
+
+def _labelled(inquiry: Inquiry, wanted: str) -> Inquiry:
+    """With labels, which were declared, and may be None by default."""
+    from flowref.adapters.user import contexts
+
+    name = wanted or contexts.optional(inquiry.obj, inquiry.dialect, inquiry.chosen)
+    known = name and inquiry.instance.backend.name == "torch"
+    count, event = contexts.classes(*inquiry.asked, name) if known else (0, ())
+    if not count:
+        raise SpecError("context was given as labels, and no call takes whole numbers, one a point")
+    return _with_classes(inquiry, name, count, event)
+
+
+def _with_classes(inquiry: Inquiry, name: str, count: int, event: Shape) -> Inquiry:
+    """With labels of so many classes."""
+    promises = {**inquiry.facts.promises, "labels": True}
+    facts = replace(inquiry.facts, event_shape=event, context_shape=(1,), promises=promises)
+    which = f"labels 0 to {count - 1}" if count > 1 else "the label 0"
+    said = f"{name}: {which}, to which contexts are rounded"
+    return replace(inquiry, facts=facts).knowing(said, **{CLASSES: str(count)})
+
+
+def _padded(inquiry: Inquiry, name: str) -> Inquiry:
+    """With padding behind sequences, which an argument masks out: of what is kept it is a map like any other."""
+    from flowref.adapters.user import masks
+    from flowref.adapters.user.conventions import asking, signatures
+
+    obj, dialect = inquiry.obj, inquiry.dialect
+    mask, event = masks.padding(*inquiry.asked, name)
+    dense = None
+    if name in {one.name for one in signatures.parameters(obj, "log_prob")}:
+        call = mask.call("log_prob", (), signatures.apart(obj, "log_prob", 1))
+        dense = partial(asking.padded, ask=call, axis=mask.axis)
+    dialect = replace(dialect, log_prob=dialect.log_prob and dense, sample=None)
+    facts = replace(inquiry.facts, event_shape=event)
+    words = f"padded by one position, which {name} masks out"
+    return replace(inquiry, dialect=dialect, facts=facts).knowing(words, **{MASKED_OUT: str(mask)})
+
+
+def _with_event(inquiry: Inquiry) -> Inquiry:
+    """With the first event shape that every call takes, and those that they take as well."""
+    from flowref.adapters.common import normalizing
+    from flowref.adapters.user import probing as user
+
+    facts, shape = inquiry.facts, None
+    if facts.normalizer is None:
+        kind = inquiry.option.get("kind")
+        shape = normalizing.infer_shape(inquiry.obj, inquiry.dialect, inquiry.dtype, kind)
+    facts = replace(facts, event_shape=shape or _inferred(inquiry))
+    if facts.normalizer is None and facts.context_shape is None:
+        other = replace(inquiry, obj=inquiry.instance.resting(), facts=facts)
+        facts = replace(facts, guessed=user.alternatives(*other.asked))
+    why = f"every call takes batches of events of shape {facts.event_shape}, the first that does"
+    return replace(inquiry, facts=facts, why=(*inquiry.why, why))
+
+
+def _inferred(inquiry: Inquiry) -> Shape:
+    """The event shape that calls in eval mode show, or in train mode where those in eval mode are
+    refused.
+    """
+    from flowref.adapters.user import probing as user
+
+    try:
+        return user.infer_shape(*inquiry.asked)
+    except Ambiguous:
+        raise
+    except TargetError:
+        other = inquiry.instance.copy()
+        inquiry.instance.backend.set_mode(other, True)
+        with contextlib.suppress(TargetError):
+            return user.infer_shape(*replace(inquiry, obj=other).asked)
+        raise
+
+
+def _refuse_other_size(inquiry: Inquiry) -> None:
+    """Refuse a domain with another number of coordinates than the event."""
+    facts = inquiry.facts
+    size = math.prod(facts.event_shape)
+    for name, support in (("domain", facts.domain), ("codomain", facts.codomain)):
+        if support is not None and support.coordinates and len(support.coordinates) != size:
+            raise TargetError(
+                f"{inquiry.instance.source.target}: its {name} has {len(support.coordinates)} coordinates, but an event "
+                f"of shape {facts.event_shape} has {size}"
+            )
