@@ -1,5 +1,16 @@
-"""From a target to a subject, a stage at a time; each module is one stage, and imports only earlier
-ones: source, instance, recognition, declared, probing, recipe.
+"""From a target to a subject, a stage at a time; a module imports only earlier ones.
+
+| stage | module | from | to |
+|---|---|---|---|
+| text | `user_code`, `source` | what is typed | how it is built |
+| object | `instance` | | the object, built once |
+| kind | `recognition`, `declared` | its class, attributes, options | what it offers, and what is said of it |
+| shapes | `shapes` | calls of a copy | an `Inquiry`: event and context |
+| calls | `calls` | | a `Draft`: how it is called and read |
+| facts | `experiments` | tables of rows, run in order | the draft with domain, solver, estimate, ... |
+| subject | `probing`, `recipe`, `load_subject` | a round trip | what laws measure |
+
+`user_objects` leads a user's object from kind to facts, `kernels` a layer that says that it draws.
 """
 
 from flowref.backends import single_threaded

@@ -8,16 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.user.calls import sample_shape
+from flowref.adapters.user.contexts import unheard
 from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.call_forms import GIVEN_ONES
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
 from flowref.adapters.user.conventions.simplex import FROM, opened
 from flowref.adapters.user.conventions.surfaces import in_coordinates, surface_of
+from flowref.adapters.user.inquiry import Inquiry
+from flowref.adapters.user.probing import settle
 from flowref.loading.draft import Draft, points_of
 from flowref.loading.initialization import INITIALIZED, initializes, made_ready
 from flowref.loading.instance import GIVE_SHAPE, Instance
 from flowref.loading.recognition import unread
-from flowref.loading.shapes import Inquiry, shaped
+from flowref.loading.shapes import shaped
 from flowref.loading.size import called
 from flowref.model import CORNER, Dialect, Facts, Normalizer, TargetError
 
@@ -29,12 +32,13 @@ def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     backend = instance.backend
     with backend.sandbox(0, instance.dtype):
         inquiry = shaped(instance, dialect, facts)
+        options = dict(instance.source.target.options)
         x, context = points_of(inquiry.facts)
         given = None if context is None else backend.tensor(context, instance.dtype)
         point = backend.tensor(x, instance.dtype), given
         asked = made_ready(inquiry.obj, inquiry.dialect, backend, point)
-        draft = _settled(inquiry, point)
-        draft, shown = _by_batches(inquiry, draft, point, asked)
+        draft = _settled(instance, inquiry, point, options)
+        draft, shown = _by_batches(inquiry, draft, point, asked, options.get("kind"))
         if draft.facts.normalizer is None and context is None and not draft.facts.declared:
             draft = _on_surface(inquiry.obj, draft, point[0])
         if FROM in inquiry.chosen and draft.dialect.log_prob is None:
@@ -43,25 +47,22 @@ def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     return replace(draft, why=why)
 
 
-def _settled(inquiry: Inquiry, point: tuple[Any, Any]) -> Draft:
+def _settled(
+    instance: Instance, inquiry: Inquiry, point: tuple[Any, Any], options: Mapping[str, str]
+) -> Draft:
     """How it speaks, with what is said of contexts that it was not given and of methods that nobody read."""
-    from flowref.adapters.user import contexts
-    from flowref.adapters.user import probing as user
+    dialect, facts, chosen = inquiry.dialect, inquiry.facts, inquiry.chosen
 
-    obj, dialect, backend, dtype, facts, chosen = inquiry.asked
+    def settled(obj: Any, x: Any, context: Any) -> Settled:
+        return settle(obj, dialect, x, context, facts, chosen)
 
-    def settle(obj: Any, x: Any, context: Any) -> Settled:
-        return user.settle(obj, dialect, x, context, facts, chosen)
-
-    spoken = called(backend, settle, obj, *point).saying(*inquiry.said)
-    hints = []
-    if "context" not in inquiry.option:
-        option, hint = contexts.unheard(obj, spoken.dialect, backend, dtype, facts, chosen)
-        facts = replace(facts, optional_context=option)
-        hints.append(hint)
-    hints += [unread(obj, spoken.dialect, inquiry.option), _unmasked(facts, chosen)]
+    spoken = called(inquiry.backend, settled, inquiry.obj, *point).saying(*inquiry.said)
+    hints = [unread(inquiry.obj, spoken.dialect, options), _unmasked(facts, chosen)]
+    if "context" not in options:
+        option, hint = unheard(replace(inquiry, dialect=spoken.dialect))
+        facts, hints = replace(facts, optional_context=option), [hint, *hints]
     spoken = replace(spoken, hints=(*spoken.hints, *filter(None, hints)))
-    return Draft(inquiry.instance, facts, spoken, inquiry.why)
+    return Draft(instance, facts, spoken, inquiry.why)
 
 
 def _unmasked(facts: Facts, chosen: Mapping[str, str]) -> str:
@@ -73,14 +74,14 @@ def _unmasked(facts: Facts, chosen: Mapping[str, str]) -> str:
 
 
 def _by_batches(
-    inquiry: Inquiry, draft: Draft, point: tuple[Any, Any], asked: bool
+    inquiry: Inquiry, draft: Draft, point: tuple[Any, Any], asked: bool, kind: str | None
 ) -> tuple[Draft, tuple[str, ...]]:
     """What batches in train mode do to it: the first one initializes it, as it ``asked`` for before, or each is
     normalized; and why.
     """
     from flowref.adapters.common import normalizing
 
-    instance, facts, spoken = inquiry.instance, draft.facts, draft.spoken
+    instance, facts, spoken = draft.instance, draft.facts, draft.spoken
     if facts.normalizer is None and (asked or initializes(instance, spoken.dialect, point)):
         return draft.saying(INITIALIZED), ()  # its first batch comes out standardized, and no other
     if facts.normalizer is None and _initialized_back(instance, spoken, point[1]):
@@ -88,8 +89,8 @@ def _by_batches(
         spoken = replace(spoken, dialect=replace(spoken.dialect, normalizing="inverse"))
         words = f"{INITIALIZED}, by inverse: that takes data to latents"
         return replace(draft, spoken=spoken).saying(words), ()
-    kind = inquiry.option.get("kind")
-    found, shown = normalizing.completed(inquiry.obj, spoken.dialect, facts, inquiry.dtype, kind)
+    dtype = point[0].dtype
+    found, shown = normalizing.completed(inquiry.obj, spoken.dialect, facts, dtype, kind)
     if facts.normalizer is not None and found.normalizer is None:
         spoken = spoken.saying(*shown)  # what is called one hears why it is not judged so
     if shown and found.normalizer is not None:

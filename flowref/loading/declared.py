@@ -12,9 +12,11 @@ from typing import Any
 from flowref import registry
 from flowref.adapters.user.conventions.chosen import choices
 from flowref.adapters.user.conventions.labels import GIVEN_LABELS
+from flowref.adapters.user.structure import coupling_of as stated_coupling
+from flowref.adapters.user.structure import mask_of, squeezing_of
 from flowref.loading.factory import attributes
 from flowref.loading.instance import Instance
-from flowref.loading.options import COUPLINGS, kinds, preprocessing_of, shape_of
+from flowref.loading.options import COUPLINGS, kinds, preprocessing_of, shape_of, support_of
 from flowref.loading.recognition import Recognition
 from flowref.loading.weights import Weights
 from flowref.model import (
@@ -24,23 +26,22 @@ from flowref.model import (
     Facts,
     Shape,
     SpecError,
-    Support,
     nearest,
 )
 from flowref.model.promises import ANYONE, canonical, checked
 
 # The option with which others stand before what the object says.
 OVERRIDE = "override"
-# Option -> the fact that it states.
-STATES = {
-    "event": "event_shape",
-    "latent": "latent_shape",
-    "context": "context_shape",
-    "domain": "domain",
-    "support": "domain",
-    "codomain": "codomain",
-    "squeeze": "squeezing",
-    "preprocessing": "preprocessing",
+# Option -> the fact that it states, and how it is read; of a shape an error names the option, of others the target.
+STATES: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
+    "event": ("event_shape", shape_of),
+    "latent": ("latent_shape", shape_of),
+    "context": ("context_shape", shape_of),
+    "domain": ("domain", support_of),
+    "support": ("domain", support_of),
+    "codomain": ("codomain", support_of),
+    "squeeze": ("squeezing", squeezing_of),
+    "preprocessing": ("preprocessing", preprocessing_of),
 }
 
 
@@ -112,21 +113,11 @@ def of_users(adapter: Adapter) -> bool:
 
 def stated(facts: Facts, options: Mapping[str, str], name: str) -> Facts:
     """Facts with the shapes, supports and structure that options state."""
-    from flowref.adapters.user import structure
-
     found: dict[str, Any] = {}
-    for option, field in STATES.items():
+    for option, (field, read) in STATES.items():
         text = options.get(option)
-        if text is None or (option == "context" and text in ("0", GIVEN_LABELS)):
-            continue
-        if option in ("event", "latent", "context"):
-            found[field] = shape_of(text, option)
-        elif option in ("domain", "support", "codomain"):
-            found.setdefault(field, Support.parse(text))
-        elif option == "squeeze":
-            found[field] = structure.squeezing_of(text, name)
-        else:
-            found[field] = preprocessing_of(text, name)
+        if text is not None and not (option == "context" and text in ("0", GIVEN_LABELS)):
+            found.setdefault(field, read(text, option if read is shape_of else name))
     if "domain" in found:
         found["declared"] = True
     return replace(facts, **found)
@@ -174,12 +165,10 @@ def coupling_of(
     """The coupling that an object is declared to be by its attribute ``kept`` or by ?kept=, given
     its event shape.
     """
-    from flowref.adapters.user import structure
-
     if coupling is None:
-        coupling = structure.coupling_of(obj, shape)
+        coupling = stated_coupling(obj, shape)
     if "kept" in options:
-        mask = structure.mask_of(options["kept"], shape)
+        mask = mask_of(options["kept"], shape)
         if mask is None:
             raise SpecError(
                 f"{name}: kept was given as {options['kept']!r}; expected places of an event of "
@@ -233,7 +222,7 @@ def conflicts(
     """Where options say another thing than the object, its factory or the adapter of its library, a
     sentence each.
     """
-    told: dict[str, Any] = {field: getattr(before, field) for field in STATES.values()}
+    told: dict[str, Any] = {field: getattr(before, field) for field, _ in STATES.values()}
     if not before.declared:
         told["domain"] = None
     own = getattr(obj, "event_shape", None)  # an adapter that is given a shape asks no further
@@ -242,7 +231,7 @@ def conflicts(
     who = "its adapter" if obj is None else "the object"
     found = [
         (f"{option}={options[option]}", _who(factory, field, who), _text(told[field]))
-        for option, field in STATES.items()
+        for option, (field, _) in STATES.items()
         if option in options and told[field] and told[field] != getattr(after, field)
     ]
     found += [

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowref.adapters.user.conventions.settling import Settled
-from flowref.adapters.user.probing import ROWS
+from flowref.adapters.user.inquiry import ROWS
 from flowref.loading.instance import Instance
 from flowref.loading.size import is_large
 from flowref.loading.trips import Rehearsal

@@ -28,29 +28,9 @@ UNDONE = 1e-5
 STATES, ENTRIES, STEP, OFF = 4, 256, 1e-6, 1e-4
 
 
-def layer(draft: Draft) -> Finding | None:
-    """What is known of a map that is a layer which draws; None of all else.
-
-    A bijection into which a random number slipped is none: it has to be a layer by what it does. Where
-    both directions draw neither undoes the other, though the random state is the same; where one
-    draws the other undoes it, whatever was drawn. Where sizes differ it is no bijection anyway. A stack of
-    couplings with dropout does not undo itself either; but what it contributes is the log-det of the
-    map that was drawn, and that of a layer is not.
-    """
-    _refuse_noise(draft)
-    found = _layer(draft)
-    if found is not None and draft.spoken.left:
-        raise TargetError(
-            f"{draft.instance.source.target}: it draws, and {draft.spoken.left}. What a layer that draws contributes "
-            "counts all that it drew: audit a wrapper that takes and returns what is drawn as entries of a point, or one "
-            "that returns (z, V) alone; of a bijection say ?kind=bijection"
-        )
-    return found
-
-
-def _refuse_noise(draft: Draft) -> None:
-    """Refuse a call without a way back that draws, and takes noise or returns more than a map does, as encoders
-    do: it is no map.
+def encoder(draft: Draft) -> None:
+    """Raises: `TargetError` where a call without a way back draws, and takes noise or returns more than a map does, as
+    encoders do: it is no map.
     """
     dialect, taken = draft.dialect, signatures.parameters(draft.instance.obj, "forward")
     name = next((one.name for one in taken if plain(one.name) in NOISE), "")
@@ -87,34 +67,54 @@ def _returns_more(draft: Draft) -> bool:
     return isinstance(out, (tuple, list)) and len(out) > MOST
 
 
-def _layer(draft: Draft) -> Finding | None:
-    told = draft.facts.certainty.estimate
-    if (
-        told
-        or draft.instance.backend.name != "torch"
-        or draft.instance.source.target.option("kind") == "bijection"
-    ):
-        return None
-    (x, context), latent = draft.points, draft.spoken.latent
+def may_draw(draft: Draft) -> bool:
+    """Whether nobody says that it estimates its log-det, or that it is a bijection."""
+    declared = draft.instance.source.target.option("kind") == "bijection"
+    return not (declared or draft.facts.certainty.estimate)
+
+
+def layer(draft: Draft) -> Finding | None:
+    """What is known of a map that is a layer which draws; None of all else.
+
+    A bijection into which a random number slipped is none: it has to be a layer by what it does. Where
+    both directions draw neither undoes the other, though the random state is the same; where one
+    draws the other undoes it, whatever was drawn. Where sizes differ it is no bijection anyway. A stack of
+    couplings with dropout does not undo itself either; but what it contributes is the log-det of the
+    map that was drawn, and that of a layer is not.
+
+    Raises: `TargetError` where nobody reads all that it drew.
+    """
+    found = None
     with contextlib.suppress(Exception):  # what cannot be called is spoken of elsewhere
-        other_size = latent is not None and latent[0].numel() != x[0].size
-        dialect = _of_other_size(draft, x, context) if other_size else _of_same_size(draft)
-        if dialect is None:
-            return None
-        calls = Drawn(draft, dialect, context)
-        z, contributed = calls.there(x, 0)
-        there = not same(z, calls.there(x, 1)[0])
-        data = calls.back(z, 0)
-        back = not same(data, calls.back(z, 1))
-        if contributed is None or not (there or back) or data.shape != x.shape:
-            return None
-        if not other_size and (not layered(calls, x, z, there, back) or is_log_det(calls, x)):
-            return None
-        if contributed.size == 1:
-            dialect = replace(dialect, push=partial(spread, call=dialect.push))
-        facts = {"kernel": Kernel((there, back)), "latent_shape": tuple(z.shape[1:])}
-        return Finding(facts=facts, dialect=dialect)
-    return None
+        found = _layer(draft)
+    if found is not None and draft.spoken.left:
+        raise TargetError(
+            f"{draft.instance.source.target}: it draws, and {draft.spoken.left}. What a layer that draws contributes "
+            "counts all that it drew: audit a wrapper that takes and returns what is drawn as entries of a point, or one "
+            "that returns (z, V) alone; of a bijection say ?kind=bijection"
+        )
+    return found
+
+
+def _layer(draft: Draft) -> Finding | None:
+    (x, context), latent = draft.points, draft.spoken.latent
+    other_size = latent is not None and latent[0].numel() != x[0].size
+    dialect = _of_other_size(draft, x, context) if other_size else _of_same_size(draft)
+    if dialect is None:
+        return None
+    calls = Drawn(draft, dialect, context)
+    z, contributed = calls.there(x, 0)
+    there = not same(z, calls.there(x, 1)[0])
+    data = calls.back(z, 0)
+    back = not same(data, calls.back(z, 1))
+    if contributed is None or not (there or back) or data.shape != x.shape:
+        return None
+    if not other_size and (not layered(calls, x, z, there, back) or is_log_det(calls, x)):
+        return None
+    if contributed.size == 1:
+        dialect = replace(dialect, push=partial(spread, call=dialect.push))
+    facts = {"kernel": Kernel((there, back)), "latent_shape": tuple(z.shape[1:])}
+    return Finding(facts=facts, dialect=dialect)
 
 
 def _of_same_size(draft: Draft) -> Dialect | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from flowref.loading.domains import circle, clamps, unknown
 from flowref.loading.draft import Draft, Experiment
-from flowref.loading.drawing import layer
+from flowref.loading.drawing import encoder, layer, may_draw
 from flowref.loading.estimates import states
 from flowref.loading.log_dets import precision, rule
 from flowref.loading.lower_bounds import of_noise, stated
@@ -53,8 +53,9 @@ def uncertain(draft: Draft) -> bool:
 
 # Of what can be called.
 OF_CALLS = (
+    Experiment("an encoder", encoder, "", (unnormalized,)),
     Experiment("a layer that draws", layer, "a layer that draws, as calls show (of a bijection say ?kind=bijection)",
-               (unnormalized,)),
+               (unnormalized, in_torch, may_draw)),
     Experiment("a method that follows parameters", followed, "{}() is called after its parameters were moved",
                (a_map, may_follow)),
     Experiment("a log-det in single precision", precision, "log-det {}", (in_double,)),

@@ -12,7 +12,7 @@ import numpy as np
 
 from flowref.adapters.user import contributions
 from flowref.adapters.user.conventions.settling import Settled
-from flowref.adapters.user.probing import ROWS
+from flowref.adapters.user.inquiry import ROWS
 from flowref.loading.draft import Draft
 from flowref.loading.instance import GIVE_SHAPE, Instance
 from flowref.model import Dialect, Facts, Kernel, TargetError, draw

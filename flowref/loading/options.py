@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from flowref.model import KINDS, Preprocessing, Shape, SpecError, Target
+from flowref.model import KINDS, Preprocessing, Shape, SpecError, Support, Target
 
 # The kinds of couplings that ?kind= names.
 COUPLINGS = {f"{kind}-coupling": kind for kind in KINDS}
@@ -47,6 +47,11 @@ def shape_of(text: str, name: str) -> Shape:
             + ", or () for a single number" * (name in ("event", "latent"))
         )
     return shape
+
+
+def support_of(text: str, name: str) -> Support:
+    """A set as typed. Raises `SpecError` where it is none."""
+    return Support.parse(text)
 
 
 def preprocessing_of(text: str, name: str) -> Preprocessing:

@@ -20,11 +20,11 @@ from flowref.loading.draft import Draft, Finding, measured
 from flowref.loading.experiments import OF_DENSITIES, OF_ESTIMATES, OF_ROUND_TRIPS
 from flowref.loading.instance import Instance, Refusal
 from flowref.loading.kernels import kernel_drafted, kernel_words
-from flowref.loading.opened import heard
 from flowref.loading.recognition import Recognition
 from flowref.loading.size import is_large
 from flowref.loading.trips import Rehearsal, round_trip
 from flowref.loading.unended import unended
+from flowref.loading.user_objects import draft_of
 from flowref.model import (
     OBJECT,
     USER,
@@ -117,7 +117,7 @@ def _drafted(instance: Instance, recognition: Recognition, facts: Facts) -> Draf
     if adapter.name == USER and dialect.push is not None:
         return kernel_drafted(instance, dialect, facts)
     if adapter.name == USER:
-        draft = backend.sparing(lambda: heard(instance, dialect, facts))
+        draft = backend.sparing(lambda: draft_of(instance, dialect, facts))
         if draft.dialect.push is not None:
             draft = draft.saying(*kernel_words(draft.dialect, draft.facts))
         return measured(draft, OF_DENSITIES)

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,45 +17,11 @@ from flowref.adapters.user.conventions.call_forms import BATCH_AXIS, GIVEN_ONES,
 from flowref.adapters.user.conventions.labels import CLASSES, GIVEN_LABELS
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM
 from flowref.adapters.user.conventions.turning import batch_last
-from flowref.backends import Backend
+from flowref.adapters.user.inquiry import Inquiry
+from flowref.adapters.user.probing import alternatives, infer_shape
 from flowref.loading.instance import Instance
 from flowref.loading.simplices import SAID, on_a_simplex
-from flowref.model import Ambiguous, Dialect, Facts, Shape, SpecError, TargetError
-
-
-@dataclass(frozen=True)
-class Inquiry:
-    """What is asked of ``obj``, a copy in eval mode: how it is called as attributes tell it, its facts, what was
-    ``chosen`` where conventions are ambiguous, and what was ``said`` and decided (``why``) so far.
-    """
-
-    instance: Instance
-    obj: Any
-    dialect: Dialect
-    facts: Facts
-    chosen: Mapping[str, str]
-    said: tuple[str, ...] = ()
-    why: tuple[str, ...] = ()
-
-    @property
-    def asked(self) -> tuple[Any, Dialect, Backend, str, Facts, Mapping[str, str]]:
-        """What most questions are about."""
-        instance = self.instance
-        return self.obj, self.dialect, instance.backend, instance.dtype, self.facts, self.chosen
-
-    @property
-    def option(self) -> Mapping[str, str]:
-        """The options of its target."""
-        return dict(self.instance.source.target.options)
-
-    @property
-    def dtype(self) -> Any:
-        """That in which it is called, as its framework names it."""
-        return self.instance.backend.tensor(np.zeros(1), self.instance.dtype).dtype
-
-    def knowing(self, *said: str, **chosen: str) -> Inquiry:
-        """The same with more that is said and chosen."""
-        return replace(self, said=(*self.said, *said), chosen={**self.chosen, **chosen})
+from flowref.model import Ambiguous, Dialect, Facts, Shape, SpecError, Target, TargetError
 
 
 def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
@@ -67,21 +32,23 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     from flowref.adapters.user import contexts
 
     inquiry = _begun(instance, dialect, facts)
-    statistics_layers.refuse(inquiry.obj, dialect, str(instance.source.target), inquiry.dtype)
-    wanted = contexts.wanted(inquiry.obj, dialect, inquiry.chosen)
+    options = dict(instance.source.target.options)
+    dtype = inquiry.tensor(np.zeros(1)).dtype
+    statistics_layers.refuse(inquiry.obj, dialect, str(instance.source.target), dtype)
+    wanted = contexts.wanted(inquiry)
     if wanted:
-        inquiry = replace(inquiry, dialect=contexts.in_order(*inquiry.asked, wanted))
-        wanted = contexts.wanted(inquiry.obj, inquiry.dialect, inquiry.chosen)
+        inquiry = replace(inquiry, dialect=contexts.in_order(inquiry, wanted))
+        wanted = contexts.wanted(inquiry)
     if "padded" in inquiry.chosen:
         inquiry = _padded(inquiry, inquiry.chosen["padded"])
     elif facts.context_shape is None or contexts.is_mask(wanted):
-        labels = inquiry.option.get("context") == GIVEN_LABELS
+        labels = options.get("context") == GIVEN_LABELS
         ask = _labelled if labels else _given if wanted else None
         inquiry = ask(inquiry, wanted) if ask else inquiry
     if takes_context_first(inquiry.dialect.log_prob):
         method = density_method(inquiry.dialect.log_prob)
         inquiry = inquiry.knowing(f"{method} takes its context first")
-    if not wanted and (lain := on_a_simplex(instance, inquiry.obj, inquiry.dialect, inquiry.facts)):
+    if not wanted and (lain := on_a_simplex(inquiry)):
         inquiry = replace(inquiry, facts=lain).knowing(SAID)
     one_way = inquiry.facts.context_shape is None and inquiry.dialect.forward is not None
     if one_way and batch_last(
@@ -93,15 +60,16 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     ):
         inquiry = inquiry.knowing(**{BATCH_AXIS: "last"})
     if not inquiry.facts.event_shape:
-        inquiry = _with_event(inquiry)
-    _refuse_other_size(inquiry)
+        inquiry = _with_event(inquiry, instance, dtype, options.get("kind"))
+    _refuse_other_size(inquiry, instance.source.target)
     return inquiry
 
 
 def _begun(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     """What is asked before any call, as it was declared."""
     obj = instance.resting()
-    inquiry = Inquiry(instance, obj, dialect, facts, instance.chosen(obj))
+    asked = obj, dialect, instance.backend, instance.dtype, facts, instance.chosen(obj)
+    inquiry = Inquiry(*asked)
     if "normalizing" in inquiry.chosen:  # it is told which call takes data to latents
         promises = {name: told for name, told in facts.promises.items() if name != "direction"}
         facts = replace(facts, promises=promises)
@@ -121,21 +89,21 @@ def _given(inquiry: Inquiry, name: str) -> Inquiry:
     """
     from flowref.adapters.user import contexts, masks
 
-    asked, refused = (*inquiry.asked, name), None
+    refused = None
     if not contexts.is_mask(name):
         try:
-            found = contexts.infer(*asked)
+            found = contexts.infer(inquiry, name)
             shape = ", ".join(map(str, found.context_shape or ()))
             return replace(inquiry, facts=found).knowing(f"context: {name} of shape ({shape},)")
         except Ambiguous:
             raise
         except TargetError as error:
             refused = error
-        torch = inquiry.instance.backend.name == "torch"
+        torch = inquiry.backend.name == "torch"
         numbers = isinstance(refused, contexts.RunningLogDet) or not torch
-        if not numbers and (classes := contexts.classes(*asked))[0]:
+        if not numbers and (classes := contexts.classes(inquiry, name))[0]:
             return _with_classes(inquiry, name, *classes)
-    bound = masks.bind(*asked)
+    bound = masks.bind(inquiry, name)
     if not bound:
         raise refused or TargetError(f"it asks for {name} besides points: give its ?event=")
     kind = bound.partition("=")[2]
@@ -147,9 +115,9 @@ def _labelled(inquiry: Inquiry, wanted: str) -> Inquiry:
     """With labels, which were declared, and may be None by default."""
     from flowref.adapters.user import contexts
 
-    name = wanted or contexts.optional(inquiry.obj, inquiry.dialect, inquiry.chosen)
-    known = name and inquiry.instance.backend.name == "torch"
-    count, event = contexts.classes(*inquiry.asked, name) if known else (0, ())
+    name = wanted or contexts.optional(inquiry)
+    known = name and inquiry.backend.name == "torch"
+    count, event = contexts.classes(inquiry, name) if known else (0, ())
     if not count:
         raise SpecError("context was given as labels, and no call takes whole numbers, one a point")
     return _with_classes(inquiry, name, count, event)
@@ -158,10 +126,10 @@ def _labelled(inquiry: Inquiry, wanted: str) -> Inquiry:
 def _with_classes(inquiry: Inquiry, name: str, count: int, event: Shape) -> Inquiry:
     """With labels of so many classes."""
     promises = {**inquiry.facts.promises, "labels": True}
-    facts = replace(inquiry.facts, event_shape=event, context_shape=(1,), promises=promises)
+    inquiry = inquiry.having(event_shape=event, context_shape=(1,), promises=promises)
     which = f"labels 0 to {count - 1}" if count > 1 else "the label 0"
     said = f"{name}: {which}, to which contexts are rounded"
-    return replace(inquiry, facts=facts).knowing(said, **{CLASSES: str(count)})
+    return inquiry.knowing(said, **{CLASSES: str(count)})
 
 
 def _padded(inquiry: Inquiry, name: str) -> Inquiry:
@@ -170,59 +138,55 @@ def _padded(inquiry: Inquiry, name: str) -> Inquiry:
     from flowref.adapters.user.conventions import asking, signatures
 
     obj, dialect = inquiry.obj, inquiry.dialect
-    mask, event = masks.padding(*inquiry.asked, name)
+    mask, event = masks.padding(inquiry, name)
     dense = None
     if name in {one.name for one in signatures.parameters(obj, "log_prob")}:
         call = mask.call("log_prob", (), signatures.apart(obj, "log_prob", 1))
         dense = partial(asking.padded, ask=call, axis=mask.axis)
     dialect = replace(dialect, log_prob=dialect.log_prob and dense, sample=None)
-    facts = replace(inquiry.facts, event_shape=event)
     words = f"padded by one position, which {name} masks out"
-    return replace(inquiry, dialect=dialect, facts=facts).knowing(words, **{MASKED_OUT: str(mask)})
+    inquiry = replace(inquiry, dialect=dialect).having(event_shape=event)
+    return inquiry.knowing(words, **{MASKED_OUT: str(mask)})
 
 
-def _with_event(inquiry: Inquiry) -> Inquiry:
+def _with_event(inquiry: Inquiry, instance: Instance, dtype: Any, kind: str | None) -> Inquiry:
     """With the first event shape that every call takes, and those that they take as well."""
     from flowref.adapters.common import normalizing
-    from flowref.adapters.user import probing as user
 
-    facts, shape = inquiry.facts, None
-    if facts.normalizer is None:
-        kind = inquiry.option.get("kind")
-        shape = normalizing.infer_shape(inquiry.obj, inquiry.dialect, inquiry.dtype, kind)
-    facts = replace(facts, event_shape=shape or _inferred(inquiry))
-    if facts.normalizer is None and facts.context_shape is None:
-        other = replace(inquiry, obj=inquiry.instance.resting(), facts=facts)
-        facts = replace(facts, guessed=user.alternatives(*other.asked))
-    why = f"every call takes batches of events of shape {facts.event_shape}, the first that does"
-    return replace(inquiry, facts=facts, why=(*inquiry.why, why))
+    normalizes, shape = inquiry.facts.normalizer is not None, None
+    if not normalizes:
+        shape = normalizing.infer_shape(inquiry.obj, inquiry.dialect, dtype, kind)
+    inquiry = inquiry.having(event_shape=shape or _inferred(inquiry, instance))
+    if not normalizes and inquiry.facts.context_shape is None:
+        inquiry = inquiry.having(guessed=alternatives(replace(inquiry, obj=instance.resting())))
+    event = inquiry.facts.event_shape
+    why = f"every call takes batches of events of shape {event}, the first that does"
+    return replace(inquiry, why=(*inquiry.why, why))
 
 
-def _inferred(inquiry: Inquiry) -> Shape:
+def _inferred(inquiry: Inquiry, instance: Instance) -> Shape:
     """The event shape that calls in eval mode show, or in train mode where those in eval mode are
     refused.
     """
-    from flowref.adapters.user import probing as user
-
     try:
-        return user.infer_shape(*inquiry.asked)
+        return infer_shape(inquiry)
     except Ambiguous:
         raise
     except TargetError:
-        other = inquiry.instance.copy()
-        inquiry.instance.backend.set_mode(other, True)
+        other = instance.copy()
+        instance.backend.set_mode(other, True)
         with contextlib.suppress(TargetError):
-            return user.infer_shape(*replace(inquiry, obj=other).asked)
+            return infer_shape(replace(inquiry, obj=other))
         raise
 
 
-def _refuse_other_size(inquiry: Inquiry) -> None:
+def _refuse_other_size(inquiry: Inquiry, target: Target) -> None:
     """Refuse a domain with another number of coordinates than the event."""
     facts = inquiry.facts
     size = math.prod(facts.event_shape)
     for name, support in (("domain", facts.domain), ("codomain", facts.codomain)):
         if support is not None and support.coordinates and len(support.coordinates) != size:
             raise TargetError(
-                f"{inquiry.instance.source.target}: its {name} has {len(support.coordinates)} coordinates, but an event "
-                f"of shape {facts.event_shape} has {size}"
+                f"{target}: its {name} has {len(support.coordinates)} coordinates, but an event of "
+                f"shape {facts.event_shape} has {size}"
             )

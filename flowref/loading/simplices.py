@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from flowref.loading.instance import Instance
-from flowref.model import Array, Dialect, Facts, Support
+from flowref.adapters.user.inquiry import Inquiry
+from flowref.model import Array, Facts, Support
 
 # So many samples, and by how much their sums may be off.
 ROWS, OFF = 7, 1e-5
 SAID = "domain: simplex, on which its samples lie"
 
 
-def on_a_simplex(instance: Instance, obj: Any, dialect: Dialect, facts: Facts) -> Facts | None:
+def on_a_simplex(inquiry: Inquiry) -> Facts | None:
     """Facts with the shape of samples, and their set, where nothing was declared and all of them are positive and sum
     to one; None of all else.
     """
+    dialect, facts = inquiry.dialect, inquiry.facts
     told = facts.event_shape or facts.domain.kind != "real" or facts.context_shape is not None
     if told or dialect.sample is None or dialect.forward is not None:
         return None
     for count in (ROWS, (ROWS,)):
         try:
-            drawn = np.asarray(instance.backend.array(dialect.sample(obj, count, None)))
+            drawn = np.asarray(inquiry.backend.array(dialect.sample(inquiry.obj, count, None)))
         except Exception:  # it asks for something else
             continue
         if lies_on_a_simplex(drawn):

@@ -101,7 +101,9 @@ class Source:
     def unknown(self) -> list[str]:
         """The keywords that it is called with and does not take."""
         takes = self.takes()
-        if any(one.kind is one.VAR_KEYWORD for one in takes.values()) or not _tells(self._call[0]):
+        if any(one.kind is one.VAR_KEYWORD for one in takes.values()) or not _signature(
+            self._call[0]
+        ):
             return []
         return [name for name in self._call[1] if name not in takes]
 
@@ -234,21 +236,18 @@ def _fitted(obj: Any, sample: Any) -> Any:
     return other
 
 
-def _tells(factory: Any) -> bool:
-    """Whether a factory or a class has a signature."""
+def _signature(factory: Any) -> inspect.Signature | None:
+    """The signature of a factory or a class; None where it does not tell."""
     try:
-        inspect.signature(factory)
+        return inspect.signature(factory)
     except (TypeError, ValueError):
-        return False
-    return True
+        return None
 
 
 def parameters_of(factory: Any) -> dict[str, inspect.Parameter]:
     """The parameters of a factory or a class; none where it does not tell."""
-    try:
-        return dict(inspect.signature(factory).parameters)
-    except (TypeError, ValueError):
-        return {}
+    signature = _signature(factory)
+    return {} if signature is None else dict(signature.parameters)
 
 
 def is_map(value: Any, target: Target) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -83,32 +83,26 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
     context = (
         None if subject.context_shape is None else rng.standard_normal((3, *subject.context_shape))
     )
-    y = None
+    zeros = np.zeros((3, *subject.event_shape))
+    inputs: dict[str, tuple[Any, ...]] = {
+        "forward": (x, context),
+        "log_prob": (x, context),
+        "push": (x, 0, context),
+        "cdf": (x,),
+        "dequantize": (zeros, zeros),
+    }
+    name = next((one for one in inputs if getattr(subject, one) is not None), "")
+    if not name:
+        raise Unsupported("it has neither forward nor log_prob")
     with backend.count_operations() as there:
-        if subject.forward is not None:
-            name, y = "forward", subject.forward(x, context).value
-        elif subject.log_prob is not None:
-            name = "log_prob"
-            subject.log_prob(x, context)
-        elif subject.push is not None:
-            name = "forward"
-            subject.push(x, 0, context)
-        elif subject.cdf is not None:
-            name = "cdf"
-            subject.cdf(x)
-        elif subject.dequantize is not None:
-            name = "dequantize"
-            subject.dequantize(
-                np.zeros((3, *subject.event_shape)), np.zeros((3, *subject.event_shape))
-            )
-        else:
-            raise Unsupported("it has neither forward nor log_prob")
-    called: tuple[str, ...] = (name,)
+        out = getattr(subject, name)(*inputs[name])
+    y = out.value if name == "forward" else None
+    called: tuple[str, ...] = ("forward" if name == "push" else name,)
     uncalled = ""
     with backend.count_operations() as back:
         if y is not None and subject.inverse is not None:
             if math.prod(y.shape[1:]) <= LARGE:
-                called = (name, "inverse")
+                called = ("forward", "inverse")
                 with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
                     subject.inverse(y + 0.0, context)
             else:

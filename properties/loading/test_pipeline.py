@@ -30,7 +30,7 @@ ORDER = (
     "recognition", "declared",
     "size", "initialization", "simplices", "shapes", "trips", "draft", "calls", "kernels", "unended",
     "domains", "drawing", "estimates", "log_dets", "lower_bounds", "parameters", "solvers", "whole_steps", "experiments",
-    "opened", "probing", "kinds",
+    "user_objects", "probing", "kinds",
     "place", "methods", "recipe", "load_subject",
 )  # fmt: skip
 CALLS: list[torch.dtype] = []

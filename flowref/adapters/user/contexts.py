@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.user import calls, probing
+from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.labels import CLASSES, ENOUGH, GIVEN_LABELS, MOST
 from flowref.adapters.user.conventions.names import (
     CONTEXTS,
@@ -28,7 +27,8 @@ from flowref.adapters.user.conventions.names import (
     plain,
     sign_of,
 )
-from flowref.adapters.user.conventions.roles import forward_way
+from flowref.adapters.user.inquiry import ROWS, Inquiry
+from flowref.adapters.user.probing import Refusals, fit, settle, shapes
 from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw, one_line, place_of
 
 # Numbers of entries of a context that are tried.
@@ -47,13 +47,13 @@ class RunningLogDet(TargetError):
     """What is asked for besides points is a running log-det."""
 
 
-def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
+def wanted(inquiry: Inquiry) -> str:
     """The argument besides points that the map, or the log-density, cannot do without; empty where
     there is none.
     """
+    obj, dialect, way = inquiry.obj, inquiry.dialect, inquiry.way
     if getattr(dialect.log_prob, "func", None) is calls.log_prob_of_entries:
         return ""
-    way = forward_way(obj, chosen) if dialect.forward is not None else None
     if way is not None and way.form != "plain" and not (way.form == "running" and way.keyword):
         return ""
     dense = calls.density_method(dialect.log_prob) or "log_prob"
@@ -74,12 +74,14 @@ def wanted(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     return names[0 if calls.takes_context_first(dialect.log_prob) else 1]
 
 
-def optional(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
+def optional(inquiry: Inquiry) -> str:
     """The argument besides points that is None by default, of the map or else of the log-density; empty
     where there is none.
     """
-    way = forward_way(obj, chosen) if dialect.forward is not None else None
-    if dialect.forward is not None and (way is None or way.form not in ("plain", "running")):
+    obj, way = inquiry.obj, inquiry.way
+    if inquiry.dialect.forward is not None and (
+        way is None or way.form not in ("plain", "running")
+    ):
         return ""
     method = (way.method or "forward") if way is not None else "log_prob"
     taken = signatures.parameters(obj, method) if hasattr(obj, method) else []
@@ -92,31 +94,26 @@ def optional(obj: Any, dialect: Dialect, chosen: Chosen) -> str:
     return str(given[0].name) if may_be_context(given[0].name) else ""
 
 
-def unheard(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
-) -> tuple[str, str]:
+def unheard(inquiry: Inquiry) -> tuple[str, str]:
     """What to say of a context that is None by default, and so is given in cases alone, after the option that gives it:
     where one shape alone fits it, or labels do; both empty where nothing tells that it is a context.
     """
-    name = optional(obj, dialect, chosen) if facts.context_shape is None else ""
+    name = optional(inquiry) if inquiry.facts.context_shape is None else ""
     if not name:
         return "", ""
-    asked = dialect, backend, dtype, facts, chosen, name
     known = is_context(name)
     without = f"judged without {name}, which is None by default"
     try:
-        if _ignored(backend.duplicate(obj), *asked[:-1]):
+        if _ignored(inquiry.again()):
             return "", ""
-        found = infer(backend.duplicate(obj), *asked)
-        shape = found.context_shape or ()
-        given = backend.duplicate(obj), *asked[:-1]
-        if not known and (is_scale(name) or not _answers(*given, shape=shape)):
+        shape = infer(inquiry.again(), name).context_shape or ()
+        if not known and (is_scale(name) or not _answers(inquiry.again(), shape)):
             return "", f"{without}: name a factory that gives it, where it is a context"
         option = ",".join(map(str, shape))
     except Ambiguous:
         return "", "" if known else f"{without}: where it is a context, say ?context= and its size"
     except Exception:  # it takes no numbers, or any, and then does nothing with them
-        if backend.name != "torch" or not classes(backend.duplicate(obj), *asked)[0]:
+        if inquiry.backend.name != "torch" or not classes(inquiry.again(), name)[0]:
             return "", ""
         if not known:
             return "", f"{without}: where it is a label of points, say ?context={GIVEN_LABELS}"
@@ -125,71 +122,59 @@ def unheard(
     return option, f"{said}say ?context={option} to judge it by all laws"
 
 
-def _ignored(*asked: Any) -> bool:
+def _ignored(inquiry: Inquiry) -> bool:
     """Whether a call gives the same whatever it is given besides points: what takes all shapes is
     not asked about each.
     """
     try:
-        outs = list(_outs(*asked, sizes=ANY))
+        outs = list(_outs(inquiry, ANY))
         return all(same(outs[0], other) for other in outs[1:])
     except Exception:  # it refuses some, or returns other things than arrays
         return False
 
 
-def _answers(*asked: Any, shape: Shape) -> bool:
+def _answers(inquiry: Inquiry, shape: Shape) -> bool:
     """Whether calls draw nothing without a context, and of points with theirs return what is finite whatever numbers
     these hold, what is the same among fewer points, and nothing that might be an image of contexts.
     """
     sizes = None, None, shape
-    bare, again, out = _outs(*asked, sizes=sizes, rows=MANY)
-    *_, fewer = _outs(*asked, sizes=sizes, rows=MANY, kept=probing.ROWS)
+    bare, again, out = _outs(inquiry, sizes, rows=MANY)
+    *_, fewer = _outs(inquiry, sizes, rows=MANY, kept=ROWS)
     told = [(one, part) for one, part in zip(out, fewer, strict=True) if one is not None]
     finite = all(bool(abs(one).max() < math.inf) for one, _ in told)
-    alone = all(same((one[: probing.ROWS],), (part,)) for one, part in told if one.shape)
+    alone = all(same((one[:ROWS],), (part,)) for one, part in told if one.shape)
     return len(out) <= 2 and same(bare, again) and finite and alone
 
 
 def _outs(
-    obj: Any,
-    dialect: Dialect,
-    backend: Any,
-    dtype: str,
-    facts: Facts,
-    chosen: Chosen,
-    *,
-    sizes: Sequence[Shape | None],
-    rows: int = probing.ROWS,
-    kept: int | None = None,
+    inquiry: Inquiry, sizes: Sequence[Shape | None], rows: int = ROWS, kept: int | None = None
 ) -> Iterator[tuple[Any, ...]]:
     """What the map, or else the log-density, returns of points under contexts of several shapes, None among them."""
-    way = forward_way(obj, chosen) if dialect.forward is not None else None
-    ask: Any = dialect.log_prob if way is None else way.ask
+    obj, way = inquiry.obj, inquiry.way
+    ask: Any = inquiry.dialect.log_prob if way is None else way.ask
     rng = np.random.default_rng(0)
-    x = backend.tensor(draw(facts.domain, (rows, *facts.event_shape), rng), dtype)
+    shape = (rows, *inquiry.facts.event_shape)
+    x = inquiry.tensor(draw(inquiry.facts.domain, shape, rng))
     for size in sizes:
-        given = None if size is None else backend.tensor(rng.standard_normal((rows, *size)), dtype)
+        given = None if size is None else inquiry.tensor(rng.standard_normal((rows, *size)))
         out = ask(obj, x[:kept] + 0.0, given if given is None else given[:kept])
         yield tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
 
-def _unused(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
-) -> bool:
-    """Whether the map gives the same whatever numbers it is given besides points, as one does that
-    looks for labels among them.
+def _unused(inquiry: Inquiry) -> bool:
+    """Whether the map, as its calls are read, gives the same whatever numbers it is given besides points, as one does
+    that looks for labels among them.
     """
-    rng = np.random.default_rng(0)
-    x = backend.tensor(draw(facts.domain, (probing.ROWS, *facts.event_shape), rng), dtype)
+    rng, facts = np.random.default_rng(0), inquiry.facts
+    x = inquiry.tensor(draw(facts.domain, (ROWS, *facts.event_shape), rng))
     sizes = [facts.context_shape or (), *filter(None, ANY)]
-    drawn = [backend.tensor(rng.standard_normal((probing.ROWS, *size)), dtype) for size in sizes]
+    first, *others = (inquiry.tensor(rng.standard_normal((ROWS, *size))) for size in sizes)
     try:
-        settled = probing.settle(
-            backend.duplicate(obj), dialect, x, drawn[0], facts, chosen
-        ).dialect
-        if settled.forward is None:
+        fresh = inquiry.again()
+        forward = settle(fresh.obj, fresh.dialect, x, first, facts, fresh.chosen).dialect.forward
+        if forward is None:
             return False
-        outs = [settled.forward(backend.duplicate(obj), x + 0.0, one) for one in drawn[1:]]
-        return same(*outs)
+        return same(*(forward(inquiry.again().obj, x + 0.0, one) for one in others))
     except Exception:  # it takes some alone
         return False
 
@@ -199,33 +184,28 @@ def is_mask(name: str) -> bool:
     return MASKED.fullmatch(plain(name)) is not None
 
 
-def infer(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
-) -> Facts:
+def infer(inquiry: Inquiry, name: str) -> Facts:
     """Facts with the shape of the context that a call asks for as ``name``, and with that of an
     event where only one pair of both is taken.
 
     Raises `Ambiguous` where several are, `TargetError` where none is.
     """
-    refused = probing.Refusals(obj, dialect, backend, dtype, facts, chosen)
+    obj, facts, refused = inquiry.obj, inquiry.facts, Refusals(inquiry)
     pairs = {pair: refused(*pair) for pair in _pairs(obj, facts)}
     taken, others = ([pair for pair, no in pairs.items() if no is one] for one in (False, True))
-    asked = obj, dialect, backend, dtype, facts, chosen, name
-    found, first = _fitting(taken, *asked)
+    found, first = _fitting(inquiry, taken, name)
     if not found:
-        found, raised = _fitting(others, *asked)
+        found, raised = _fitting(inquiry, others, name)
         first = raised or first
     if len(found) > 1 and not facts.event_shape:
-        found = [
-            one for one in found if _drawn_alike(backend.duplicate(obj), backend, dtype, one)
-        ] or found
+        found = [one for one in found if _drawn_alike(inquiry.again(), one)] or found
     found = [one for one in found if not any(_stretches(one, other, obj) for other in found)]
     alike = {one.context_shape for one in found}
     if len(found) > 1 and len(alike) == 1:  # several events fit, of which the first is judged
         return replace(found[0], guessed=tuple(one.event_shape for one in found[1:GUESSES]))
     if len(found) == 1:
         return found[0]
-    if found and _unused(obj, dialect, backend, dtype, found[0], chosen):
+    if found and _unused(replace(inquiry, facts=found[0])):
         raise TargetError(
             f"it asks for {name}, which numbers do not change anything by: name a factory of a "
             "subclass whose forward takes points alone and passes it on"
@@ -247,26 +227,20 @@ def infer(
 
 
 def _fitting(
-    pairs: Sequence[tuple[Shape, Shape]],
-    obj: Any,
-    dialect: Dialect,
-    backend: Any,
-    dtype: str,
-    facts: Facts,
-    chosen: Chosen,
-    name: str,
+    inquiry: Inquiry, pairs: Sequence[tuple[Shape, Shape]], name: str
 ) -> tuple[list[Facts], Exception | None]:
     """Facts with each pair of an event and a context that every call takes, up to those that an attribute tells; and
     what the first that does not fit raised.
     """
     found: list[Facts] = []
     first: Exception | None = None
+    known, shaped = told(inquiry.obj), bool(inquiry.facts.event_shape)
     for event, context in pairs:
-        if found and context != found[-1].context_shape == told(obj) and not facts.event_shape:
+        if found and context != found[-1].context_shape == known and not shaped:
             break  # what an attribute tells is taken
-        tried = replace(facts, event_shape=event, context_shape=context)
+        tried = inquiry.having(event_shape=event, context_shape=context)
         try:
-            fits = _fits(obj, dialect, backend, dtype, tried, chosen)
+            fits = _fits(tried)
         except _Running:
             raise RunningLogDet(
                 f"it adds its log-det to {name}, or takes it from that: say ?running=add or "
@@ -276,31 +250,26 @@ def _fitting(
             first = first or error
             continue
         if fits:
-            found.append(tried)
-            if context == told(obj) and facts.event_shape:
+            found.append(tried.facts)
+            if context == known and shaped:
                 break
     return found, first
 
 
-def classes(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
-) -> tuple[int, Shape]:
+def classes(inquiry: Inquiry, name: str) -> tuple[int, Shape]:
     """How many classes there are, of a flow that takes whole numbers (B,) as ``name`` and no other
     contexts, and its event shape; 0 where it takes none. What returns a value alone is left out: a layer that
     normalizes by classes is judged with one of them.
     """
-    events: list[Shape] = [facts.event_shape]
-    if not facts.event_shape:
-        likely = probing.shapes(obj, backend.state_shapes(obj))
-        events = list(dict.fromkeys([*((size,) for size in EVENTS), *likely]))
-        events = list(dict.fromkeys([*_drawn_shapes(obj), *events]))
+    events = likely_events(inquiry)
+    if not inquiry.facts.event_shape:
+        events = list(dict.fromkeys([*_drawn_shapes(inquiry.obj), *events]))
     if INDEXED.search(plain(name)):  # lengths of sequences are no classes
         events = []
     for event in events:
-        x = draw(facts.domain, (probing.ROWS, *event), np.random.default_rng(0))
-        if len(x.shape) < 2:
+        if not event:
             continue
-        taken = partial(_takes, obj, dialect, backend.tensor(x, dtype), facts, chosen)
+        taken = partial(_takes, inquiry, inquiry.drawn(event))
         if not taken(0):
             continue
         low, high = 0, 1
@@ -312,33 +281,42 @@ def classes(
             middle = (low + high) // 2
             low, high = (middle, high) if taken(middle) else (low, middle)
         return high, event
-    return 0, facts.event_shape
+    return 0, inquiry.facts.event_shape
+
+
+def likely_events(inquiry: Inquiry) -> list[Shape]:
+    """The event shape that is known, or those that it may have, likeliest first."""
+    if inquiry.facts.event_shape:
+        return [inquiry.facts.event_shape]
+    likely = shapes(inquiry.obj, [*inquiry.state_shapes()])
+    return list(dict.fromkeys([*((size,) for size in EVENTS), *likely]))
 
 
 def _drawn_shapes(obj: Any) -> Iterator[Shape]:
     """The shape of what an object draws under labels, however it is asked for that."""
     import torch
 
-    labels = torch.zeros(probing.ROWS, dtype=torch.long)
-    for asked in ((labels,), (probing.ROWS, labels), (labels, probing.ROWS)):
+    labels = torch.zeros(ROWS, dtype=torch.long)
+    for asked in ((labels,), (ROWS, labels), (labels, ROWS)):
         with contextlib.suppress(Exception):  # it has no sampler, or is asked otherwise
             drawn = tuple(obj.sample(*asked).shape)
-            if drawn[:1] == (probing.ROWS,) and len(drawn) > 1:
+            if drawn[:1] == (ROWS,) and len(drawn) > 1:
                 yield drawn[1:]
 
 
-def _takes(obj: Any, dialect: Dialect, x: Any, facts: Facts, chosen: Chosen, label: int) -> bool:
+def _takes(inquiry: Inquiry, x: Any, label: int) -> bool:
     """Whether every call of a flow takes one label for all points."""
     context = x.new_full((len(x), 1), float(label))
-    given = {**chosen, CLASSES: str(label + 1)}
     try:
-        fitting = probing.fit(obj, dialect, x, context, facts, given)
+        fitting = fit(inquiry.knowing(**{CLASSES: str(label + 1)}), x, context)
         if fitting is None:
             return False
         settled = fitting.dialect
         if settled.inverse is not None or settled.log_prob is not None:
             return True
-        return settled.forward is not None and settled.forward(obj, x, context)[1] is not None
+        return (
+            settled.forward is not None and settled.forward(inquiry.obj, x, context)[1] is not None
+        )
     except Exception:  # it takes no such label
         return False
 
@@ -355,10 +333,10 @@ def same(one: Any, other: Any) -> bool:
     return True
 
 
-def _drawn_alike(obj: Any, backend: Any, dtype: str, facts: Facts) -> bool:
+def _drawn_alike(inquiry: Inquiry, facts: Facts) -> bool:
     """Whether its samples under a context are events of this shape, however it is asked for them."""
-    drawn = np.random.default_rng(0).standard_normal((probing.ROWS, *(facts.context_shape or ())))
-    context, event = backend.tensor(drawn, dtype), facts.event_shape
+    drawn = np.random.default_rng(0).standard_normal((ROWS, *(facts.context_shape or ())))
+    obj, context, event = inquiry.obj, inquiry.tensor(drawn), facts.event_shape
     for asked in ((2, context), (context,), (context, 2)):
         try:
             shape = tuple(obj.sample(*asked).shape)
@@ -368,23 +346,22 @@ def _drawn_alike(obj: Any, backend: Any, dtype: str, facts: Facts) -> bool:
     return False
 
 
-def in_order(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
-) -> Dialect:
+def in_order(inquiry: Inquiry, name: str) -> Dialect:
     """How its log-density is asked: with its context first, where what it draws under contexts is what it takes second,
     and not what it takes first; where that tells nothing, where a sampler, or a network, takes what is called so without
     a point.
     """
+    obj, dialect = inquiry.obj, inquiry.dialect
     method = calls.density_method(dialect.log_prob)
     taken = signatures.required(obj, method) if method else []
     if len(taken) != 2 or name not in taken or dialect.forward is not None:
         return dialect
     other = replace(dialect, log_prob=partial(calls.context_first, call=dialect.log_prob))
     fitting = []
-    for one in (dialect, other) if not facts.event_shape and method == "log_prob" else ():
-        asked = backend.duplicate(obj), one, backend, dtype, facts, chosen, name
+    unknown = not inquiry.facts.event_shape and method == "log_prob"
+    for one in (dialect, other) if unknown else ():
         with contextlib.suppress(Exception):  # it takes no such pair, or several
-            if _drawn_alike(backend.duplicate(obj), backend, dtype, infer(*asked)):
+            if _drawn_alike(inquiry.again(), infer(replace(inquiry.again(), dialect=one), name)):
                 fitting.append(one)
     if len(fitting) == 1:
         return fitting[0]
@@ -435,23 +412,20 @@ def _pairs(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape]]:
         yield from (((), context) for context in contexts)
 
 
-def _fits(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
-) -> bool:
-    rng = np.random.default_rng(0)
-    x = draw(facts.domain, (probing.ROWS, *facts.event_shape), rng)
-    context = rng.standard_normal((probing.ROWS, *(facts.context_shape or ())))
-    points = backend.tensor(x, dtype), backend.tensor(context, dtype)
-    fitting = probing.fit(obj, dialect, *points, facts, chosen)
+def _fits(inquiry: Inquiry) -> bool:
+    rng, facts = np.random.default_rng(0), inquiry.facts
+    x = inquiry.tensor(draw(facts.domain, (ROWS, *facts.event_shape), rng))
+    points = x, inquiry.tensor(rng.standard_normal((ROWS, *(facts.context_shape or ()))))
+    fitting = fit(inquiry, *points)
     forward = None if fitting is None else fitting.dialect.forward
     if forward is None:
         return fitting is not None
-    ladj = forward(obj, *points)[1]
+    ladj = forward(inquiry.obj, *points)[1]
     if ladj is None:
         return True
-    if _accumulates(forward, obj, *points):
+    if _accumulates(forward, inquiry.obj, *points):
         raise _Running
-    return math.prod(getattr(ladj, "shape", ())) in (1, probing.ROWS, x.size)
+    return math.prod(getattr(ladj, "shape", ())) in (1, ROWS, math.prod(x.shape))
 
 
 class _Running(Exception):

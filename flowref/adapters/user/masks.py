@@ -8,15 +8,17 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-import numpy as np
-
-from flowref.adapters.user import probing
-from flowref.adapters.user.contexts import EVENTS, is_mask, same
+from flowref.adapters.user.contexts import is_mask, likely_events, same
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.call_forms import GIVEN_ONES, MASK_AXES, Chosen, Mask
+from flowref.adapters.user.conventions.call_forms import (
+    GIVEN_ONES,
+    MASK_AXES,
+    Mask,
+)
 from flowref.adapters.user.conventions.names import LABELS, OPTIONAL, plain
-from flowref.adapters.user.conventions.roles import forward_way
-from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw
+from flowref.adapters.user.inquiry import Inquiry
+from flowref.adapters.user.probing import fit, shapes
+from flowref.model import Ambiguous, Shape, TargetError
 
 # Positions of padded sequences at least, the padding among them.
 LEAST = 4
@@ -24,9 +26,7 @@ LEAST = 4
 MASKS = ("each position", "each position, last", "each place", "each entry")
 
 
-def bind(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
-) -> str:
+def bind(inquiry: Inquiry, name: str) -> str:
     """What to give for an argument that is no context, by its name: a mask of ones where all shapes
     that are taken give the same, or None, or one label for all points; empty where none of these is
     taken.
@@ -36,24 +36,19 @@ def bind(
     kinds = MASKS if masked else ("none", "label") if looked_up else ("none",)
     if plain(name) == "xmask":  # of sequences: as everybody spells it, over (B, C, T)
         kinds = MASKS[:1]
-    events: list[Shape] = [facts.event_shape]
-    if not facts.event_shape:
-        likely = probing.shapes(obj, backend.state_shapes(obj))
-        events = list(dict.fromkeys([*((size,) for size in EVENTS), *likely]))
     found: dict[str, Any] = {}
-    for kind, event in product(kinds, events):
-        rng = np.random.default_rng(0)
-        x = backend.tensor(draw(facts.domain, (probing.ROWS, *event), rng), dtype)
-        given = {**chosen, GIVEN_ONES: f"{name}={kind}"}
+    for kind, event in product(kinds, likely_events(inquiry)):
+        x = inquiry.drawn(event)
+        given = inquiry.knowing(**{GIVEN_ONES: f"{name}={kind}"})
         try:
-            fitting = len(x.shape) > 1 and probing.fit(obj, dialect, x, None, facts, given)
+            fitting = len(x.shape) > 1 and fit(given, x, None)
             if not fitting:
                 continue
             forward = fitting.dialect.forward
-            found[kind] = None if forward is None else forward(obj, x, None)
+            found[kind] = None if forward is None else forward(inquiry.obj, x, None)
         except Exception:  # it takes no such thing
             continue
-        if not facts.event_shape:
+        if not inquiry.facts.event_shape:
             return f"{name}={kind}"
     if masked and not found:
         raise TargetError(
@@ -69,17 +64,15 @@ def bind(
     return f"{name}={next(iter(found))}" if found else ""
 
 
-def padding(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen, name: str
-) -> tuple[Mask, Shape]:
+def padding(inquiry: Inquiry, name: str) -> tuple[Mask, Shape]:
     """How an argument masks out the last position of sequences, and the event shape that
     is left: where a mask of ones is none at all, and what is masked out comes back as it was, or as zero.
 
     Raises `TargetError` where it does not.
     """
-    events: list[Shape] = [facts.event_shape]
-    if not facts.event_shape:
-        likely = probing.shapes(obj, backend.state_shapes(obj))
+    events: list[Shape] = [inquiry.facts.event_shape]
+    if not events[0]:
+        likely = shapes(inquiry.obj, [*inquiry.state_shapes()])
         events = list(dict.fromkeys(shape for shape in likely if len(shape) == 2))
     for event, axes, true in product(events, MASK_AXES, (False, True)):
         mask = Mask(name, axes, true)
@@ -87,8 +80,7 @@ def padding(
             continue
         short = list(event)
         short[mask.axis - 1] -= 1
-        x = draw(facts.domain, (probing.ROWS, *event), np.random.default_rng(0))
-        if _masks_out(obj, dialect, backend.tensor(x, dtype), chosen, mask):
+        if _masks_out(inquiry, inquiry.drawn(event), mask):
             return mask, tuple(short)
     raise TargetError(
         f"{name} was said to mask out padding, and no mask of sequences was taken that does: a mask of ones is "
@@ -96,9 +88,9 @@ def padding(
     )
 
 
-def _masks_out(obj: Any, dialect: Dialect, x: Any, chosen: Chosen, mask: Mask) -> bool:
+def _masks_out(inquiry: Inquiry, x: Any, mask: Mask) -> bool:
     """Whether a mask of ones changes nothing, and what is masked out comes back as it was or as zero."""
-    way = forward_way(obj, chosen) if dialect.forward is not None else None
+    obj, way = inquiry.obj, inquiry.way
     if way is None or way.form != "plain":
         return False
     sizes = [1 if axis is None else x.shape[axis] for axis in mask.axes]

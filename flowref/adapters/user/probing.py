@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,12 +24,12 @@ from flowref.adapters.user.conventions.encoding import encodes, map_beside
 from flowref.adapters.user.conventions.labels import CLASSES, labels_of, with_labels
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.onward import onward_of
-from flowref.adapters.user.conventions.roles import forward_way
 from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled, settle_map
 from flowref.adapters.user.conventions.sums import settle_sum
 from flowref.adapters.user.conventions.times import with_times
 from flowref.adapters.user.conventions.told import settle_told
+from flowref.adapters.user.inquiry import ROWS, Inquiry
 from flowref.adapters.user.parts import made_of
 from flowref.adapters.user.stretching import ENOUGH, stretches_tensors, told_shapes
 from flowref.model import (
@@ -41,13 +41,9 @@ from flowref.model import (
     SpecError,
     TargetError,
     UnknownShape,
-    draw,
     one_line,
     place_of,
 )
-
-# Events in a batch that is tried: no number of features or of returned things that is usual.
-ROWS = 7
 
 # Attributes that commonly name the number of features.
 FEATURES = (
@@ -260,16 +256,15 @@ def stretched(sizes: Shape) -> Shape:
     return tuple(size if size > 1 else next(sides) for size in sizes[1:])
 
 
-def infer_shape(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
-) -> Shape:
+def infer_shape(inquiry: Inquiry) -> Shape:
     """The first shape at which every call works in a dtype and keeps the number of entries, or where
     the way back, the log-density or the samples fit at none, the first at which the map does;
-    `UnknownShape` if there is none, with what the object raised. ``backend``: that of the object.
+    `UnknownShape` if there is none, with what the object raised.
     """
+    obj, dialect, facts = inquiry.obj, inquiry.dialect, inquiry.facts
     if facts.normalizer is not None and (
         shape := layer_shapes.first_taken(obj)
-        or recognition.infer_shape(obj, dialect, backend.tensor(np.zeros(1), dtype).dtype)
+        or recognition.infer_shape(obj, dialect, inquiry.tensor(np.zeros(1)).dtype)
     ):
         return shape
     tried: set[Shape] = set()
@@ -278,9 +273,7 @@ def infer_shape(
     loose: list[Shape] = []
     odd: list[Shape] = []
     sampled: list[Shape] = []
-    refused = Refusals(obj, dialect, backend, dtype, facts, chosen)
-    usual = taken_first(shapes(obj, backend.state_shapes(obj)), facts.context_shape, refused)
-    for shape in _with_more(usual, sampled):
+    for shape in _with_more(_taken_first(inquiry), sampled):
         if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
             continue
         if odd and (len(shape) == len(odd[0]) or 1 in shape):
@@ -291,14 +284,13 @@ def infer_shape(
             break
         tried.add(shape)
         try:
-            point = tried_at(shape, facts.context_shape, backend, dtype, facts)
-            if fitting := fit(obj, dialect, *point, facts, chosen):
+            point = inquiry.tried_at(shape, facts.context_shape)
+            if fitting := fit(inquiry, *point):
                 stated = shape in told_shapes(obj, FEATURES)
                 if not stated and _odd(obj, fitting.dialect.forward, *point):
                     odd.append(shape)  # at another it may be one number for each point
                 elif stated or not _loose(obj, dialect, *point):
-                    asked = obj, dialect, *point, facts, chosen
-                    return shape if stated else _of_latent(fitting, *asked)
+                    return shape if stated else _of_latent(fitting, inquiry, *point)
                 else:
                     loose.append(shape)  # another may fit better
         except NoWayBack as error:
@@ -328,53 +320,32 @@ class Refusals:
     several.
     """
 
-    def __init__(
-        self, obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
-    ) -> None:
-        way = forward_way(obj, chosen) if dialect.forward is not None else None
-        plain = way is not None and way.form == "plain"
-        self.call = partial(way.ask, obj) if way is not None and plain else None
-        self.backend, self.dtype, self.facts = backend, dtype, facts
-        self.words: set[tuple[str, int]] = set()
+    def __init__(self, inquiry: Inquiry) -> None:
+        way = inquiry.way
+        self.inquiry = inquiry
+        self.call = None if way is None or way.form != "plain" else partial(way.ask, inquiry.obj)
+        self.words: set[str] = set()
 
     def __call__(self, event: Shape, context: Shape | None) -> bool:
-        """Whether a pair is refused: in the same words about axes as another of as many of them, or by a call."""
-        if self.call is None or ("", len(event)) in self.words:
+        """Whether a pair is refused: by a call, or as all vectors are."""
+        if self.call is None or (len(event) == 1 and "" in self.words):
             return self.call is not None
         try:
-            self.call(*tried_at(event, context, self.backend, self.dtype, self.facts))
+            self.call(*self.inquiry.tried_at(event, context))
         except Exception as error:  # which error is told where it is read
-            self._note(str(error), event)
+            if len(event) == 1 and AXES.search(str(error)):
+                # What says of two sizes that they have too few axes says it of all.
+                said = str(error).replace(f"{ROWS}, {event[0]}", "")
+                self.words.add("" if said in self.words else said)
             return True
         return False
 
-    def _note(self, text: str, event: Shape) -> None:
-        """Keep what is said of the axes of vectors: what says it of two sizes says it of all."""
-        size = ", ".join(map(str, (ROWS, *event)))
-        said = text.replace(f"[{size}]", "").replace(f"({size})", ""), len(event)
-        if len(event) == 1 and AXES.search(text):
-            self.words.add(("", 1) if said in self.words else said)
 
-
-def tried_at(
-    event: Shape, context: Shape | None, backend: Any, dtype: str, facts: Facts
-) -> tuple[Any, Any]:
-    """Points, with their contexts, of shapes that may be those of an object."""
-    rng = np.random.default_rng(0)
-    x = rng.uniform(0.25, 0.75, (ROWS, *event))
-    if facts.declared and facts.domain.bounded and not facts.domain.coordinates:
-        x = draw(facts.domain, (ROWS, *event), rng)
-    given = None if context is None else rng.standard_normal((ROWS, *context))
-    return backend.tensor(x, dtype), None if given is None else backend.tensor(given, dtype)
-
-
-def taken_first(
-    events: Iterable[Shape], context: Shape | None, refused: Refusals
-) -> Iterator[Shape]:
-    """Event shapes that are not refused, and then the others; each once."""
-    others = []
-    for event in dict.fromkeys(events):
-        if refused(event, context):
+def _taken_first(inquiry: Inquiry) -> Iterator[Shape]:
+    """Event shapes that are not refused, likeliest first, and then the others; each once."""
+    refused, others = Refusals(inquiry), []
+    for event in dict.fromkeys(shapes(inquiry.obj, [*inquiry.state_shapes()])):
+        if refused(event, inquiry.facts.context_shape):
             others.append(event)
         else:
             yield event
@@ -389,23 +360,21 @@ def _with_more(usual: Iterator[Shape], found: list[Shape]) -> Iterator[Shape]:
             yield found.pop()
 
 
-def alternatives(
-    obj: Any, dialect: Dialect, backend: Any, dtype: str, facts: Facts, chosen: Chosen
-) -> tuple[Shape, ...]:
+def alternatives(inquiry: Inquiry) -> tuple[Shape, ...]:
     """Event shapes that calls fit as well as the one that was found, where neither attributes nor
     arrays tell any; a single feature only where events may as well be numbers, since code that
     speaks of an axis means more than one.
     """
-    shape = facts.event_shape
-    sizes = {size for array in backend.state_shapes(obj) for size in array if size > 1}
+    obj, dialect, shape = inquiry.obj, inquiry.dialect, inquiry.facts.event_shape
+    sizes = {size for array in inquiry.state_shapes() for size in array if size > 1}
     if len(shape) != 1 or shape in told_shapes(obj, FEATURES) or shape[0] in sizes:
         return ()
     rng = np.random.default_rng(0)
 
     def fitting(other: Shape) -> bool:
         try:
-            point = backend.tensor(rng.uniform(0.25, 0.75, (ROWS, *other)), dtype)
-            if not fit(obj, dialect, point, None, facts, chosen):
+            point = inquiry.tensor(rng.uniform(0.25, 0.75, (ROWS, *other)))
+            if not fit(inquiry, point, None):
                 return False
             ladj = None if dialect.forward is None else dialect.forward(obj, point, None)[1]
             return ladj is None or math.prod(ladj.shape) in (1, ROWS, point.numel())
@@ -416,9 +385,7 @@ def alternatives(
     return ((1,), *others) if shape != (1,) and fitting(()) else tuple(others)
 
 
-def _of_latent(
-    settled: Settled, obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen
-) -> Shape:
+def _of_latent(settled: Settled, inquiry: Inquiry, x: Any, context: Any) -> Shape:
     """The event shape of points, or that of their latents where these differ by axes of one and the
     map has a way back there alone, as has one that takes vectors and works on images of one pixel.
     """
@@ -427,8 +394,7 @@ def _of_latent(
     if settled.dialect.inverse is not None or other == shape or _long(other) != _long(shape):
         return shape
     try:
-        point = x.reshape(x.shape[:1] + other), context
-        fitting = fit(obj, dialect, *point, facts, chosen)
+        fitting = fit(inquiry, x.reshape(x.shape[:1] + other), context)
         return other if fitting and fitting.dialect.inverse is not None else shape
     except Exception:  # the shape does not fit
         return shape
@@ -474,13 +440,12 @@ class NoWayBack(Exception):
         self.error, self.sampled = error, sampled
 
 
-def fit(
-    obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen
-) -> Settled | None:
+def fit(inquiry: Inquiry, x: Any, context: Any) -> Settled | None:
     """How an object speaks where every call takes a batch of events and keeps the number of entries; None where one
     returns something else. Raises what a call raises, `NoWayBack` where the map alone takes it.
     """
-    settled = settle(obj, dialect, x, context, facts, chosen, shaped=False)
+    obj, asked = inquiry.obj, (inquiry.facts, inquiry.chosen)
+    settled = settle(obj, inquiry.dialect, x, context, *asked, shaped=False)
     dialect, latent = settled.dialect, settled.latent
     if latent is not None and len(latent) != ROWS:
         return None

@@ -1,4 +1,6 @@
-"""Contexts that a call takes by None, where a size is said: who says it means a flow that is given one."""
+"""What is known of a user's object once its shapes, its calls and its facts are: with a context where its calls take one
+by None and a size is said, since who says it means a flow that is given one; within the domain where it gives numbers.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from dataclasses import replace
 from flowref import registry
 from flowref.adapters.user import contexts
 from flowref.adapters.user.conventions.names import is_context
+from flowref.adapters.user.inquiry import Inquiry
 from flowref.loading.calls import checked, drafted
 from flowref.loading.domains import numbers, unknown
 from flowref.loading.draft import Draft, measured
@@ -17,7 +20,7 @@ from flowref.loading.recognition import minus_hint
 from flowref.model import Dialect, Facts, Shape, TargetError
 
 
-def heard(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
+def draft_of(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     """What is known of a user's object, with a context where an option says how many numbers it has, or an attribute
     of what is refused without one.
     """
@@ -58,12 +61,12 @@ def _known(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
 
 def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     """What is known of it with the one shape of a context that calls take."""
-    chosen = instance.chosen(instance.obj)
     with instance.backend.sandbox(0, instance.dtype):
-        obj = instance.copy()
-        name = contexts.optional(obj, dialect, chosen)
-        asked = obj, dialect, instance.backend, instance.dtype, facts, chosen
-        found = contexts.infer(*asked, name) if is_context(name) else facts
+        chosen = instance.chosen(instance.obj)
+        asked = instance.copy(), dialect, instance.backend, instance.dtype, facts, chosen
+        inquiry = Inquiry(*asked)
+        name = contexts.optional(inquiry)
+        found = contexts.infer(inquiry, name) if is_context(name) else facts
     if found.context_shape is None:
         raise TargetError("it takes no context")
     words = f"{name} is needed, and of shape {found.context_shape}"
