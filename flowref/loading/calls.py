@@ -51,13 +51,13 @@ def _settled(
     instance: Instance, inquiry: Inquiry, point: tuple[Any, Any], options: Mapping[str, str]
 ) -> Draft:
     """How it speaks, with what is said of contexts that it was not given and of methods that nobody read."""
-    dialect, facts, chosen = inquiry.dialect, inquiry.facts, inquiry.chosen
+    facts = inquiry.facts
 
-    def settled(obj: Any, x: Any, context: Any) -> Settled:
-        return settle(obj, dialect, x, context, facts, chosen)
+    def settled(_: Any, x: Any, context: Any) -> Settled:
+        return settle(inquiry, x, context)
 
     spoken = called(inquiry.backend, settled, inquiry.obj, *point).saying(*inquiry.said)
-    hints = [unread(inquiry.obj, spoken.dialect, options), _unmasked(facts, chosen)]
+    hints = [unread(inquiry.obj, spoken.dialect, options), _unmasked(facts, inquiry.chosen)]
     if "context" not in options:
         option, hint = unheard(replace(inquiry, dialect=spoken.dialect))
         facts, hints = replace(facts, optional_context=option), [hint, *hints]

@@ -170,8 +170,7 @@ def _unused(inquiry: Inquiry) -> bool:
     sizes = [facts.context_shape or (), *filter(None, ANY)]
     first, *others = (inquiry.tensor(rng.standard_normal((ROWS, *size))) for size in sizes)
     try:
-        fresh = inquiry.again()
-        forward = settle(fresh.obj, fresh.dialect, x, first, facts, fresh.chosen).dialect.forward
+        forward = settle(inquiry.again(), x, first).dialect.forward
         if forward is None:
             return False
         return same(*(forward(inquiry.again().obj, x + 0.0, one) for one in others))

@@ -69,57 +69,25 @@ OTHERS = ((2,), (3,), (4,))
 USUAL = (4, 2, 3, 1, 6, 8, 5, 7, 10, 12, 16, 20, 32, 64)
 
 
-def settle(
-    obj: Any,
-    dialect: Dialect,
-    x: Any,
-    context: Any,
-    facts: Facts,
-    chosen: Chosen,
-    shaped: bool = True,
-) -> Settled:
+def settle(inquiry: Inquiry, x: Any, context: Any, shaped: bool = True) -> Settled:
     """How an object speaks, as far as calls show it. ``shaped``: its map is known to take points of
     this shape, so that a log-density that raises is broken.
     """
-    if (count := chosen.get(CLASSES)) and context is not None:
-        rest = {name: value for name, value in chosen.items() if name != CLASSES}
+    if (count := inquiry.chosen.get(CLASSES)) and context is not None:
+        rest = {name: value for name, value in inquiry.chosen.items() if name != CLASSES}
         labels = labels_of(context, int(count))
-        settled = settle(obj, dialect, x, labels, facts, rest, shaped)
+        settled = settle(replace(inquiry, chosen=rest), x, labels, shaped)
         return replace(settled, dialect=with_labels(settled.dialect, int(count)))
-    if dialect.forward is None and "forward" not in chosen:
-        dialect, chosen = _mapping(obj, dialect, x, context, chosen)
-    dialect = _given_alike(obj, dialect, chosen)
-    settled = Settled(dialect)
-    if dialect.forward is not None:
-        settled = _settle_map(obj, dialect, x, context, facts, chosen)
-    if dialect.log_prob is None and settled.dialect.log_prob is not None:
+    inquiry = _given_alike(_mapping(inquiry, x, context))
+    obj, chosen = inquiry.obj, inquiry.chosen
+    settled = Settled(inquiry.dialect)
+    if settled.dialect.forward is not None:
+        settled = _settle_map(inquiry, x, context)
+    if inquiry.dialect.log_prob is None and settled.dialect.log_prob is not None:
         settled = replace(settled, dialect=_with_samples(obj, settled.dialect, chosen))
+    if settled.dialect.log_prob is not None:
+        settled = _settle_density(inquiry, settled, x, context, shaped)
     dialect = settled.dialect
-    if calls.method_of(dialect.log_prob) and computes_in_arrays(obj, dialect.log_prob, x, context):
-        dialect = replace(dialect, log_prob=partial(through_arrays, call=dialect.log_prob))
-    if dialect.log_prob is not None and dialect.forward is not None:
-        try:
-            dialect.log_prob(obj, x, context)
-        except Exception as error:
-            # What is not implemented says nothing of shapes.
-            if not shaped and not isinstance(error, NotImplementedError):
-                raise NoWayBack(error) from error
-            broken = {"log_prob": f"{one_line(error, 200)}{place_of(error)}"}
-            dialect = replace(dialect, log_prob=None)
-            settled = replace(settled, broken=broken)
-    if getattr(dialect.log_prob, "func", None) is calls.log_prob_of_entries:
-        method = calls.density_method(dialect.log_prob)
-        settled = settled.saying(
-            f"{method}({', '.join(signatures.required(obj, method))}) of a point"
-        )
-    if dialect.log_prob is not None:
-        column = getattr(dialect.log_prob(obj, x, context), "shape", ())
-        if tuple(column) == (len(x), 1) and (method := calls.method_of(dialect.log_prob)):
-            dialect = replace(dialect, log_prob=partial(log_prob_column, method=method))
-            settled = settled.saying("log_prob (B,1), squeezed")
-        each, said, slip = settle_sum(obj, dialect.log_prob, x, context, chosen)
-        dialect = replace(dialect, log_prob=each)
-        settled = replace(settled.saying(*filter(None, [said])), promises=settled.promises | slip)
     if dialect.sample is not None:
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
         settled = settled.saying(*words)
@@ -135,33 +103,64 @@ def settle(
     return replace(settled, dialect=dialect)
 
 
-def _given_alike(obj: Any, dialect: Dialect, chosen: Chosen) -> Dialect:
-    """The dialect whose log-density is given what its map was settled to be given: a mask of ones, or a label."""
-    name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")
-    method = calls.method_of(dialect.log_prob)
-    if not name or not method or name not in signatures.required(obj, method):
-        return dialect
-    context = signatures.apart(obj, method, 1)
+def _settle_density(
+    inquiry: Inquiry, settled: Settled, x: Any, context: Any, shaped: bool
+) -> Settled:
+    """With its log-density as calls show it; without it where that raises, and the map does not."""
+    obj, dialect = inquiry.obj, settled.dialect
+    if calls.method_of(dialect.log_prob) and computes_in_arrays(obj, dialect.log_prob, x, context):
+        dialect = replace(dialect, log_prob=partial(through_arrays, call=dialect.log_prob))
+    ask: Any = dialect.log_prob
+    try:
+        told = ask(obj, x, context)
+    except Exception as error:
+        if dialect.forward is None:
+            raise
+        # What is not implemented says nothing of shapes.
+        if not shaped and not isinstance(error, NotImplementedError):
+            raise NoWayBack(error) from error
+        broken = {"log_prob": f"{one_line(error, 200)}{place_of(error)}"}
+        return replace(settled, dialect=replace(dialect, log_prob=None), broken=broken)
+    if getattr(ask, "func", None) is calls.log_prob_of_entries:
+        method = calls.density_method(ask)
+        settled = settled.saying(
+            f"{method}({', '.join(signatures.required(obj, method))}) of a point"
+        )
+    if tuple(getattr(told, "shape", ())) == (len(x), 1) and (method := calls.method_of(ask)):
+        ask = partial(log_prob_column, method=method)
+        settled = settled.saying("log_prob (B,1), squeezed")
+    each, said, slip = settle_sum(obj, ask, x, context, inquiry.chosen)
+    settled = replace(settled, dialect=replace(dialect, log_prob=each))
+    return replace(settled.saying(*filter(None, [said])), promises=settled.promises | slip)
+
+
+def _given_alike(inquiry: Inquiry) -> Inquiry:
+    """What is asked of one whose log-density is given what its map was settled to be given: a mask of ones, or a label."""
+    name, _, kind = inquiry.chosen.get(GIVEN_ONES, "").partition("=")
+    method = calls.method_of(inquiry.dialect.log_prob)
+    if not name or not method or name not in signatures.required(inquiry.obj, method):
+        return inquiry
+    context = signatures.apart(inquiry.obj, method, 1)
     dense = partial(called_with, method=method, bound=((name, kind),), keyword=context)
-    return replace(dialect, log_prob=dense)
+    return replace(inquiry, dialect=replace(inquiry.dialect, log_prob=dense))
 
 
-def _mapping(
-    obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen
-) -> tuple[Dialect, Chosen]:
-    """The dialect of a density that has its map in a pair of methods, such as encode and decode, or
-    that is called for it and has no way back, and what chooses it; as they were where it has none.
+def _mapping(inquiry: Inquiry, x: Any, context: Any) -> Inquiry:
+    """What is asked of a density that has its map in a pair of methods, such as encode and decode, or
+    that is called for it and has no way back; as it was where it has none.
     """
     from flowref.adapters.user.adapter import dialect_of
 
-    if dialect.log_prob is not None and onward_of(obj, dialect.log_prob, x, context):
-        chosen = {**chosen, "forward": "forward"}
-        return dialect_of(obj, chosen) or dialect, chosen
-    pair = None if dialect.log_prob is None or context is not None else map_beside(obj, x)
-    if pair is None:
-        return dialect, chosen
-    chosen = {**chosen, "forward": pair[0], "inverse": chosen.get("inverse", pair[1])}
-    return dialect_of(obj, chosen) or dialect, chosen
+    obj, dialect, chosen = inquiry.obj, inquiry.dialect, inquiry.chosen
+    if dialect.forward is not None or dialect.log_prob is None or "forward" in chosen:
+        return inquiry
+    if onward_of(obj, dialect.log_prob, x, context):
+        inquiry = inquiry.knowing(forward="forward")
+    elif context is None and (pair := map_beside(obj, x)):
+        inquiry = inquiry.knowing(forward=pair[0], inverse=chosen.get("inverse", pair[1]))
+    else:
+        return inquiry
+    return replace(inquiry, dialect=dialect_of(obj, inquiry.chosen) or dialect)
 
 
 def _with_samples(obj: Any, dialect: Dialect, chosen: Chosen) -> Dialect:
@@ -172,9 +171,8 @@ def _with_samples(obj: Any, dialect: Dialect, chosen: Chosen) -> Dialect:
     return dialect
 
 
-def _settle_map(
-    obj: Any, dialect: Dialect, x: Any, context: Any, facts: Facts, chosen: Chosen
-) -> Settled:
+def _settle_map(inquiry: Inquiry, x: Any, context: Any) -> Settled:
+    obj, dialect, facts, chosen = inquiry.obj, inquiry.dialect, inquiry.facts, inquiry.chosen
     volume = bool(facts.promises.get("volume-preserving"))
     if dialect.log_prob is not None and not chosen.keys() & {"returns", "forward"}:
         run = obj if callable(obj) else getattr(obj, "forward", None)
@@ -444,8 +442,7 @@ def fit(inquiry: Inquiry, x: Any, context: Any) -> Settled | None:
     """How an object speaks where every call takes a batch of events and keeps the number of entries; None where one
     returns something else. Raises what a call raises, `NoWayBack` where the map alone takes it.
     """
-    obj, asked = inquiry.obj, (inquiry.facts, inquiry.chosen)
-    settled = settle(obj, inquiry.dialect, x, context, *asked, shaped=False)
+    obj, settled = inquiry.obj, settle(inquiry, x, context, shaped=False)
     dialect, latent = settled.dialect, settled.latent
     if latent is not None and len(latent) != ROWS:
         return None
