@@ -110,7 +110,6 @@ def _initialized_back(instance: Instance, spoken: Settled, context: Any) -> bool
 
 
 def _of_normalizer(spoken: Settled, normalizer: Normalizer) -> Settled:
-    """How a normalizer speaks: of a log-det that it does not offer nothing need be said."""
     said = tuple(one for one in spoken.conventions if one != NO_LADJ)
     dialect = replace(spoken.dialect, normalizing=normalizer.call)
     return replace(spoken, dialect=dialect, conventions=said, hints=())
@@ -144,7 +143,6 @@ def _of_simplex(obj: Any, draft: Draft, point: tuple[Any, Any]) -> Draft:
 
 
 def _changes(before: Dialect, after: Dialect) -> list[str]:
-    """What the calls of a user's object decided about how it is called."""
     why = []
     if before.forward is not None and after.forward is None:
         why.append("forward returns a number per point: it is the log-likelihood, and no map")

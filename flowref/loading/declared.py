@@ -14,7 +14,7 @@ from flowref.adapters.user.conventions.chosen import choices
 from flowref.adapters.user.conventions.labels import GIVEN_LABELS
 from flowref.adapters.user.structure import coupling_of as stated_coupling
 from flowref.adapters.user.structure import mask_of, squeezing_of
-from flowref.loading.factory import attributes
+from flowref.loading.factory import attributes, text_of
 from flowref.loading.instance import Instance
 from flowref.loading.options import COUPLINGS, kinds, preprocessing_of, shape_of, support_of
 from flowref.loading.recognition import Recognition
@@ -230,7 +230,7 @@ def conflicts(
         told["event_shape"] = (own,) if isinstance(own, int) else tuple(own)
     who = "its adapter" if obj is None else "the object"
     found = [
-        (f"{option}={options[option]}", _who(factory, field, who), _text(told[field]))
+        (f"{option}={options[option]}", _who(factory, field, who), text_of(told[field]))
         for option, (field, _) in STATES.items()
         if option in options and told[field] and told[field] != getattr(after, field)
     ]
@@ -248,9 +248,4 @@ def conflicts(
 
 
 def _who(factory: Any, name: str, other: str) -> str:
-    """Who says a thing: a factory stands before its object."""
     return "its factory" if getattr(factory, name, None) is not None else other
-
-
-def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -56,8 +56,9 @@ def conflicts(facts: Facts, said: Facts | None, obj: Any, factory: Any) -> Itera
     for name, value in told.items():
         new = getattr(said, name) if name != "domain" or said.declared else None
         if value and new and value != new:
-            yield f"{name} {_text(new)} of the factory stands, though the object says {_text(value)}"
+            yield f"{name} {text_of(new)} of the factory stands, though the object says {text_of(value)}"
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A fact as it is typed."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -21,7 +21,6 @@ def kind_of(dialect: Dialect, facts: Facts) -> str:
 
 
 def _map(dialect: Dialect, facts: Facts) -> str:
-    """The map, or nothing where there is none."""
     if dialect.forward is None:
         return ""
     way_back = "without inverse" if dialect.inverse is None else "with inverse"
@@ -31,7 +30,6 @@ def _map(dialect: Dialect, facts: Facts) -> str:
 
 
 def _kernel(dialect: Dialect, facts: Facts) -> str:
-    """The map that may draw, or nothing where there is none."""
     if dialect.push is None:
         return ""
     draws = facts.kernel.draws if facts.kernel is not None else (None, None)
@@ -77,14 +75,12 @@ def _listed(axes: tuple[int, ...]) -> str:
 
 
 def _density(dialect: Dialect) -> str:
-    """The density, or nothing where there is none."""
     if dialect.log_prob is None:
         return ""
     return "density without sampler" if dialect.sample is None else "density with sampler"
 
 
 def _other(dialect: Dialect) -> str:
-    """What is neither a map nor a density."""
     return " and ".join(_others(dialect)) or "nothing that a law is about"
 
 

@@ -94,6 +94,5 @@ def _path(code: CodeType, root: Path) -> str:
 
 
 def _owner(frame: FrameType) -> str:
-    """The class of the object that a method is called on."""
     names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
     return type(frame.f_locals["self"]).__name__ if names[:1] == ("self",) else ""

@@ -198,7 +198,8 @@ def _made(target: Target) -> Recipe:
             recognition = recognize(instance, event)
             declared = declare(instance, recognition)
             if within is not None and event is within:
-                guessed = _fewer_axes(within)
+                # A layer of the last axes may be given more of them by the whole.
+                guessed = tuple(within[axis:] for axis in range(1, len(within)))
                 declared = replace(declared, facts=replace(declared.facts, guessed=guessed))
             probed = probe(instance, recognition, declared)
         except (Refusal, UnknownShape, OtherPrecision) as refusal:
@@ -215,11 +216,6 @@ def _made(target: Target) -> Recipe:
     if not isinstance(first, Refusal):
         raise first
     raise TargetError(first.sentence(target)) from first.error
-
-
-def _fewer_axes(event: Shape) -> tuple[Shape, ...]:
-    """The events of a layer of the last axes, which the whole gives more than that."""
-    return tuple(event[axis:] for axis in range(1, len(event)))
 
 
 def _within(target: Target) -> Shape | None:

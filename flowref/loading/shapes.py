@@ -20,8 +20,20 @@ from flowref.adapters.user.conventions.turning import batch_last
 from flowref.adapters.user.inquiry import Inquiry
 from flowref.adapters.user.probing import alternatives, infer_shape
 from flowref.loading.instance import Instance
-from flowref.loading.simplices import SAID, on_a_simplex
-from flowref.model import Ambiguous, Dialect, Facts, Shape, SpecError, Target, TargetError
+from flowref.model import (
+    Ambiguous,
+    Array,
+    Dialect,
+    Facts,
+    Shape,
+    SpecError,
+    Support,
+    Target,
+    TargetError,
+)
+
+# So many samples tell whether they lie on a simplex, and by how much their sums may be off.
+DRAWN, OFF = 7, 1e-5
 
 
 def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
@@ -48,8 +60,9 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     if takes_context_first(inquiry.dialect.log_prob):
         method = density_method(inquiry.dialect.log_prob)
         inquiry = inquiry.knowing(f"{method} takes its context first")
-    if not wanted and (lain := on_a_simplex(inquiry)):
-        inquiry = replace(inquiry, facts=lain).knowing(SAID)
+    if not wanted and (lain := _on_a_simplex(inquiry)):
+        inquiry = replace(inquiry, facts=lain)
+        inquiry = inquiry.knowing("domain: simplex, on which its samples lie")
     one_way = inquiry.facts.context_shape is None and inquiry.dialect.forward is not None
     if one_way and batch_last(
         instance.resting(),
@@ -124,7 +137,6 @@ def _labelled(inquiry: Inquiry, wanted: str) -> Inquiry:
 
 
 def _with_classes(inquiry: Inquiry, name: str, count: int, event: Shape) -> Inquiry:
-    """With labels of so many classes."""
     promises = {**inquiry.facts.promises, "labels": True}
     inquiry = inquiry.having(event_shape=event, context_shape=(1,), promises=promises)
     which = f"labels 0 to {count - 1}" if count > 1 else "the label 0"
@@ -147,6 +159,33 @@ def _padded(inquiry: Inquiry, name: str) -> Inquiry:
     words = f"padded by one position, which {name} masks out"
     inquiry = replace(inquiry, dialect=dialect).having(event_shape=event)
     return inquiry.knowing(words, **{MASKED_OUT: str(mask)})
+
+
+def _on_a_simplex(inquiry: Inquiry) -> Facts | None:
+    """Facts with the shape of samples, and their set, where nothing was declared and all of them are positive and sum
+    to one; None of all else.
+    """
+    dialect, facts = inquiry.dialect, inquiry.facts
+    told = facts.event_shape or facts.domain.kind != "real" or facts.context_shape is not None
+    if told or dialect.sample is None or dialect.forward is not None:
+        return None
+    for count in (DRAWN, (DRAWN,)):
+        try:
+            drawn = np.asarray(inquiry.backend.array(dialect.sample(inquiry.obj, count, None)))
+        except Exception:  # it asks for something else
+            continue
+        if _lies_on_a_simplex(drawn):
+            domain = Support.parse("simplex")
+            return replace(facts, event_shape=drawn.shape[1:], domain=domain, declared=True)
+        if len(drawn) == DRAWN:  # so many were asked for, and came
+            return None
+    return None
+
+
+def _lies_on_a_simplex(drawn: Array) -> bool:
+    if drawn.ndim < 2 or len(drawn) != DRAWN or drawn.shape[-1] < 2:
+        return False
+    return bool((drawn > 0).all() and np.abs(drawn.sum(-1) - 1).max() < OFF)
 
 
 def _with_event(inquiry: Inquiry, instance: Instance, dtype: Any, kind: str | None) -> Inquiry:
@@ -181,7 +220,6 @@ def _inferred(inquiry: Inquiry, instance: Instance) -> Shape:
 
 
 def _refuse_other_size(inquiry: Inquiry, target: Target) -> None:
-    """Refuse a domain with another number of coordinates than the event."""
     facts = inquiry.facts
     size = math.prod(facts.event_shape)
     for name, support in (("domain", facts.domain), ("codomain", facts.codomain)):

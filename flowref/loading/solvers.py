@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from flowref.adapters.user.solvers import integrates
-from flowref.backends import Backend
 from flowref.loading.draft import Draft, Finding
-from flowref.loading.trips import Trip
 from flowref.model import Subject, draw
 
 # What the inverse and the log-det of a solver are held to where nothing is promised of them.
@@ -39,7 +38,9 @@ def accuracy(draft: Draft) -> Finding | None:
     several = trip.read_there >= SEVERAL or trip.rows > max(SEVERAL, entries)
     if not solves and several and not draft.facts.cost.heavy:
         with contextlib.suppress(Exception):  # then nothing is known of it
-            solves = integrates(draft.instance.obj) or _has_knob(draft)
+            promises = {**draft.facts.promises, "assumed-accuracy": True}
+            turned = partial(draft.rehearsal.present, replace(draft.facts, promises=promises))
+            solves = integrates(draft.instance.obj) or _refinable(turned(), draft)
     # What reads them more often for one point than for another goes on until a rule is met; once more
     # may be a branch.
     stops = bool(trip.single) and max(trip.single) - min(trip.single) > 1
@@ -67,18 +68,12 @@ def accuracy(draft: Draft) -> Finding | None:
     return Finding(tuple(words), promises=assumed) if assumed else None
 
 
-def _has_knob(draft: Draft) -> bool:
-    """Whether it can be refined, where its accuracy is taken for assumed."""
-    assert draft.rehearsal is not None
-    promises = {**draft.facts.promises, "assumed-accuracy": True}
-    turned = draft.rehearsal.present(replace(draft.facts, promises=promises))
-    return _refinable(turned, draft.instance.backend, draft.rehearsal.trip)
-
-
-def _refinable(subject: Subject, backend: Backend, trip: Trip) -> bool:
+def _refinable(subject: Subject, draft: Draft) -> bool:
     """Whether a map has a knob that lets it take more steps, and comes out nearly the same with these.
     ``subject`` is one that can be ``refined``.
     """
+    assert draft.rehearsal is not None
+    trip, backend = draft.rehearsal.trip, draft.instance.backend
     finer = None if subject.refined is None else subject.refined(FINER)
     if finer is None or finer.forward is None or subject.forward is None:
         return False

@@ -125,7 +125,6 @@ def source_of(target: Target) -> Source:
 
 
 def _weighted(source: Source) -> Source:
-    """The source with the weights that its target names."""
     takes = parameters_of(source.factory) if source.factory is not None else {}
     weights = weights_of(source.target, takes)
     if weights is None or weights.own:
@@ -155,7 +154,6 @@ def _context_of(target: Target, build: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _refuse_unknown(target: Target, options: dict[str, Any], build: Callable[..., Any]) -> None:
-    """Refuse an option that the builder of a construction does not take."""
     parameters = inspect.signature(build).parameters
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
         return

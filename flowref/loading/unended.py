@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 
 from flowref.adapters.user.probing import shapes
 from flowref.adapters.user.solvers import integrates
 from flowref.loading.instance import Instance
-from flowref.model import Dialect, Facts, Shape
+from flowref.model import Dialect, Facts
 from flowref.model.cost import OPERATION
 
 # Operations that one call is waited for, which take seconds; a loading makes some forty calls.
@@ -28,12 +27,16 @@ def unended(instance: Instance, dialect: Dialect, facts: Facts) -> Facts | None:
     fresh noise keeps it from ever being small, and steps shrink without end; to wait for any other
     call would show nothing of this one.
     """
-    if instance.backend.name != "torch" or (name := _named(dialect)) == "":
+    obj = instance.obj
+    name = next((one for one in ("forward", "log_prob") if getattr(dialect, one) is not None), "")
+    if instance.backend.name != "torch" or not name:
         return None
-    if not facts.certainty.estimate and not integrates(instance.obj):
+    if not facts.certainty.estimate and not integrates(obj):
         return None
     alone = Dialect(**{name: getattr(dialect, name)})
-    for shape in itertools.islice(_shapes(instance, facts), TRIED):
+    likely = shapes(obj, instance.backend.state_shapes(obj))
+    tried = [facts.event_shape] if facts.event_shape else itertools.islice(likely, TRIED)
+    for shape in tried:
         shaped = replace(facts, event_shape=shape)
         most = MOST * OPERATION
         cost = instance.backend.cost(instance.copy(), alone, shaped, instance.dtype, most)
@@ -49,16 +52,3 @@ def unended(instance: Instance, dialect: Dialect, facts: Facts) -> Facts | None:
         promises = {**facts.promises, "estimator": True}
         return replace(shaped, cost=cost, promises=promises, unended=words)
     return None
-
-
-def _named(dialect: Dialect) -> str:
-    """The call that takes data."""
-    offered = (name for name in ("forward", "log_prob") if getattr(dialect, name) is not None)
-    return next(offered, "")
-
-
-def _shapes(instance: Instance, facts: Facts) -> Iterator[Shape]:
-    if facts.event_shape:
-        yield facts.event_shape
-    else:
-        yield from shapes(instance.obj, instance.backend.state_shapes(instance.obj))

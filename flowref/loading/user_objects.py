@@ -74,6 +74,5 @@ def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
 
 
 def _given(instance: Instance, dialect: Dialect, facts: Facts, shape: Shape, name: str) -> Draft:
-    """What is known of it with a context of one shape."""
     draft = _known(instance, dialect, replace(facts, context_shape=shape))
     return draft.saying(f"contexts of shape {shape}, as {name} says")

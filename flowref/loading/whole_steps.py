@@ -83,7 +83,6 @@ def _between(subject: Subject, steps: int) -> Array | None:
 
 
 def _steps(before: Array, after: Array, steps: int) -> bool:
-    """Whether points were moved by whole numbers, and not all of them by the same."""
     if not np.isfinite(after).all():
         return False
     behind = np.sort(after % 1, axis=1) - np.sort(before % 1, axis=1)

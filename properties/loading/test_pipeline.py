@@ -28,7 +28,7 @@ from flowref.model import SpecError, Status, Target, TargetError
 ORDER = (
     "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "source", "factory", "instance",
     "recognition", "declared",
-    "size", "initialization", "simplices", "shapes", "trips", "draft", "calls", "kernels", "unended",
+    "size", "initialization", "shapes", "trips", "draft", "calls", "kernels", "unended",
     "domains", "drawing", "estimates", "log_dets", "lower_bounds", "parameters", "solvers", "whole_steps", "experiments",
     "user_objects", "probing", "kinds",
     "place", "methods", "recipe", "load_subject",

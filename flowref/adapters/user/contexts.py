@@ -28,7 +28,7 @@ from flowref.adapters.user.conventions.names import (
     sign_of,
 )
 from flowref.adapters.user.inquiry import ROWS, Inquiry
-from flowref.adapters.user.probing import Refusals, fit, settle, shapes
+from flowref.adapters.user.probing import fit, settle, shapes, taken_first
 from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw, one_line, place_of
 
 # Numbers of entries of a context that are tried.
@@ -189,13 +189,31 @@ def infer(inquiry: Inquiry, name: str) -> Facts:
 
     Raises `Ambiguous` where several are, `TargetError` where none is.
     """
-    obj, facts, refused = inquiry.obj, inquiry.facts, Refusals(inquiry)
-    pairs = {pair: refused(*pair) for pair in _pairs(obj, facts)}
-    taken, others = ([pair for pair, no in pairs.items() if no is one] for one in (False, True))
-    found, first = _fitting(inquiry, taken, name)
-    if not found:
-        found, raised = _fitting(inquiry, others, name)
-        first = raised or first
+    obj, facts = inquiry.obj, inquiry.facts
+    known, shaped, late = told(obj), bool(facts.event_shape), False
+    found: list[Facts] = []
+    first: Exception | None = None
+    for (event, context), refused in taken_first(inquiry, _pairs(obj, facts)):
+        if found and refused and not late:
+            break  # what takes it as it is written does
+        if found and context != found[-1].context_shape == known and not shaped:
+            break  # what an attribute tells is taken
+        late = refused
+        tried = inquiry.having(event_shape=event, context_shape=context)
+        try:
+            fits = _fits(tried)
+        except _Running:
+            raise RunningLogDet(
+                f"it adds its log-det to {name}, or takes it from that: say ?running=add or "
+                "?running=subtract"
+            ) from None
+        except Exception as error:  # the shape does not fit; what the first raised is told
+            first = first or error
+            continue
+        if fits:
+            found.append(tried.facts)
+            if context == known and shaped:
+                break
     if len(found) > 1 and not facts.event_shape:
         found = [one for one in found if _drawn_alike(inquiry.again(), one)] or found
     found = [one for one in found if not any(_stretches(one, other, obj) for other in found)]
@@ -223,36 +241,6 @@ def infer(inquiry: Inquiry, name: str) -> Facts:
         f"taken{why}. If it is a context, say ?context=2 (and ?event=); if it is a mask, a label or "
         "anything else, name a factory that returns the object with it bound"
     )
-
-
-def _fitting(
-    inquiry: Inquiry, pairs: Sequence[tuple[Shape, Shape]], name: str
-) -> tuple[list[Facts], Exception | None]:
-    """Facts with each pair of an event and a context that every call takes, up to those that an attribute tells; and
-    what the first that does not fit raised.
-    """
-    found: list[Facts] = []
-    first: Exception | None = None
-    known, shaped = told(inquiry.obj), bool(inquiry.facts.event_shape)
-    for event, context in pairs:
-        if found and context != found[-1].context_shape == known and not shaped:
-            break  # what an attribute tells is taken
-        tried = inquiry.having(event_shape=event, context_shape=context)
-        try:
-            fits = _fits(tried)
-        except _Running:
-            raise RunningLogDet(
-                f"it adds its log-det to {name}, or takes it from that: say ?running=add or "
-                "?running=subtract"
-            ) from None
-        except Exception as error:  # the shape does not fit
-            first = first or error
-            continue
-        if fits:
-            found.append(tried.facts)
-            if context == known and shaped:
-                break
-    return found, first
 
 
 def classes(inquiry: Inquiry, name: str) -> tuple[int, Shape]:
@@ -287,7 +275,7 @@ def likely_events(inquiry: Inquiry) -> list[Shape]:
     """The event shape that is known, or those that it may have, likeliest first."""
     if inquiry.facts.event_shape:
         return [inquiry.facts.event_shape]
-    likely = shapes(inquiry.obj, [*inquiry.state_shapes()])
+    likely = shapes(inquiry.obj, inquiry.state)
     return list(dict.fromkeys([*((size,) for size in EVENTS), *likely]))
 
 
@@ -304,7 +292,6 @@ def _drawn_shapes(obj: Any) -> Iterator[Shape]:
 
 
 def _takes(inquiry: Inquiry, x: Any, label: int) -> bool:
-    """Whether every call of a flow takes one label for all points."""
     context = x.new_full((len(x), 1), float(label))
     try:
         fitting = fit(inquiry.knowing(**{CLASSES: str(label + 1)}), x, context)
@@ -397,7 +384,6 @@ def told(obj: Any) -> Shape | None:
 
 
 def _pairs(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape]]:
-    """Event shapes with shapes of contexts, likeliest first."""
     known = told(obj)
     sizes: Sequence[Shape] = [(size,) for size in SIZES]
     if facts.event_shape:

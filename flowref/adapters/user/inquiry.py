@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,6 +66,8 @@ class Inquiry:
         given = None if context is None else self.tensor(rng.standard_normal((ROWS, *context)))
         return self.tensor(x), given
 
-    def state_shapes(self) -> Iterator[Shape]:
+    @property
+    def state(self) -> Sequence[Shape]:
         """The shapes of the arrays that it holds."""
-        yield from self.backend.state_shapes(self.obj)
+        shapes: Sequence[Shape] = self.backend.state_shapes(self.obj)
+        return shapes

@@ -72,7 +72,7 @@ def padding(inquiry: Inquiry, name: str) -> tuple[Mask, Shape]:
     """
     events: list[Shape] = [inquiry.facts.event_shape]
     if not events[0]:
-        likely = shapes(inquiry.obj, [*inquiry.state_shapes()])
+        likely = shapes(inquiry.obj, inquiry.state)
         events = list(dict.fromkeys(shape for shape in likely if len(shape) == 2))
     for event, axes, true in product(events, MASK_AXES, (False, True)):
         mask = Mask(name, axes, true)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -59,6 +59,8 @@ SIDE = 4
 LENGTH = 6
 # Those of images: rows that are no columns show which are counted; some have to be halved twice.
 SIDES = ((SIDE, LENGTH), (SIDE, 2 * SIDE), (SIDE, SIDE), (2 * SIDE, 2 * SIDE))
+# An event shape with that of its contexts.
+Pair = tuple[Shape, Shape | None]
 # What is said of the number of axes, of whatever size they are.
 AXES = re.compile(r"dimension|subscript|unpack|indices|\dD\b")
 # Sizes of arrays up to which they are tried as numbers of features first, and at all.
@@ -271,7 +273,9 @@ def infer_shape(inquiry: Inquiry) -> Shape:
     loose: list[Shape] = []
     odd: list[Shape] = []
     sampled: list[Shape] = []
-    for shape in _with_more(_taken_first(inquiry), sampled):
+    likely = ((shape, facts.context_shape) for shape in shapes(obj, inquiry.state))
+    usual = (shape for (shape, _), _ in taken_first(inquiry, likely))
+    for shape in _with_more(usual, sampled):
         if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
             continue
         if odd and (len(shape) == len(odd[0]) or 1 in shape):
@@ -313,41 +317,36 @@ def infer_shape(inquiry: Inquiry) -> Shape:
     )
 
 
-class Refusals:
-    """Which events, with their contexts, a map refuses in one call as it is written: to read what it returns takes
-    several.
+def refusal(inquiry: Inquiry, event: Shape, context: Shape | None) -> Exception | None:
+    """What the map raises where it is called as it is written, once: to read what it returns takes several calls. None
+    where it raises nothing, and where another call may be meant.
     """
-
-    def __init__(self, inquiry: Inquiry) -> None:
-        way = inquiry.way
-        self.inquiry = inquiry
-        self.call = None if way is None or way.form != "plain" else partial(way.ask, inquiry.obj)
-        self.words: set[str] = set()
-
-    def __call__(self, event: Shape, context: Shape | None) -> bool:
-        """Whether a pair is refused: by a call, or as all vectors are."""
-        if self.call is None or (len(event) == 1 and "" in self.words):
-            return self.call is not None
-        try:
-            self.call(*self.inquiry.tried_at(event, context))
-        except Exception as error:  # which error is told where it is read
-            if len(event) == 1 and AXES.search(str(error)):
-                # What says of two sizes that they have too few axes says it of all.
-                said = str(error).replace(f"{ROWS}, {event[0]}", "")
-                self.words.add("" if said in self.words else said)
-            return True
-        return False
+    way = inquiry.way
+    if way is None or way.form != "plain":
+        return None
+    try:
+        way.ask(inquiry.obj, *inquiry.tried_at(event, context))
+    except Exception as error:  # which error is told where it is read
+        return error
+    return None
 
 
-def _taken_first(inquiry: Inquiry) -> Iterator[Shape]:
-    """Event shapes that are not refused, likeliest first, and then the others; each once."""
-    refused, others = Refusals(inquiry), []
-    for event in dict.fromkeys(shapes(inquiry.obj, [*inquiry.state_shapes()])):
-        if refused(event, inquiry.facts.context_shape):
-            others.append(event)
-        else:
-            yield event
-    yield from others
+def taken_first(inquiry: Inquiry, pairs: Iterable[Pair]) -> Iterator[tuple[Pair, bool]]:
+    """Event shapes with those of contexts that are not refused, and then the others, of which it is said."""
+    others, words = [], set[str]()
+    for event, context in dict.fromkeys(pairs):
+        vector, error = context is None and len(event) == 1, None
+        if not vector or "" not in words:
+            error = refusal(inquiry, event, context)
+            if error is None:
+                yield (event, context), False
+                continue
+        others.append((event, context))
+        if vector and AXES.search(str(error)):
+            # What says of two sizes that they have too few axes says it of all.
+            said = str(error).replace(f"{ROWS}, {event[0]}", "")
+            words.add("" if said in words else said)
+    yield from ((pair, True) for pair in others)
 
 
 def _with_more(usual: Iterator[Shape], found: list[Shape]) -> Iterator[Shape]:
@@ -364,7 +363,7 @@ def alternatives(inquiry: Inquiry) -> tuple[Shape, ...]:
     speaks of an axis means more than one.
     """
     obj, dialect, shape = inquiry.obj, inquiry.dialect, inquiry.facts.event_shape
-    sizes = {size for array in inquiry.state_shapes() for size in array if size > 1}
+    sizes = {size for array in inquiry.state for size in array if size > 1}
     if len(shape) != 1 or shape in told_shapes(obj, FEATURES) or shape[0] in sizes:
         return ()
     rng = np.random.default_rng(0)
@@ -467,7 +466,6 @@ def fit(inquiry: Inquiry, x: Any, context: Any) -> Settled | None:
 
 
 def _samples_fit(obj: Any, dialect: Dialect, x: Any) -> None:
-    """Raise `NoWayBack` where samples have another shape than points."""
     try:
         drawn = dialect.sample(obj, 2, None)  # type: ignore[misc]  # asked before
         shape = tuple(drawn.shape)

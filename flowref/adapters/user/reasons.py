@@ -74,7 +74,6 @@ def _value(obj: Any, name: str) -> Any:
 
 
 def _short(value: Any) -> str:
-    """A value in a few words: arrays by their shape."""
     shape = getattr(value, "shape", None)
     text = f"an array of shape {tuple(shape)}" if isinstance(shape, tuple) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
