@@ -21,14 +21,14 @@ def unnormalized(draft: Draft) -> bool:
     return draft.facts.normalizer is None
 
 
-def a_map(draft: Draft) -> bool:
-    """Whether it is no layer that draws, and no normalizer of batches."""
-    return draft.dialect.push is None and draft.facts.normalizer is None
+def undrawn(draft: Draft) -> bool:
+    """Whether it is no layer that draws."""
+    return draft.dialect.push is None
 
 
 def in_torch(draft: Draft) -> bool:
-    """Whether it is called in torch, and no layer that draws."""
-    return draft.dialect.push is None and draft.instance.backend.name == "torch"
+    """Whether it is called in torch."""
+    return draft.instance.backend.name == "torch"
 
 
 def in_double(draft: Draft) -> bool:
@@ -37,8 +37,8 @@ def in_double(draft: Draft) -> bool:
 
 
 def moved(draft: Draft) -> bool:
-    """Whether it is no layer that draws, and nobody promises that its parameters stay."""
-    return draft.dialect.push is None and not draft.facts.promises.get("fixed")
+    """Whether nobody promises that its parameters stay."""
+    return not draft.facts.promises.get("fixed")
 
 
 def dense(draft: Draft) -> bool:
@@ -57,12 +57,12 @@ OF_CALLS = (
     Experiment("a layer that draws", layer, "a layer that draws, as calls show (of a bijection say ?kind=bijection)",
                (unnormalized, in_torch, may_draw)),
     Experiment("a method that follows parameters", followed, "{}() is called after its parameters were moved",
-               (a_map, may_follow)),
+               (undrawn, unnormalized, may_follow)),
     Experiment("a log-det in single precision", precision, "log-det {}", (in_double,)),
-    Experiment("a series or an estimate", rule, "log-det: {}", (in_torch,)),
+    Experiment("a series or an estimate", rule, "log-det: {}", (undrawn, in_torch)),
     Experiment("a circle", circle, "domain: {}, since it goes around", (in_double, unknown)),
     Experiment("clamps", clamps, "domain: {}, since it clamps all beyond", (in_double, unknown)),
-    Experiment("arrays that nothing moves", unmoved, f"{UNMOVED}: {{}}", (moved,)),
+    Experiment("arrays that nothing moves", unmoved, f"{UNMOVED}: {{}}", (undrawn, moved)),
 )  # fmt: skip
 # Of densities among these, whatever was said to find their shapes.
 OF_DENSITIES = (
