@@ -146,9 +146,7 @@ def _rehearsed(draft: Draft, adapter: Adapter) -> Draft:
     facts = replace(draft.facts, cost=cost, built_here=built_here)
 
     resolve = adapter.recognizes
-    made_of = Blueprint(
-        str(target), instance.copy, draft.dialect, facts, resolve, rebuild_seed=0
-    )
+    made_of = Blueprint(str(target), instance.copy, draft.dialect, facts, resolve, rebuild_seed=0)
 
     def present(facts: Facts) -> Subject:
         return backend.subject(replace(made_of, facts=facts), condition)
