@@ -79,7 +79,7 @@ def _by_batches(
     """What batches in train mode do to it: the first one initializes it, as it ``asked`` for before, or each is
     normalized; and why.
     """
-    from flowref.adapters.common import normalizing
+    from flowref.adapters.common.normalizers import recognition
 
     instance, facts, spoken = draft.instance, draft.facts, draft.spoken
     if facts.normalizer is None and (asked or initializes(instance, spoken.dialect, point)):
@@ -90,7 +90,7 @@ def _by_batches(
         words = f"{INITIALIZED}, by inverse: that takes data to latents"
         return replace(draft, spoken=spoken).saying(words), ()
     dtype = point[0].dtype
-    found, shown = normalizing.completed(inquiry.obj, spoken.dialect, facts, dtype, kind)
+    found, shown = recognition.completed(inquiry.obj, spoken.dialect, facts, dtype, kind)
     if facts.normalizer is not None and found.normalizer is None:
         spoken = spoken.saying(*shown)  # what is called one hears why it is not judged so
     if shown and found.normalizer is not None:
@@ -157,14 +157,14 @@ def checked(draft: Draft) -> Draft:
     """A draft of a map with what its log-det showed. Raises `TargetError` where it is no map of as many real numbers, or
     a normalizer of another number of channels.
     """
-    from flowref.adapters.common import batch_norm_shapes
+    from flowref.adapters.common.normalizers import shapes
 
     spoken, facts, target = draft.spoken, draft.facts, draft.instance.source.target
     promises = {**spoken.promises, **facts.promises}
     facts = replace(facts, ladj_event=spoken.ladj_event, promises=promises)
     event, latent = facts.event_shape, spoken.latent
     if facts.normalizer is not None and (
-        reason := batch_norm_shapes.misfit(draft.instance.obj, facts.normalizer, event)
+        reason := shapes.misfit(draft.instance.obj, facts.normalizer, event)
     ):
         raise TargetError(f"{target}: {reason}. Give {GIVE_SHAPE}")
     if latent is None:

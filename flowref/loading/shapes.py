@@ -40,7 +40,7 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     """What is asked of an object once the shapes are known that it takes. Raises `TargetError` or `SpecError` in one
     sentence where calls do not show them.
     """
-    from flowref.adapters.common import statistics_layers
+    from flowref.adapters.common.normalizers import statistics_layers
     from flowref.adapters.user import contexts
 
     inquiry = _begun(instance, dialect, facts)
@@ -190,11 +190,11 @@ def _lies_on_a_simplex(drawn: Array) -> bool:
 
 def _with_event(inquiry: Inquiry, instance: Instance, dtype: Any, kind: str | None) -> Inquiry:
     """With the first event shape that every call takes, and those that they take as well."""
-    from flowref.adapters.common import normalizing
+    from flowref.adapters.common.normalizers import recognition
 
     normalizes, shape = inquiry.facts.normalizer is not None, None
     if not normalizes:
-        shape = normalizing.infer_shape(inquiry.obj, inquiry.dialect, dtype, kind)
+        shape = recognition.infer_shape(inquiry.obj, inquiry.dialect, dtype, kind)
     inquiry = inquiry.having(event_shape=shape or _inferred(inquiry, instance))
     if not normalizes and inquiry.facts.context_shape is None:
         inquiry = inquiry.having(guessed=alternatives(replace(inquiry, obj=instance.resting())))
