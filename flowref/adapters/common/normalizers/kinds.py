@@ -66,6 +66,8 @@ def behavior(probe: Probe, named: bool) -> Behavior | None:
     call goes through. ``named``: it says that it is a batch normalizer, and is taken for one though
     its output may be no line in its input, or have another spread than that of a normalizer.
     """
+    if not probe.mixes and not by_name(probe):
+        return None
     axes = together(probe)
     seen = next(filter(None, (kind.shows(probe, axes) for kind in KINDS)), None)
     if named or seen is None or seen.statistics != "batch":
@@ -121,12 +123,12 @@ def of_averages(probe: Probe, axes: Axes | None) -> Behavior | None:
         return None
     x, other = probe.draw(4, 9, 3.0) + 5, probe.draw(5, 9, 1.0)
     y, after, again = probe.life((TRAIN, x), (EVAL, x), (EVAL, x))
-    before, _, two = probe.life((EVAL, x), (TRAIN, other), (TRAIN, x))
-    _, _, later = probe.life((TRAIN, x), (TRAIN, other), (EVAL, x))
-    if not (near(y, after) and near(after, again)) or near(before, after) or near(y, two):
+    if not (near(y, after) and near(after, again)) or near(probe.life((EVAL, x))[0], after):
         return None
-    if near(later, after):
-        return None  # set by the first batch alone
+    two = probe.life((EVAL, x), (TRAIN, other), (TRAIN, x))[2]
+    later = probe.life((TRAIN, x), (TRAIN, other), (EVAL, x))[2]
+    if near(y, two) or near(later, after):  # or set by the first batch alone
+        return None
     for axis in range(len(probe.shape)):
         if _moves(probe, axis, x, y, two):
             return Behavior(RUNNING, (axis,), 1, True, AVERAGES)

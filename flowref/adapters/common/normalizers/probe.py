@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,6 +122,22 @@ class Probe(ABC):
         """
         return self.life((TRAIN, x), obj=self._warm)[0]
 
+    @cached_property
+    def first(self) -> tuple[Array, Array]:
+        """The batch that most questions begin with, and its output in train mode."""
+        x = self.draw(0, 7)
+        return x, self.train(x)
+
+    @cached_property
+    def mixes(self) -> bool:
+        """Whether an entry of one row has a bearing on another, or on another row, as in all that normalizes."""
+        (x, y), index = self.first, (0,) * (1 + len(self.shape))
+        other = x.copy()
+        other[index] += WIDE
+        moved = np.array(self.train(other))
+        moved[index] = y[index]
+        return not np.array_equal(moved, y, equal_nan=True)
+
     def offers_log_det(self) -> bool:
         """Whether a log-det comes with the value, as from a layer of a flow."""
         return self.once(self.copied(self.obj), self.draw(0, 3, 1.0), EVAL).log_det
@@ -135,7 +151,7 @@ class Probe(ABC):
 
     def awake(self) -> Probe:
         """The same, or with its parameters moved where as built it returns a constant."""
-        if np.ptp(self.train(self.draw(0, 7))) > 0:
+        if np.ptp(self.first[1]) > 0:
             return self
         live, rng = self.obj, np.random.default_rng(0)
         for name, held in self.held().items():
@@ -185,21 +201,21 @@ def together(probe: Probe, uncentred: bool = False) -> tuple[int, ...] | None:
     as it is: those that are normalized together. None where there are none. ``uncentred``: a factor
     does, and a constant need not.
     """
-    shape = (7, *probe.shape)
-    x = probe.draw(0, 7)
-    rng = np.random.default_rng(1)
-    y = probe.train(x)
+    (x, y), rng = probe.first, np.random.default_rng(1)
     if not np.abs(y - y.reshape(-1)[0]).max() > 1e-6 * np.abs(y).max():
         return None  # constant
     if len(np.unique(np.round(y, 9))) < np.unique(x).size / 2:
         return None  # saturated, as a sigmoid of large numbers is: these do not move it either
-    long = [axis for axis, size in enumerate(shape) if size > 1]
-    for count in range(1, len(long) + 1):
-        for axes in combinations(long, count):
-            apart = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-            if alike(probe, x, y, rng, apart, uncentred=uncentred):
-                return axes
-    return None
+
+    def unmoved(axes: Sequence[int]) -> bool:
+        apart = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+        return alike(probe, x, y, rng, apart, uncentred=uncentred)
+
+    long = [axis for axis, size in enumerate(x.shape) if size > 1]
+    if not unmoved(long):  # what one constant and one factor move, others move as well
+        return None
+    fewer = chain(*(combinations(long, count) for count in range(1, len(long) + 1)))
+    return next(filter(unmoved, fewer), None)
 
 
 def alike(
