@@ -47,28 +47,16 @@ def sub(a: Any, b: Any, alpha: Any = 1) -> Residues:
 
 
 def mul(a: Any, b: Any) -> Residues:
-    """ab; a half of an array whose exponential is known keeps it."""
-    for one, factor in ((a, b), (b, a)):
-        if (
-            isinstance(one, Residues)
-            and one.exponential is not None
-            and isinstance(factor, int | float)
-        ):
-            halves = Fraction(factor) * 2
-            if halves.denominator == 1 and abs(halves) <= HALVES:
-                return one.by_halves(int(halves))
-        if (
-            isinstance(one, Residues)
-            and one.exponential is not None
-            and isinstance(factor, np.ndarray)
-        ):
-            whole = np.asarray(factor, float)
-            if whole.size and (whole == whole.flat[0]).all() and (2 * whole.flat[0]) % 1 == 0:
-                one, other = aligned(one, one.field.constant(np.zeros(whole.shape)))
-                return one.by_halves(int(2 * whole.flat[0]))
-            if (whole % 1 == 0).all() and abs(whole).max(initial=0) <= HALVES:
-                return one.by_wholes(whole)
+    """ab; whole numbers and halves of an array whose exponential is known keep it."""
     one, other = both(a, b)
+    for number, factor in ((one, other), (other, one)):
+        if number.exponential is None or factor.halves is None:
+            continue
+        counts = factor.halves
+        if counts.size and (counts == counts.flat[0]).all():
+            return aligned(number, factor)[0].by_halves(int(counts.flat[0]))
+        if (counts % 2 == 0).all():
+            return aligned(number, factor)[0].by_wholes(counts // 2)
     return one * one if a is b else one * other
 
 

@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,12 @@ FRACTIONS = 4096
 NEGATIVE, BELOW, UNKNOWN, ABOVE, POSITIVE = -2, -1, 0, 1, 2
 
 
+# Halves up to which a constant is known to be so many.
+MOST_HALVES = 32
+# Powers of pi, in halves, that a number in code may hold.
+PI = (0, -1, 1, -2, 2)
+
+
 class NotModelled(Exception):
     """An operation that no residues stand for."""
 
@@ -65,12 +72,9 @@ class Field(Towers):
         """A number in code, as it is read."""
         if not self.decimal or not isinstance(value, float) or value == int(value):
             return self.constant(value)
-        if 0 < abs(value) < 50:
-            near = Fraction(math.exp(value)).limit_denominator(FRACTIONS)
-            small = 0 < near.numerator <= FRACTIONS and near != 1
-            if small and abs(math.log(near) - value) <= math.ulp(value):
-                self.conditions[f"{value!r} is read as log {near}"] = None
-                return self.constant(near).log()
+        for name, found in _readings(value):
+            self.conditions[f"{value!r} is read as {name}"] = None
+            return found(self)
         written = Fraction(repr(value))
         if written != Fraction(value):
             self.conditions[f"{value!r} is read as {written}"] = None
@@ -85,7 +89,12 @@ class Field(Towers):
         each = np.array([self._fraction(Fraction(one)) for one in unique.tolist()], np.uint64)
         re = np.moveaxis(each[places.reshape(found.shape)], (-2, -1), (0, 1))
         sign = np.where(found > 0, POSITIVE, np.where(found < 0, NEGATIVE, ABOVE)).astype(np.int8)
-        number = Residues(self, np.ascontiguousarray(re), sign=sign)
+        numbers = found.astype(float) if found.dtype.kind in "biuf" else np.asarray(float(value))
+        twice = 2 * numbers
+        counted = bool((twice % 1 == 0).all() and (abs(twice) <= MOST_HALVES).all())
+        number = Residues(
+            self, np.ascontiguousarray(re), sign=sign, halves=twice.astype(int) if counted else None
+        )
         return (
             aligned(number, Residues(self, np.zeros((1, 1, *shape), np.uint64)))[0]
             if shape
@@ -138,13 +147,44 @@ class Field(Towers):
         return np.where(first ^ bit.astype(bool), np.uint64(1), np.uint64(0))
 
 
+def _readings(value: float) -> Iterator[tuple[str, Callable[[Field], Residues]]]:
+    """What a number in code may stand for: a fraction times a power of pi, or the logarithm of one."""
+    if not 0 < abs(value) < 50:
+        return
+    for log, number in ((True, math.exp(value)), (False, value)):
+        for halves in PI:
+            bare = number / math.pi ** (halves / 2)
+            near = Fraction(bare).limit_denominator(FRACTIONS if not halves else 64)
+            small = 0 < abs(near.numerator) <= FRACTIONS and (log or halves)
+            back = float(near) * math.pi ** (halves / 2) if near > 0 or not log else 0.0
+            if not small or back == 0 or (log and (back <= 0 or (near == 1 and not halves))):
+                continue
+            if abs((math.log(back) if log else back) - value) <= math.ulp(value):
+                words = f"{near}" + ("" if not halves else f" pi^{Fraction(halves, 2)}")
+                yield f"{'log ' * log}{words}", partial(_symbol, near, halves, log)
+                return
+
+
+def _symbol(near: Fraction, halves: int, log: bool, field: Field) -> Residues:
+    """A fraction times a power of pi, which is a number of which nothing is known; or the logarithm of it."""
+    found = field.constant(near)
+    if halves:
+        pi = field.constant(1).opaque("pi")
+        root = replace(pi, sign=np.full((), POSITIVE, np.int8), d=None).sqrt()
+        raised = root.power(abs(halves))
+        found = found * (raised if halves > 0 else raised.reciprocal())
+    found = replace(found, sign=np.full((), POSITIVE if near > 0 else NEGATIVE, np.int8))
+    return found.log() if log else found
+
+
 @dataclass(frozen=True, eq=False)
 class Residues:
     """An array of numbers.
 
     ``re``, ``im``: (towers, levels, ...), the second None where it is zero; ``d``, ``d_im``: derivatives, modulo the first
     primes, (towers, directions, ...), None of what depends on no input; ``exponential``: that of the numbers, where it is
-    known otherwise; ``sign``: what is known of their signs, (...); ``bit``: whether each is 0 or 1.
+    known otherwise; ``sign``: what is known of their signs, (...); ``bit``: whether each is 0 or 1; ``halves``: how many
+    halves a constant is, where it is so many.
     """
 
     field: Field
@@ -155,6 +195,7 @@ class Residues:
     exponential: Pair | None = None
     sign: Any = None
     bit: bool = False
+    halves: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -189,8 +230,11 @@ class Residues:
             else (change(known[0], 2), None if known[1] is None else change(known[1], 2))
         )
         sign = None if self.sign is None else change(self.sign, 0)
+        halves = None if self.halves is None else change(self.halves, 0)
         assert one[0] is not None
-        return Residues(self.field, one[0], one[1], one[2], one[3], exponential, sign, self.bit)
+        return Residues(
+            self.field, one[0], one[1], one[2], one[3], exponential, sign, self.bit, halves
+        )
 
     def _with(
         self, pair: Pair, d: Pair | None, sign: Any = None, exponential: Pair | None = None
@@ -230,7 +274,8 @@ class Residues:
         known = self.exponential
         d = None if self.d is None else minus((self.d, self.d_im), self.field.first(self.axes))
         exponential = None if known is None else inverse(known, p)
-        return self._with(minus(self.pair, p), d, -self.signs, exponential)
+        found = self._with(minus(self.pair, p), d, -self.signs, exponential)
+        return replace(found, halves=None if self.halves is None else -self.halves)
 
     def __sub__(self, other: Residues) -> Residues:
         return self + -other
@@ -250,7 +295,9 @@ class Residues:
                 less = plus(one.exponential, minus(one.constant(1).pair, p), p)
                 exponential = plus(one.constant(1).pair, times(bit.pair, less, p), p)
                 return replace(found, exponential=exponential)
-        return replace(found, bit=a.bit and b.bit)
+        counts = None if a.halves is None or b.halves is None else a.halves * b.halves
+        counts = counts // 2 if counts is not None and not (counts % 2).any() else None
+        return replace(found, bit=a.bit and b.bit, halves=counts)
 
     def by_halves(self, halves: int) -> Residues:
         """The numbers times so many halves, with their exponential to that power."""

@@ -40,10 +40,13 @@ def _read(call: str, reading: Any) -> list[str]:
     read = reading.value, reading.ladj
     if reading.usual:
         return [f"return {call}" + ", None" * (not isinstance(reading.ladj, partial))]
-    if {getattr(getattr(one, "func", None), "__name__", "") for one in read} != {"entry"}:
+    if not {getattr(getattr(one, "func", None), "__name__", "") for one in read} <= {
+        "entry",
+        "entry_of",
+    }:
         raise Unwritable("its calls return more than a value and a log-det")
-    value, ladj = (one.keywords["index"] for one in read)
-    return [f"out = {call}", f"return out[{value!r}], out[{ladj!r}]"]
+    value, ladj = ("".join(f"[{place!r}]" for place in one.keywords.values()) for one in read)
+    return [f"out = {call}", f"return out{value}, out{ladj}"]
 
 
 def _method(name: str) -> str:
