@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from flowref.cli.help import Command
+from flowref.cli.help import Command, Group
 
 
 @click.command(
@@ -68,7 +68,11 @@ def certify(targets: tuple[str, ...], laws: str, folder: Path | None) -> None:
     )
 
 
-@click.group()
+@click.group(
+    cls=Group,
+    titles={"Commands": {"check": "Run the graphs in files again, at other random points."}},
+    examples=(("flowref certificate check proofs/*.json", "needs no torch"),),
+)
 def certificate() -> None:
     """Proofs that `flowref certify --output` wrote."""
 
