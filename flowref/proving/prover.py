@@ -11,7 +11,6 @@ import numpy as np
 
 from flowref.loading import Recipe, recipe_of
 from flowref.model import Target, Unsupported, draw
-from flowref.model.graph import Branches
 from flowref.proving.certificates import Certificate
 from flowref.proving.identities import LAWS, Proof, identity
 
@@ -67,7 +66,7 @@ def _certificate(recipe: Recipe, target: str, name: str, statement: Statement) -
             given = (
                 points
                 if statement.call != "inverse"
-                else [forward(obj, one, context)[0].detach() for one in points]
+                else [_alone(forward(obj, one, context)[0]) for one in points]
             )
             traced = backend.traced(obj, call, given[0], context)
             if not traced.agrees(given[1 : 1 + BESIDE]):
@@ -111,6 +110,11 @@ def _prepared(recipe: Recipe) -> tuple[Any, list[Any], Any]:
     return obj, points, context
 
 
+def _alone(value: Any) -> Any:
+    """An array without the graph of its gradients, where a framework keeps one."""
+    return value.detach() if hasattr(value, "detach") else value
+
+
 def _call(dialect: Any, which: str) -> Any:
     if which == "both":
         return partial(there_and_back, forward=dialect.forward, inverse=dialect.inverse)
@@ -120,6 +124,3 @@ def _call(dialect: Any, which: str) -> Any:
 def there_and_back(obj: Any, x: Any, context: Any, forward: Any, inverse: Any) -> Any:
     """The inverse of the map of points."""
     return inverse(obj, forward(obj, x, context)[0], context)[0]
-
-
-__all__ = ["STATEMENTS", "Branches", "Statement", "certified"]
