@@ -23,8 +23,8 @@ STEPS = ("floor", "ceil", "round", "trunc")
 class Node:
     """One operator.
 
-    ``name``; ``op``: by its name in ATen; ``args`` and ``named``: values, or references; ``kind``: "float", "int", "bool" or
-    "list"; ``line``: the line of source that it comes of, as "file:12", empty where nothing tells.
+    ``name``; ``op``: by its name in ATen; ``args`` and ``named``: values, or references; ``kind``: "float", "float32",
+    "complex", "int", "bool" or "list"; ``line``: the line of source that it comes of, as "file:12", empty where nothing tells.
     """
 
     name: str

@@ -12,7 +12,7 @@ import numpy as np
 
 from flowref.model import ReportError
 from flowref.model.graph import Branches, Graph, Node, Ref
-from flowref.proving.identities import FEW, LAWS, WHOLE, Proof, holds
+from flowref.proving.identities import FEW, LAWS, Proof, holds
 
 # The form of files, and what they begin with.
 FORMAT, KIND = 1, "flowref certificate"
@@ -39,11 +39,6 @@ class Certificate:
     seed: int = 0
     versions: Mapping[str, str] | None = None
     weights: str = ""
-
-    @property
-    def whole(self) -> bool:
-        """Whether it is proved for all weights and all paths."""
-        return self.proof.proved and not self.proof.paths and self.proof.weights in WHOLE
 
     def text(self) -> str:
         """The claim, what it says and what it does not say."""

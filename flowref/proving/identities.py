@@ -59,6 +59,12 @@ class Proof:
     reason: str = ""
     free: tuple[str, ...] = ()
 
+    @property
+    def whole(self) -> bool:
+        """Whether it is proved for all inputs and weights: on all paths, and under no condition."""
+        bounded = any(one.startswith("where ") for one in self.conditions)
+        return self.proved and not self.paths and not bounded and self.weights in WHOLE
+
 
 def identity(
     graph: Graph, law: Law, paths: Sequence[Branches], seed: int = 0
@@ -185,7 +191,7 @@ class Run:
         self.conditions = field.conditions
         if graph.guards:
             self.conditions[
-                f"where {len(graph.guards)} conditions in code come out as they did"
+                f"where {len(graph.guards)} conditions and counts in code come out as they did"
             ] = None
         name, shape = graph.points
         self.size = math.prod(shape)
@@ -233,6 +239,8 @@ class Run:
         if not plain and args and isinstance(args[0], np.ndarray) and node.kind == "float":
             args = (lifted(args[0], self.field.constant(0)), *args[1:])
         self.field.line = node.line or node.name
+        if node.kind == "complex":
+            raise NotModelled(f"complex numbers ({self.field.line})")
         try:
             found = OPERATORS[node.op](*args, **named)
             whole = (

@@ -122,6 +122,48 @@ REFUSED = {
     "cast": lambda m, x: (x.float().double(), x.new_zeros(len(x))),
     "drawn": lambda m, x: (x + torch.rand_like(x), x.new_zeros(len(x))),
 }
+# Numbers that code is handed other than by item(), which are baked into a graph: none is beyond 50 where it was traced.
+LEAKING = {
+    "fill": lambda m, x: (x * (1 + x.new_full((1,), (x > 50).any())), x.new_zeros(len(x))),
+    "alpha": lambda m, x: (torch.add(x, x, alpha=(x > 50).any().to(x.dtype)), x.new_zeros(len(x))),
+    "slope": lambda m, x: (
+        nn.functional.leaky_relu(x, (x.sum() < 50).to(x.dtype)),
+        x.new_zeros(len(x)),
+    ),
+    "equal": lambda m, x: (2 * x if torch.equal(x, x.clamp(min=50)) else x, x.new_zeros(len(x))),
+    "near": lambda m, x: (2 * x if torch.allclose(x, x.clamp(min=50)) else x, x.new_zeros(len(x))),
+    "zero": lambda m, x: (2 * x if (x.sum() > 50).is_nonzero() else x, x.new_zeros(len(x))),
+    "text": lambda m, x: (x * (1 + ("50." in str(x))), x.new_zeros(len(x))),
+    "array": lambda m, x: (x * (1 + (x.detach().numpy() > 50).any()), x.new_zeros(len(x))),
+    "exchange": lambda m, x: (
+        x * (1 + float(torch.utils.dlpack.from_dlpack(x.detach()).sum())),
+        x.new_zeros(len(x)),
+    ),
+    "complex": lambda m, x: (x + (x * 1j).abs() * 0 + (x * 1j).imag, x.new_zeros(len(x))),
+}
+# What is counted of numbers: a claim says so.
+COUNTING = {
+    "chosen": lambda m, x: (x * (1 + x[x > 50].shape[0]), x.new_zeros(len(x))),
+    "places": lambda m, x: (x * (1 + len(torch.nonzero(x > 50))), x.new_zeros(len(x))),
+    "different": lambda m, x: (x * len(torch.unique(x > 50)), x.new_zeros(len(x))),
+    "longest": lambda m, x: (
+        x * torch.bincount((x > 50).flatten().long()).shape[0],
+        x.new_zeros(len(x)),
+    ),
+}
+# What is decided where it was traced, and is a path.
+DECIDED = {
+    "number": lambda m, x: (x * (1 + torch.count_nonzero(x > 50)), x.new_zeros(len(x))),
+    "largest": lambda m, x: (
+        x * (1 + (max(x.flatten(), key=lambda one: 0) > 50)),
+        x.new_zeros(len(x)),
+    ),
+}
+
+
+def graded(m: Any, x: Any) -> Any:
+    """Another map where gradients are recorded."""
+    return (2 * x if torch.is_grad_enabled() else x), x.new_zeros(len(x))
 
 
 def counted(m: Any, x: Any) -> Any:
@@ -171,7 +213,23 @@ def test_what_is_not_modelled_is_refused(name: str) -> None:
     assert not found.proved and found.reason
 
 
-@pytest.mark.parametrize("run", [counted, asking])
+@pytest.mark.parametrize("name", LEAKING)
+def test_numbers_that_leave_tensors_are_refused(name: str) -> None:
+    """Whichever way they leave."""
+    found = proof(LEAKING[name])
+    assert not found.proved and found.reason
+
+
+@pytest.mark.parametrize("name", [*COUNTING, *DECIDED])
+def test_what_is_counted_or_decided_bounds_a_claim(name: str) -> None:
+    """It is of the paths, or the counts, of the points where it was traced."""
+    found = proof({**COUNTING, **DECIDED}[name])
+    assert not found.whole and (
+        not found.proved or found.paths or "counts in code" in found.conditions[0]
+    )
+
+
+@pytest.mark.parametrize("run", [counted, asking, graded])
 def test_a_graph_that_is_not_the_object_proves_nothing(run: Any) -> None:
     """The graph is run beside the object, at other points and with other weights."""
     assert proof(run).reason == "the graph differs from the object"
@@ -188,7 +246,7 @@ def test_a_graph_that_is_not_the_object_proves_nothing(run: Any) -> None:
             lambda m, x: (
                 (2 * x, x.new_full((len(x),), 2 * math.log(2))) if x.sum() < 1e3 else (x, x[:, 0])
             ),
-            "conditions in code",
+            "conditions and counts in code",
         ),
         (
             lambda m, x: (torch.where(x == 3, 2 * x, x), x.new_zeros(len(x))),

@@ -76,7 +76,7 @@ def found_of(spec: str) -> list[dict[str, Any]]:
                     "target": spec,
                     "statement": claim.statement,
                     "proved": proof.proved,
-                    "whole": claim.whole,
+                    "whole": proof.whole,
                     "paths": proof.paths,
                     "weights": proof.weights,
                     "conditions": list(proof.conditions),

@@ -14,12 +14,12 @@ from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils import stateless
 
+from flowref.backends.torch.dispatch import Dispatch
 from flowref.model import Unsupported
 from flowref.model.graph import Branches, Graph, Node, Ref
 
 aten = torch.ops.aten
 STEPPING = {aten.floor, aten.ceil, aten.round, aten.trunc}
-KINDS = {torch.bool: "bool", torch.float64: "float"}
 # What rounding may leave between an operator and what it is taken apart into.
 NEAR = 1e-9
 # How far points and weights are moved at which a graph is run beside its object.
@@ -139,7 +139,7 @@ class Traced:
                         "constant",
                         (),
                         {},
-                        KINDS.get(value.dtype, "int"),
+                        _kind(value),
                         tuple(value.shape),
                     )
                 )
@@ -155,12 +155,8 @@ class Traced:
 
     def _node(self, node: Any, constants: dict[str, Any]) -> Node:
         value = self.seen[node.name]
-        kind = (
-            "list"
-            if not isinstance(value, torch.Tensor)
-            else KINDS.get(value.dtype, "float32" if value.is_floating_point() else "int")
-        )
-        if isinstance(value, torch.Tensor) and kind in ("int", "bool"):
+        kind = _kind(value)
+        if kind in ("int", "bool"):
             constants[node.name] = value.numpy()
         target = node.target
         name = (
@@ -208,14 +204,17 @@ class Traced:
         return compared > 0
 
     def _alike(self, state: Sequence[Any], x: Any) -> bool:
-        with torch.no_grad():
-            there, plain, graph = (
-                call([one.clone() for one in state], x.clone(), self.inputs[1])
-                for call in (self.run, self.plain, self.module)
-            )
+        def run(call: Any, grad: bool = False) -> list[Any]:
+            with torch.set_grad_enabled(grad):
+                points = x.clone().requires_grad_(grad)
+                out = call([one.clone() for one in state], points, self.inputs[1])
+            return [one.detach() for one in out]
+
+        plain, graph = run(self.plain), run(self.module)
         return all(
             torch.equal(one.nan_to_num(), other.nan_to_num())
             and torch.allclose(one, decomposed, rtol=NEAR, atol=NEAR, equal_nan=True)
+            for there in (run(self.run), run(self.run, grad=True))
             for one, other, decomposed in zip(there, plain, graph, strict=True)
         )
 
@@ -233,9 +232,20 @@ class Traced:
         whole = {
             name: one
             for name, one in found.items()
-            if isinstance(one, torch.Tensor) and (not one.is_floating_point() or name in steps)
+            if _kind(one) in ("int", "bool") or name in steps
         }
         return Branches({name: np.array(one.numpy()) for name, one in whole.items()})
+
+
+def _kind(value: Any) -> str:
+    """Of what a node gives, as `Node` has it."""
+    if not isinstance(value, torch.Tensor):
+        return "list"
+    if value.is_complex():
+        return "complex"
+    if value.is_floating_point():
+        return "float" if value.dtype == torch.float64 else "float32"
+    return "bool" if value.dtype == torch.bool else "int"
 
 
 def _line(trace: str) -> str:
@@ -247,7 +257,39 @@ def _line(trace: str) -> str:
 
 
 # Ways in which numbers leave tensors: what depends on them is not in the graph.
-LEAVING = ("item", "tolist", "__float__", "__int__", "__index__", "numpy", "__array__")
+LEAVING = (
+    "item",
+    "tolist",
+    "__float__",
+    "__int__",
+    "__index__",
+    "numpy",
+    "__array__",
+    "__dlpack__",
+)
+
+
+class Watched(Dispatch):
+    """Operators that hand numbers to code, as a fill value or what ``equal`` answers, are refused; those whose results
+    have as many entries as numbers say are noted, since code may count them.
+    """
+
+    def __init__(self, guards: list[str]) -> None:
+        super().__init__()
+        self.guards = guards
+
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """What an operator gives."""
+        if torch.Tag.data_dependent_output in func.tags:
+            raise Untraced(f"a number leaves a tensor by {func.overloadpacket.__name__}")
+        chosen = func is aten.index.Tensor and any(
+            one is not None and one.dtype == torch.bool for one in args[1]
+        )
+        if chosen or (
+            func is not aten.index.Tensor and torch.Tag.dynamic_output_shape in func.tags
+        ):
+            self.guards.append(func.overloadpacket.__name__)
+        return func(*args, **named)
 
 
 @contextlib.contextmanager
@@ -274,7 +316,8 @@ def _guarded(guards: list[str]) -> Iterator[None]:
     for name in LEAVING:
         setattr(torch.Tensor, name, leaving(name))
     try:
-        yield
+        with Watched(guards):
+            yield
     finally:
         torch.Tensor.__bool__ = plain  # type: ignore[method-assign]
         for name, method in kept.items():
