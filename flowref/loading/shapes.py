@@ -17,8 +17,8 @@ from flowref.adapters.user.conventions.call_forms import BATCH_AXIS, GIVEN_ONES,
 from flowref.adapters.user.conventions.labels import CLASSES, GIVEN_LABELS
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM
 from flowref.adapters.user.conventions.turning import batch_last
+from flowref.adapters.user.event_shapes import alternatives, infer_shape
 from flowref.adapters.user.inquiry import Inquiry
-from flowref.adapters.user.probing import alternatives, infer_shape
 from flowref.loading.instance import Instance
 from flowref.model import (
     Ambiguous,

@@ -13,7 +13,7 @@ import numpy as np
 
 from flowref import registry
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.probing import FEATURES
+from flowref.adapters.user.event_shapes import FEATURES
 from flowref.loading.inner import part_of, place_of_part
 from flowref.loading.live_objects import LIVE
 from flowref.loading.options import own_kind, shape_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from flowref.adapters.user.probing import shapes
+from flowref.adapters.user.event_shapes import shapes
 from flowref.adapters.user.solvers import integrates
 from flowref.loading.instance import Instance
 from flowref.model import Dialect, Facts

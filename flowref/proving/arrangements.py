@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from flowref.proving.literals import literal
 from flowref.proving.residues import NotModelled, Residues, aligned, joined
 
 
@@ -22,13 +23,13 @@ def lifted(value: Any, like: Residues) -> Residues:
             raise NotModelled("numbers that are not finite")
         numbers = value.astype(float) if value.dtype == bool else value
         if value.size and (numbers == numbers.flat[0]).all():
-            one = like.field.number(numbers.flat[0].item())
+            one = literal(like.field, numbers.flat[0].item())
             return aligned(one, like.field.constant(np.zeros(value.shape)))[0]
         found = like.field.constant(numbers)
         return replace(found, bit=bool(((numbers == 0) | (numbers == 1)).all()))
     if isinstance(value, float) and not math.isfinite(value):
         raise NotModelled(f"the number {value}")
-    return like.field.number(value)
+    return literal(like.field, value)
 
 
 def axes_of(dim: Any, axes: int) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from flowref.model.graph import STEPS, Branches, Graph, Node, Ref
 from flowref.proving.arithmetic import total
 from flowref.proving.arrangements import lifted, view
 from flowref.proving.fields import inverse, times
+from flowref.proving.literals import literal
 from flowref.proving.operators import CASTS, EXACT, OPERATORS, PLAIN
 from flowref.proving.residues import Field, NotModelled, Residues
 
@@ -228,7 +229,7 @@ class Run:
                 return value
             if node.name in self.weights:
                 return self.field.free(value.shape)
-            return self.field.constant(value) if value.shape else self.field.number(value.item())
+            return self.field.constant(value) if value.shape else literal(self.field, value.item())
         if node.op not in OPERATORS:
             where = f" ({node.line})" if node.line else ""
             raise NotModelled(f"{node.op}{where}")

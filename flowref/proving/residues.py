@@ -16,11 +16,9 @@ arrays; see Gonnet, Determining equivalence of expressions in random polynomial 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,16 +37,10 @@ from flowref.proving.fields import (
     times,
 )
 
-# Numerators and denominators up to which a number in code may be the logarithm of a fraction.
-FRACTIONS = 4096
 # Signs that are known: of a negative number, of one that is none above zero, of nothing known, and so on.
 NEGATIVE, BELOW, UNKNOWN, ABOVE, POSITIVE = -2, -1, 0, 1, 2
-
-
 # Halves up to which a constant is known to be so many.
 MOST_HALVES = 32
-# Powers of pi, in halves, that a number in code may hold.
-PI = (0, -1, 1, -2, 2)
 
 
 class NotModelled(Exception):
@@ -67,18 +59,6 @@ class Field(Towers):
     decimal: bool = False
     line: str = ""
     conditions: dict[str, None] = field(default_factory=dict)
-
-    def number(self, value: float | Fraction) -> Residues:
-        """A number in code, as it is read."""
-        if not self.decimal or not isinstance(value, float) or value == int(value):
-            return self.constant(value)
-        for name, found in _readings(value):
-            self.conditions[f"{value!r} is read as {name}"] = None
-            return found(self)
-        written = Fraction(repr(value))
-        if written != Fraction(value):
-            self.conditions[f"{value!r} is read as {written}"] = None
-        return self.constant(written)
 
     def constant(self, value: Any, shape: Sequence[int] = ()) -> Residues:
         """A number, or an array of them, as the residues of the fractions that they are."""
@@ -145,36 +125,6 @@ class Field(Towers):
         first = there < back
         bit = (mixed_bits(there + back) >> np.uint64(17)) & np.uint64(1)
         return np.where(first ^ bit.astype(bool), np.uint64(1), np.uint64(0))
-
-
-def _readings(value: float) -> Iterator[tuple[str, Callable[[Field], Residues]]]:
-    """What a number in code may stand for: a fraction times a power of pi, or the logarithm of one."""
-    if not 0 < abs(value) < 50:
-        return
-    for log, number in ((True, math.exp(value)), (False, value)):
-        for halves in PI:
-            bare = number / math.pi ** (halves / 2)
-            near = Fraction(bare).limit_denominator(FRACTIONS if not halves else 64)
-            small = 0 < abs(near.numerator) <= FRACTIONS and (log or halves)
-            back = float(near) * math.pi ** (halves / 2) if near > 0 or not log else 0.0
-            if not small or back == 0 or (log and (back <= 0 or (near == 1 and not halves))):
-                continue
-            if abs((math.log(back) if log else back) - value) <= math.ulp(value):
-                words = f"{near}" + ("" if not halves else f" pi^{Fraction(halves, 2)}")
-                yield f"{'log ' * log}{words}", partial(_symbol, near, halves, log)
-                return
-
-
-def _symbol(near: Fraction, halves: int, log: bool, field: Field) -> Residues:
-    """A fraction times a power of pi, which is a number of which nothing is known; or the logarithm of it."""
-    found = field.constant(near)
-    if halves:
-        pi = field.constant(1).opaque("pi")
-        root = replace(pi, sign=np.full((), POSITIVE, np.int8), d=None).sqrt()
-        raised = root.power(abs(halves))
-        found = found * (raised if halves > 0 else raised.reciprocal())
-    found = replace(found, sign=np.full((), POSITIVE if near > 0 else NEGATIVE, np.int8))
-    return found.log() if log else found
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from flowref.proving.fields import is_prime, tower_of
+from flowref.proving.literals import literal
 from flowref.proving.operators import OPERATORS
 from flowref.proving.residues import Field, NotModelled, Residues
 
@@ -131,8 +132,8 @@ def test_nothing_is_divided_by_zero() -> None:
 def test_a_number_in_code_is_read_where_that_is_said(value: float, read: str) -> None:
     """By default it is the double that it is."""
     field = Field(2, 1)
-    field.number(value)
+    literal(field, value)
     assert not field.conditions
     decimal = Field(2, 1, decimal=True)
-    decimal.number(value)
+    literal(decimal, value)
     assert list(decimal.conditions) == [f"{value!r} is read as {read}"]

@@ -27,8 +27,9 @@ from flowref.adapters.user.conventions.names import (
     plain,
     sign_of,
 )
+from flowref.adapters.user.event_shapes import shapes, taken_first
 from flowref.adapters.user.inquiry import ROWS, Inquiry
-from flowref.adapters.user.probing import fit, settle, shapes, taken_first
+from flowref.adapters.user.probing import fit, settle
 from flowref.model import Ambiguous, Dialect, Facts, Shape, TargetError, draw, one_line, place_of
 
 # Numbers of entries of a context that are tried.

@@ -16,8 +16,9 @@ from flowref.adapters.user.conventions.call_forms import (
     Mask,
 )
 from flowref.adapters.user.conventions.names import LABELS, OPTIONAL, plain
+from flowref.adapters.user.event_shapes import shapes
 from flowref.adapters.user.inquiry import Inquiry
-from flowref.adapters.user.probing import fit, shapes
+from flowref.adapters.user.probing import fit
 from flowref.model import Ambiguous, Shape, TargetError
 
 # Positions of padded sequences at least, the padding among them.

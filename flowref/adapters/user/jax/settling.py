@@ -20,6 +20,7 @@ from flowref.adapters.common.stretching import stretches
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
 from flowref.adapters.user.conventions.settling import NO_LADJ, refuse_unread
+from flowref.adapters.user.event_shapes import FEATURES, SIDE, SIDES, shapes
 from flowref.adapters.user.jax.calling import (
     ROWS,
     OneNumber,
@@ -51,7 +52,6 @@ from flowref.adapters.user.jax.speaking import (
     running_of,
 )
 from flowref.adapters.user.jax.traces import key_reaches, of_traces
-from flowref.adapters.user.probing import FEATURES, SIDE, SIDES, shapes
 from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import ENOUGH, told_shapes
 from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError, UnknownShape, draw
