@@ -128,7 +128,7 @@ def _hint(obj: Any) -> str:
         if not there:
             return ""
         return (
-            f"; of its methods {', '.join(there[:SHOWN])} take one argument: if one is its map and "
+            f"; of its methods, {', '.join(there[:SHOWN])} take{'s' * (len(there) == 1)} one argument: if one is its map and "
             "another its way back, say ?forward=NAME&inverse=NAME; if one is its log-density, say "
             "?log_prob=NAME&sample=NAME"
         )
@@ -166,7 +166,9 @@ def taking_points(obj: Any) -> list[str]:
         for base in type(obj).__mro__
         if base.__module__.partition(".")[0] not in sys.stdlib_module_names
         for name in vars(base)
-        if not name.startswith("_") and own(obj, name) and len(required(obj, name)) == 1
+        if (name == "__call__" or not name.startswith("_"))
+        and own(obj, name)
+        and len(required(obj, name)) == 1
     ]
     return list(dict.fromkeys(found))
 

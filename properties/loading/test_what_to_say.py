@@ -35,6 +35,13 @@ class Unheard(nn.Module):
         return lat / 2, torch.full((len(lat),), -3 * 0.6931471805599453)
 
 
+class OnlyCalled:
+    event_shape = (3,)
+
+    def __call__(self, obs):
+        return -0.5 * (obs**2).sum(-1)
+
+
 class Frozen:
     def logpdf(self, x):
         return -0.5 * (x**2).sum(-1)
@@ -90,7 +97,8 @@ class Messages(nn.Module):
         return x + torch.zeros_like(x).index_add(0, edge_index[0], x), x.new_zeros(len(x))
 """
 SAYING = {
-    "Unheard": "methods straighten(), bend() take one argument",
+    "Unheard": "methods, straighten(), bend() take one argument",
+    "OnlyCalled": "methods, __call__() takes one argument",
     "Shifted": "say ?event=2&context=2 or ?event=2&context=3 or",
     "Messages": "a subclass whose forward and inverse take points alone and pass it on",
     "Hungry": "asks for recipe besides points, and no context of up to 128 numbers was taken",

@@ -248,6 +248,19 @@ def _function(obj: Any, chosen: Chosen) -> Way | None:
     return with_running(obj, Way("", words="forward: the function"), "", chosen)
 
 
+def _called(obj: Any, chosen: Chosen) -> Way | None:
+    method = "__call__"
+    if not signatures.own(obj, method):
+        return None
+    turned = signatures.flag(obj, method) or signatures.flag(obj, method, default=True)
+    if not turned and not any(signatures.own(obj, name) for name in ("inverse", *METHODS)):
+        return None  # a density, or a function of many kinds, may be called as well
+    way = Way(method, words="forward: the object is called")
+    if signatures.flag(obj, method, default=True):  # it goes back unless told
+        way = way.keeping(turned, False, f"forward: {turned}=False")
+    return with_running(obj, way, method, chosen)
+
+
 def _named(*names: str, single: bool = False) -> Callable[[Any, Chosen], Way | None]:
     """The first of several methods that an object has all of its own. ``single``: each takes one argument."""
 
@@ -282,6 +295,7 @@ ROLES = (
     Role("as everybody spells them", "forward(x), inverse(z)", _forward),
     Role("one function for both", "def flow(x, inverse=False)", _function),
     Role("letters, where there is no forward", "f(x), g(z)", _named("f", "g", single=True), _back("g")),
+    Role("an object that is called, with a way back", "__call__(x), inverse(z)", _called),
     *(
         Role("names that leave no doubt", f"{there}(x), {back}(z)", _named(there, back), _back(back))
         for there, back in PAIRS
