@@ -31,7 +31,7 @@ FLOORS: dict[str, set[str]] = {
     "loading": {"model", "registry", "adapters", "backends"},
     "checking": {"model", "registry", "loading"},
     "proving": {"model", "loading"},
-    "diagnosing": {"model", "laws", "registry", "loading", "checking"},
+    "diagnosing": {"model", "laws", "registry", "loading", "checking", "proving"},
     "auditing": {
         "model",
         "registry",

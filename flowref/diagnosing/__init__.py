@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref import checking, loading, registry
+from flowref import checking, loading, proving, registry
 from flowref.checking import Settings, as_target
 from flowref.diagnosing import densities, log_dets, normalizers, round_trips
 from flowref.diagnosing.generic import PAIRS, of_pair
@@ -26,7 +26,7 @@ __all__ = ["check", "diagnosis"]
 
 
 def check(target: Target | Any, law: Law | str, settings: Settings | None = None) -> Verdict:
-    """The verdict on one pair, with the slip that explains a violation. ``target`` may also be a
+    """The verdict on one pair, with its proof, or the slip that explains a violation. ``target`` may also be a
     spec or a live object. Raises `TargetError` or `SpecError` where the target cannot be loaded at
     all; whatever the target does inside a law becomes part of the verdict.
     """
@@ -34,6 +34,8 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
     target = as_target(target)
     with loading.single_threaded():
         verdict = checking.check(target, chosen, settings)
+        if verdict.status is Status.HOLDS:
+            return replace(verdict, proof=proving.clause(target, chosen.id))
         if verdict.status is not Status.VIOLATED:
             return verdict
         told = diagnosis(target, chosen, verdict, settings or Settings())

@@ -65,13 +65,23 @@ from flowref.model.structure.spreads import DEVIATION, ROOT_MEAN_SQUARE, SPREADS
 from flowref.model.subject import Batch, Subject, per_point
 from flowref.model.support import CORNER, REAL, Support, draw
 from flowref.model.target import CONVENTIONS, OBJECT, USER, Condition, History, Target
-from flowref.model.verdict import Counterexample, Counts, Evidence, Size, Status, Verdict, identity
+from flowref.model.verdict import (
+    PROVED_WHOLE,
+    Counterexample,
+    Counts,
+    Evidence,
+    Size,
+    Status,
+    Verdict,
+    identity,
+)
 
 __all__ = [
     "ADVICE", "ANYWHERE", "AWAY", "BOUND", "CLAIM", "CONTRACT", "CONVENTIONS", "CORNER", "DEVIATION", "EXACT",
     "GIVEN", "KINDS", "MASKS", "MEANINGS",
     "NEARBY", "OBJECT",
-    "OPPOSITE", "ORDERS", "OTHER_WEIGHTS", "PARTS", "PROMISES", "PUBLISHED", "REAL", "RENORM", "ROLES", "ROOT_MEAN_SQUARE",
+    "OPPOSITE", "ORDERS", "OTHER_WEIGHTS", "PARTS", "PROMISES", "PROVED_WHOLE", "PUBLISHED", "REAL", "RENORM", "ROLES",
+    "ROOT_MEAN_SQUARE",
     "ROUNDING", "RUNNING", "SAMPLE", "SPREADS",
     "STATISTICAL", "UNCOUNTED", "USER", "VALUES", "VOLUME", "Adapter", "Ambiguous", "Array", "BaselineError", "Batch", "Call",
     "CallCost", "Case", "Component", "Condition", "Cost", "Counterexample", "Counts", "Coupling",

@@ -60,6 +60,13 @@ class Graph:
         """The names of points and of a context."""
         return (self.points[0],) if self.given is None else (self.points[0], self.given[0])
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of all nodes and inputs."""
+        given = () if self.given is None else (self.given,)
+        own = ((node.name, node.shape) for node in self.nodes)
+        return dict((*self.weights.items(), self.points, *given, *own))
+
     def needed(self, known: Container[str]) -> list[Node]:
         """The nodes that the outputs come of, in their order; what is ``known`` comes of nothing."""
         wanted = {ref.name for ref in self.outputs if ref is not None}

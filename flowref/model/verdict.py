@@ -11,6 +11,9 @@ from typing import Any
 from flowref.model.figure import Figure
 from flowref.model.target import Condition
 
+# The proof of a law that is proved under no condition.
+PROVED_WHOLE = "for all inputs and all weights"
+
 
 class Status(enum.StrEnum):
     """What became of one (target, law) pair."""
@@ -109,7 +112,9 @@ class Verdict:
     `Silence`). ``diagnosis``: of a violation, which known slip explains its numbers.
     ``figure``: of a violation, numbers for a picture of it. ``size``: of a violation of volume or
     density, how large the error is. ``minor``: the violation stays below the rounding of single
-    precision at every point measured.
+    precision at every point measured. ``proof``: of a law that holds, for what it is proved besides
+    (`PROVED_WHOLE`, or a clause with conditions). ``repairs``: of a violation, edits of the code with which the law is
+    proved, the smallest first.
     """
 
     target: str
@@ -129,6 +134,8 @@ class Verdict:
     figure: Figure | None = None
     size: Size | None = None
     minor: bool = False
+    proof: str = ""
+    repairs: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -144,7 +151,9 @@ class Verdict:
             )
         elif self.counts.held:
             lines.append(f"at {self.counts.held} points")
-        told = (self.reason, self.remedy, f"diagnosis: {self.diagnosis}" if self.diagnosis else "")
+        told = [self.reason, self.remedy, f"diagnosis: {self.diagnosis}" if self.diagnosis else ""]
+        told += [f"proved {self.proof}"] if self.proof else []
+        told += [f"repair: {one}" for one in self.repairs]
         return "\n    ".join(_printable(line) for line in (*lines, *told) if line)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model.graph import STEPS, Branches, Graph, Node, Ref
+from flowref.model import PROVED_WHOLE
+from flowref.model.graph import STEPS, Branches, Graph, Node, Ref, references
 from flowref.proving.arithmetic import total
 from flowref.proving.arrangements import lifted, view
-from flowref.proving.fields import inverse, times
+from flowref.proving.fields import LEVELS, Words, inverse, times
 from flowref.proving.literals import literal
 from flowref.proving.operators import CASTS, EXACT, OPERATORS, PLAIN
+from flowref.proving.orders import Signs, ordered, signed
 from flowref.proving.residues import Field, NotModelled, Residues
 
 # Towers of a proof without roots and open comparisons, and of one with them: each has a sign of its own, of which one half
@@ -35,12 +37,22 @@ WEIGHTS = (
 )
 # Settings of operators that say nothing of numbers; types are heard by casts.
 SETTINGS = ("layout", "device", "pin_memory", "memory_format")
-WHOLE = WEIGHTS[:2]
+WHOLE = WEIGHTS[:3]
+# Comparisons, with the place of what is larger where they are true, and of what is smaller.
+ORDERS = {"gt": (0, 1), "ge": (0, 1), "lt": (1, 0), "le": (1, 0)}
+STRICT = ("gt", "lt")
+# Operators that add up products, with which argument tells how many.
+PRODUCTS = {"mm": 1, "bmm": 1, "addmm": 2, "convolution": 1}
 # Entries of an event up to which derivatives are taken by each.
 ENTRIES = 64
 
 
-Law = Callable[["Run"], bool]
+@dataclass(frozen=True)
+class Law:
+    """``holds``: of a run; ``slopes``: whether derivatives by the entries of points are asked for."""
+
+    holds: Callable[[Run], bool]
+    slopes: bool
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,18 @@ class Proof:
     conditions: tuple[str, ...] = ()
     reason: str = ""
     free: tuple[str, ...] = ()
+
+    @property
+    def clause(self) -> str:
+        """For what it is proved; empty where it is not."""
+        if not self.proved or self.whole:
+            return PROVED_WHOLE if self.proved else ""
+        words = [f"for all inputs and {self.weights}"]
+        if self.paths:
+            words = [f"for {self.weights}", f"on the {self.paths} paths that drawn points take"]
+        bounds = [one for one in self.conditions if one.startswith("where ")]
+        words += bounds[:1]
+        return ", ".join(words) + (f" and {len(bounds) - 1} more" if len(bounds) > 1 else "")
 
     @property
     def whole(self) -> bool:
@@ -99,23 +123,45 @@ def identity(
         frozenset(graph.trained),
         frozenset(),
     ]
+    best: tuple[Proof, tuple[Branches, ...]] | None = None
     for weights, decimal in product(dict.fromkeys(free), readings):
         for taken in ([None], different) if _opens(graph, weights) else ([None],):
+            if best is not None and taken is different:
+                continue  # what holds on some paths is less than what was found
             runs = _all_hold(graph, law, weights, decimal, taken, seed)
-            if runs:
-                conditions = dict.fromkeys(one for run in runs for one in run.conditions)
-                on = tuple(path for path in taken if path is not None)
-                claim, fields = WEIGHTS[free.index(weights)], runs[-1].field.towers
-                return Proof(
-                    True, fields, len(on), claim, tuple(conditions), free=tuple(sorted(weights))
-                ), on
+            if not runs:
+                continue
+            conditions = dict.fromkeys(one for run in runs for one in run.conditions)
+            on = tuple(path for path in taken if path is not None)
+            claim, fields = WEIGHTS[free.index(weights)], runs[-1].field.towers
+            proof = Proof(
+                True, fields, len(on), claim, tuple(conditions), free=tuple(sorted(weights))
+            )
+            if proof.whole:
+                return proof, on
+            best = best or (proof, on)
         reason = "it is no identity on all paths of drawn points"
-    return Proof(False, reason=reason), ()
+    return best or (Proof(False, reason=reason), ())
+
+
+def numbers_of(graph: Graph, law: Law) -> int:
+    """How many numbers and products of them a run of one path computes in each field."""
+    rows = graph.points[1][0]
+    directions = math.prod(graph.points[1]) // rows + rows if law.slopes else 0
+    moving, shapes = graph.moving(graph.points[0]), graph.shapes
+    found = 0
+    for node in graph.nodes:
+        inner = 1
+        if node.op in PRODUCTS:
+            factor = shapes[node.args[PRODUCTS[node.op]].name]
+            inner = math.prod(factor[1:]) if node.op == "convolution" else factor[-2]
+        found += math.prod(node.shape) * inner * (LEVELS + directions * (node.name in moving))
+    return found
 
 
 def _refused(graph: Graph, law: Law) -> str:
     """Why nothing is proved of a graph, whatever it computes; empty where something may be."""
-    if graph.outputs[1] is None and law is log_det_law:
+    if graph.outputs[1] is None and law.slopes:
         return "it returns no log-det"
     if math.prod(graph.points[1]) > ENTRIES * graph.points[1][0]:
         return f"its events have more than {ENTRIES} entries"
@@ -156,8 +202,8 @@ def holds(
     """The run in which the law holds; None where it does not."""
     signed = _rooted(graph) or (path is None and _opens(graph, weights))
     for towers in (FEW, MANY) if signed else (FEW,):
-        run = Run(graph, Field(towers, seed, decimal), path, weights)
-        if not law(run):
+        run = Run(graph, Field(towers, seed, decimal), path, weights, law.slopes)
+        if not law.holds(run):
             return None
     return run
 
@@ -182,13 +228,21 @@ def _rooted(graph: Graph) -> bool:
 
 
 class Run:
-    """The graph at random points of fields. ``path``: what comparisons are held to; None for a random bit each."""
+    """The graph at random points of fields. ``path``: what comparisons are held to; None for a random bit each; ``slopes``:
+    with derivatives, by each entry of all points at once, and by a random direction of each point.
+    """
 
     def __init__(
-        self, graph: Graph, field: Field, path: Branches | None, weights: frozenset[str]
+        self,
+        graph: Graph,
+        field: Field,
+        path: Branches | None,
+        weights: frozenset[str],
+        slopes: bool,
     ) -> None:
         self.graph, self.field, self.path, self.weights = graph, field, path, weights
         self.values: dict[str, Any] = {}
+        self.ordered: dict[str, tuple[Signs, Signs]] = {}
         self.conditions = field.conditions
         if graph.guards:
             self.conditions[
@@ -200,7 +254,7 @@ class Run:
             self.values[weight] = (
                 field.free(sizes) if weight in weights else field.constant(graph.constants[weight])
             )
-        self.values[name] = field.free(shape, slice(0, self.size), self.size)
+        self.values[name] = field.free(shape, self._directions(shape) if slopes else None)
         if graph.given is not None:
             self.values[graph.given[0]] = field.free(graph.given[1])
         moving = graph.moving(*graph.inputs, *weights)
@@ -221,6 +275,18 @@ class Run:
             self.values[node.name] = (
                 np.asarray(known[node.name]) if node.name in known else self._run(node)
             )
+            # On a path the numbers that are compared may have no other use, and are not computed.
+            if node.op in ORDERS and all(ref.name in self.values for ref in references(node.args)):
+                larger, smaller = (self._given(node.args[at]) for at in ORDERS[node.op])
+                self.ordered[node.name] = ordered(larger, smaller, strict=node.op in STRICT)
+
+    def _directions(self, shape: tuple[int, ...]) -> Words:
+        rows, event = shape[0], shape[1:]
+        entries = self.size // rows
+        each = np.repeat(np.eye(entries, dtype=np.uint64)[:, None], rows, 1)
+        one = np.zeros((rows, rows, entries), np.uint64)
+        one[range(rows), range(rows)] = self.field.drawn(rows, entries)
+        return np.concatenate((each, one)).reshape(entries + rows, rows, *event)
 
     def _run(self, node: Node) -> Any:
         if node.op == "constant":
@@ -237,8 +303,11 @@ class Run:
         if node.op not in CASTS:
             named.pop("dtype", None)
         plain = node.op in PLAIN and not (node.op in EXACT and not all(map(_whole, args)))
-        if not plain and args and isinstance(args[0], np.ndarray) and node.kind == "float":
+        if not plain and args and _numbers(args[0]) and node.kind == "float":
             args = (lifted(args[0], self.field.constant(0)), *args[1:])
+        if node.op == "where" and node.args[0].name in self.ordered:
+            chosen = zip(args[1:], self.ordered[node.args[0].name], strict=True)
+            args = (args[0], *(signed(value, known) for value, known in chosen))
         self.field.line = node.line or node.name
         if node.kind == "complex":
             raise NotModelled(f"complex numbers ({self.field.line})")
@@ -270,7 +339,7 @@ class Run:
         return value
 
 
-def log_det_law(run: Run) -> bool:
+def _log_det(run: Run) -> bool:
     r"""$(\det J)^2 = (e^{\log\det})^2$ for each point, which depends on no other."""
     value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     rows = run.graph.points[1][0]
@@ -278,19 +347,12 @@ def log_det_law(run: Run) -> bool:
     if not isinstance(value, Residues) or value.d is None or math.prod(value.shape) != run.size:
         return False
     first = run.field.first(0)[..., None]
-    shape = (run.field.towers, rows, entries, rows, entries)
+    shape = (run.field.towers, entries + rows, rows, entries)
     parts = [None if one is None else one.reshape(shape) for one in (value.d, value.d_im)]
-    for part in parts:
-        if part is None:
-            continue
-        mixed = part.copy()
-        mixed[:, range(rows), :, range(rows)] = 0
-        if mixed.any():
-            return False  # a point depends on another
-    blocks = [
-        None if one is None else np.moveaxis(one[:, range(rows), :, range(rows)], 0, 1)
-        for one in parts
-    ]
+    other = ~np.eye(rows, dtype=bool)
+    if any(one is not None and one[:, entries:][:, other].any() for one in parts):
+        return False  # a point depends on another
+    blocks = [None if one is None else np.moveaxis(one[:, :entries], 2, 1) for one in parts]
     det = _determinants((blocks[0], blocks[1]), run.field.first(1)[..., 0])
     ladj = lifted(told, value)
     ladj = total(view(ladj, (rows, -1)), 1) if len(ladj.shape) and ladj.shape[0] == rows else ladj
@@ -311,20 +373,27 @@ def log_det_law(run: Run) -> bool:
     )
 
 
-def round_trip_law(run: Run) -> bool:
-    """$g(f(x)) = x$: the same numbers, or the same exponentials of them."""
+def _round_trip(run: Run) -> bool:
+    """$g(f(x)) = x$: the same numbers, or the same squares of their exponentials."""
     value, points = run.values[run.graph.outputs[0].name], run.values[run.graph.points[0]]
     if not isinstance(value, Residues) or math.prod(value.shape) != run.size:
         return False
-    came = view(value, points.shape)
-    first, grown = came.top, came.exp().top
-    return all(other is None for other in (first[1], grown[1])) and bool(
-        ((first[0] == points.re[:, :1]) | (grown[0] == points.exp().re[:, :1])).all()
+    came, p = view(value, points.shape), run.field.first(points.axes)
+    # Exponentials are positive: their squares tell them.
+    squares = [times(one.top, one.top, p) for one in (came.exp(), points.exp())]
+    same, grown = (
+        (one[0] == other[0]) & (True if one[1] is None else one[1] == 0)
+        for one, other in ((came.top, points.top), (squares[0], squares[1]))
     )
+    return bool((same | grown).all())
 
 
 # By name, of what a call computes.
-LAWS: dict[str, Law] = {"log-det": log_det_law, "round-trip": round_trip_law}
+LAWS = {"log-det": Law(_log_det, True), "round-trip": Law(_round_trip, False)}
+
+
+def _numbers(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype != bool
 
 
 def _whole(value: Any) -> bool:

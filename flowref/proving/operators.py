@@ -7,6 +7,7 @@ decides an array of bits, as residues that are 0 or 1.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from flowref.proving import arithmetic as of
 from flowref.proving import arrangements as arranged
 from flowref.proving import matrices
-from flowref.proving.residues import NotModelled, Residues
+from flowref.proving.residues import POSITIVE, NotModelled, Residues
 
 # Half of a number.
 HALF = Fraction(1, 2)
@@ -55,6 +56,24 @@ def _same(x: Any, *given: Any, **settings: Any) -> Any:
     return x
 
 
+def _of_its_sign(function: Callable[[Residues], Residues]) -> Callable[[Residues], Residues]:
+    return lambda x: replace(function(x), sign=x.sign)
+
+
+# Functions that increase, and are zero at zero.
+INCREASING: dict[str, Callable[[Residues], Residues]] = {
+    "expm1": lambda x: (grown := x.exp()) - grown.constant(1),
+    "log1p": lambda x: (x + x.constant(1)).log(),
+    "tanh": of.tanh,
+    "erf": of.erf,
+    "sinh": lambda x: ((grown := x.exp()) - grown.reciprocal()) * x.constant(HALF),
+    "asinh": lambda x: replace(
+        x + (x * x + x.constant(1)).sqrt(), sign=np.full(x.shape, POSITIVE, np.int8)
+    ).log(),
+    "atanh": lambda x: ((x.constant(1) + x) / (x.constant(1) - x)).log().by_halves(1),
+    "atan": lambda x: x.opaque("atan", (x * x + x.constant(1)).reciprocal()),
+}
+
 ENTRIES: dict[str, Callable[..., Any]] = {
     "add": _numeric(np.add, of.add),
     "sub": _numeric(np.subtract, of.sub),
@@ -68,26 +87,19 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "sqrt": lambda x: x.sqrt(),
     "rsqrt": lambda x: x.sqrt().reciprocal(),
     "exp": lambda x: x.exp(),
-    "expm1": lambda x: (grown := x.exp()) - grown.constant(1),
     "exp2": lambda x: (x * x.constant(2).log()).exp(),
     "log": lambda x: x.log(),
-    "log1p": lambda x: (x + x.constant(1)).log(),
     "log2": lambda x: x.log() / x.constant(2).log(),
     "sigmoid": of.logistic,
-    "tanh": of.tanh,
     "softplus": of.softplus,
-    "erf": of.erf,
     "cosh": lambda x: ((grown := x.exp()) + grown.reciprocal()) * x.constant(HALF),
-    "sinh": lambda x: ((grown := x.exp()) - grown.reciprocal()) * x.constant(HALF),
-    "asinh": lambda x: (x + (x * x + x.constant(1)).sqrt()).log(),
-    "atanh": lambda x: ((x.constant(1) + x) / (x.constant(1) - x)).log().by_halves(1),
-    "atan": lambda x: x.opaque("atan", (x * x + x.constant(1)).reciprocal()),
     "abs": of.absolute,
     "sign": of.sign,
     "sgn": of.sign,
     "relu": lambda x: of.where(of.gt(x, 0), x, 0.0),
     "leaky_relu": lambda x, slope=0.01: of.where(of.gt(x, 0), x, of.mul(x, slope)),
     "elu": of.elu,
+    **{name: _of_its_sign(function) for name, function in INCREASING.items()},
     **dict.fromkeys(("_to", "_to_copy"), _cast),
     **dict.fromkeys(("clone", "alias", "detach", "lift_fresh", "contiguous"), _same),
     **dict.fromkeys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ import numpy as np
 from flowref.loading import Recipe, recipe_of
 from flowref.model import Target, Unsupported, draw
 from flowref.proving.certificates import Certificate
-from flowref.proving.identities import LAWS, Proof, identity
+from flowref.proving.identities import LAWS, Proof, identity, numbers_of
 
 # Batches at which the graph is run beside the object, and whose paths are asked for.
 BESIDE, DRAWN = 3, 8
@@ -20,6 +21,8 @@ BESIDE, DRAWN = 3, 8
 ROWS = (3, 5, 7, 11, 13)
 # Batches in train mode that an object has seen.
 WARM = 2
+# Operations of a round trip, and numbers in a run of residues, up to which an audit asks for proofs: a second or two.
+OPERATIONS, NUMBERS = 2_000, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,21 @@ def certified(
         yield _certificate(recipe, str(target), name, statement)
 
 
-def _certificate(recipe: Recipe, target: str, name: str, statement: Statement) -> Certificate:
+def clause(target: Target, law: str) -> str:
+    """For what a law of a target is proved, as a clause; empty where it is not, where it is none of `STATEMENTS`, or where
+    that takes long.
+    """
+    if law not in STATEMENTS:
+        return ""
+    recipe = recipe_of(target)
+    if recipe.operations > OPERATIONS:
+        return ""
+    return _certificate(recipe, str(target), law, STATEMENTS[law], NUMBERS).proof.clause
+
+
+def _certificate(
+    recipe: Recipe, target: str, name: str, statement: Statement, most: float = math.inf
+) -> Certificate:
     claim = partial(Certificate, target, name, statement.words, statement.law)
     dialect, backend = recipe.dialect, recipe.backend
     wanted = ("forward", "inverse") if statement.call == "both" else (statement.call,)
@@ -72,6 +89,8 @@ def _certificate(recipe: Recipe, target: str, name: str, statement: Statement) -
             if not traced.agrees(given[1 : 1 + BESIDE]):
                 return claim(Proof(False, reason="what was traced is not what the object computes"))
             graph = traced.graph()
+            if (numbers := numbers_of(graph, LAWS[statement.law])) > most:
+                return claim(Proof(False, reason=f"it takes {numbers} numbers"))
             paths = [path for path in (traced.path(one) for one in given) if path is not None]
     except Unsupported as error:
         return claim(Proof(False, reason=str(error)))

@@ -87,17 +87,17 @@ class Field(Towers):
             for one in self.primes
         ]
 
-    def free(
-        self, shape: Sequence[int], directions: slice | None = None, total: int = 0
-    ) -> Residues:
-        """Indeterminates; with derivatives of one in ``directions`` of a ``total``, if these are given."""
-        size = (self.towers, LEVELS, *shape)
-        re = self.rng.integers(0, 2**62, size=size, dtype=np.uint64) % self.p(len(shape))
+    def free(self, shape: Sequence[int], directions: Words | None = None) -> Residues:
+        """Indeterminates; with their derivatives by ``directions``, (count, ...), if these are given."""
+        re = self.drawn(self.towers, LEVELS, *shape) % self.p(len(shape))
         if directions is None:
             return Residues(self, re)
-        d = np.zeros((self.towers, total, int(np.prod(shape, dtype=int))), np.uint64)
-        d[:, directions] = np.eye(d.shape[2], dtype=np.uint64)
-        return Residues(self, re, d=d.reshape(self.towers, total, *shape))
+        d = np.repeat(directions[None], self.towers, 0) % self.first(len(shape))
+        return Residues(self, re, d=d)
+
+    def drawn(self, *shape: int) -> Words:
+        """Random words."""
+        return self.rng.integers(0, 2**62, size=shape, dtype=np.uint64)
 
     def hashed(self, name: str, *numbers: Residues) -> Words:
         """A random function of numbers, by its name: random residues, the same for the same numbers."""
@@ -254,7 +254,7 @@ class Residues:
         found = self * self.field.constant(Fraction(halves, 2))
         if self.exponential is None:
             return found
-        base = self._with(self.exponential, None)
+        base = self._with(self.exponential, None, np.full(self.shape, POSITIVE, np.int8))
         base = base if halves % 2 == 0 else base.sqrt()
         count = halves // 2 if halves % 2 == 0 else halves
         raised = base.power(abs(count))

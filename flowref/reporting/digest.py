@@ -10,7 +10,7 @@ from flowref.reporting.causes import Cause, by_size, by_target, explained
 from flowref.reporting.markup import code, escaped
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
-from flowref.reporting.words import measured, remark
+from flowref.reporting.words import explanations, measured, remark
 
 # Longer observations, arrays mostly, are in the JSON report only.
 WIDTH = 100
@@ -23,6 +23,7 @@ def parts(report: Report) -> list[list[str]]:
         sections.problems(report),
         sections.known(report),
         _libraries(report),
+        sections.proved(report),
         _failures(report),
         *sections.quiet(report),
         _folded(report),
@@ -76,7 +77,12 @@ def _failures(report: Report) -> list[str]:
 def _failure(verdict: Verdict, cause: Cause | None) -> str:
     name = verdict.id if verdict.status is Status.VIOLATED else ""
     because = "" if cause is None else cause.because
-    parts = [because, measured(verdict, WIDTH), remark(verdict), verdict.diagnosis]
+    parts = [
+        because,
+        measured(verdict, WIDTH),
+        remark(verdict),
+        *(words for _, words in explanations(verdict)),
+    ]
     seen = escaped("; ".join(filter(None, parts)))
     pair = f"{code(verdict.law)} | {code(verdict.target)}"
     return f"| {name} | {verdict.status} | {pair} | {seen} |"

@@ -210,6 +210,8 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
     )
     for name in ("counts", "evidence", "counterexample", "figure", "size"):
         del row[name]
+    if verdict.repairs:
+        row["repairs"] = list(verdict.repairs)
     counts = _plain(verdict.counts, scales=[hexed(scale) for scale in verdict.counts.scales])
     if not counts["scales"]:
         del counts["scales"]
@@ -242,6 +244,8 @@ def verdict_from_json(row: Json) -> Verdict:
     """
     try:
         special: dict[str, Any] = {"status": Status(row["status"])}
+        if "repairs" in row:
+            special["repairs"] = tuple(map(str, row["repairs"]))
         if "counts" in row:
             scales = tuple(unhexed(scale) for scale in row["counts"].get("scales", ()))
             special["counts"] = _build(Counts, row["counts"], scales=scales)

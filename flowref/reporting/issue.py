@@ -7,7 +7,15 @@ from flowref.reporting.markup import code, escaped, statement_text
 from flowref.reporting.numbers import shown
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
-from flowref.reporting.words import again, circumstances, inputs, measured, off_by, remark
+from flowref.reporting.words import (
+    again,
+    circumstances,
+    explanations,
+    inputs,
+    measured,
+    off_by,
+    remark,
+)
 
 
 def issue(report: Report, verdict: Verdict, program: str = "") -> str:
@@ -24,8 +32,8 @@ def issue(report: Report, verdict: Verdict, program: str = "") -> str:
         lines += [f"Expected: {statement_text(note.statement)}", ""]
     if verdict.evidence is not None and (size := off_by(verdict.evidence)):
         lines += [f"Observed: {size}.", ""]
-    if verdict.diagnosis:
-        lines += [f"Diagnosis: {escaped(verdict.diagnosis)}", ""]
+    for name, text in explanations(verdict):
+        lines += [f"{name.capitalize()}: {escaped(text)}", ""]
     if text := remark(verdict):
         lines += [escaped(text), ""]
     if case is not None:

@@ -9,7 +9,7 @@ from flowref.reporting.contents import LawNote
 from flowref.reporting.markup import block, code, escaped, statement_text
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
-from flowref.reporting.words import again, circumstances, inputs, measured, remark
+from flowref.reporting.words import again, circumstances, explanations, inputs, measured, remark
 
 
 def to_markdown(report: Report) -> str:
@@ -68,8 +68,7 @@ def _failure(
         lines.append(f"- explained: {because}")
     if text := remark(verdict):
         lines.append(f"- remark: {escaped(text)}")
-    if verdict.diagnosis:
-        lines.append(f"- diagnosis: {escaped(verdict.diagnosis)}")
+    lines += [f"- {name}: {escaped(words)}" for name, words in explanations(verdict)]
     if (case := verdict.counterexample) is not None:
         lines.append(f"- input: {code(inputs(case))}")
         lines.append(f"- circumstances: {escaped(circumstances(case, verdict.part))}")

@@ -14,7 +14,7 @@ from flowref.reporting.judged import lines as waiting_lines
 from flowref.reporting.lines import names, target_line
 from flowref.reporting.outcomes import FAILING, violations
 from flowref.reporting.text import clean, plain
-from flowref.reporting.words import circumstances, inputs, reasons, remark, seen
+from flowref.reporting.words import circumstances, explanations, inputs, reasons, remark, seen
 
 if TYPE_CHECKING:
     from flowref.reporting.report import Report
@@ -95,7 +95,7 @@ def _rows(verdict: Verdict, statement: str) -> Iterator[tuple[str, str]]:
         ("seen", told),
         ("the law", plain(statement)),
         ("remark", "" if remark(verdict) == told else remark(verdict)),
-        ("diagnosis", verdict.diagnosis),
+        *explanations(verdict),
         ("input", "" if case is None else inputs(case)),
         ("under", "" if case is None else circumstances(case, verdict.part)),
     )

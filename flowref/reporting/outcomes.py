@@ -93,14 +93,16 @@ def tally(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> st
     """How many verdicts under each word, those that occur; laws about something else are left out,
     and what fails as it is ``known`` to counts as that.
 
-    >>> tally([Verdict("t", "l", Status.HOLDS), Verdict("t", "m", Status.NOT_RUN)])
-    '1 passed, 1 not run'
+    >>> tally([Verdict("t", "l", Status.HOLDS, proof="for all inputs"), Verdict("t", "m", Status.NOT_RUN)])
+    '1 passed (1 proved), 1 not run'
     """
+    verdicts = list(verdicts)
     counts = counted(verdicts, known)
-    return (
-        ", ".join(f"{counts[word]} {word}" for word in ORDER if counts[word] and word != ELSEWHERE)
-        or "nothing checked"
-    )
+    proved = sum(bool(one.proof) for one in verdicts)
+    words = {word: f"{counts[word]} {word}" for word in ORDER if counts[word] and word != ELSEWHERE}
+    if proved:
+        words[LABELS[Status.HOLDS]] += f" ({proved} proved)"
+    return ", ".join(words.values()) or "nothing checked"
 
 
 def violations(verdicts: Iterable[Verdict]) -> str:

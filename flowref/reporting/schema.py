@@ -138,7 +138,7 @@ def fields(text: str, origin: str) -> dict[str, Any]:
 
 
 def bare(verdict: Verdict) -> Verdict:
-    """The outcome of a pair alone, as a brief report has it where a law holds or does not apply."""
+    """The outcome of a pair alone, with its proof, as a brief report has it where a law holds or does not apply."""
     return Verdict(
         verdict.target,
         verdict.law,
@@ -146,6 +146,7 @@ def bare(verdict: Verdict) -> Verdict:
         law_version=verdict.law_version,
         force=verdict.force,
         waits=verdict.waits,
+        proof=verdict.proof,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from flowref.model import Standing, Status, Verdict
+from flowref.model import PROVED_WHOLE, Standing, Status, Verdict
 from flowref.reporting.contents import LawNote
 from flowref.reporting.judged import FEW, put_to_the_test, share, waiting
 from flowref.reporting.markup import code, escaped, statement_text
@@ -97,6 +97,21 @@ def known(report: Report) -> list[str]:
         told = " | ".join(map(escaped, (one.reason, one.issue, one.expires, one.detail)))
         lines.append(f"| {one.standing} | {pair} | {told} |")
     return lines
+
+
+def proved(report: Report) -> list[str]:
+    """Of which laws that hold there are proofs, for how many targets: a section, where there are any."""
+    laws: dict[str, list[str]] = {}
+    for verdict in report.verdicts:
+        if verdict.proof:
+            laws.setdefault(verdict.law, []).append(verdict.proof)
+    if not laws:
+        return []
+    rows = [
+        f"| {code(law)} | {len(found)} | {found.count(PROVED_WHOLE)} |"
+        for law, found in laws.items()
+    ]
+    return ["## Proved", "", f"| law | targets | {PROVED_WHOLE} |", "|---|---:|---:|", *rows]
 
 
 def used(report: Report) -> list[str]:

@@ -9,7 +9,15 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from flowref.model import KnownFailure, Recognized, Standing, Status, Verdict, identity
+from flowref.model import (
+    PROVED_WHOLE,
+    KnownFailure,
+    Recognized,
+    Standing,
+    Status,
+    Verdict,
+    identity,
+)
 from flowref.reporting.causes import Cause, by_size, by_target, deepest, explained
 from flowref.reporting.faults import fault
 from flowref.reporting.judged import lines as skipped_lines
@@ -112,7 +120,14 @@ def _explains(
 
 
 def _sections(verdicts: Sequence[Verdict], recognized: Recognized | None) -> Iterator[str]:
-    """What was skipped, what does not apply, and what decided: a title and a line for each reason."""
+    """What is proved, what was skipped, what does not apply, and what decided: a title and a line for each reason."""
+    proved: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.proof:
+            proved.setdefault(clean(verdict.proof), []).append(verdict.law)
+    if proved:
+        yield f"Proved ({sum(map(len, proved.values()))}):"
+        yield from (f"  {', '.join(laws)}: {words}" for words, laws in proved.items())
     skipped = waiting(verdicts, 1)
     if skipped:
         yield f"Skipped ({sum(len(one.laws) for one in skipped)}):"
@@ -226,6 +241,22 @@ def closing(report: Report, code: int) -> list[str]:
     return [*unseen(report.verdicts), _sentence(report, code)]
 
 
+def proved(verdicts: Iterable[Verdict]) -> str:
+    """How many checks that passed are proved besides, as the end of a clause.
+
+    >>> proved([Verdict("t", "l", Status.HOLDS, proof=PROVED_WHOLE), Verdict("t", "m", Status.HOLDS)])
+    ', 1 of them proved for all inputs and all weights'
+    """
+    found = [verdict.proof for verdict in verdicts if verdict.proof]
+    whole = found.count(PROVED_WHOLE)
+    if not found:
+        return ""
+    if whole == len(found):
+        return f", {whole} of them proved {PROVED_WHOLE}"
+    rest = "under the conditions that -v lists"
+    return f", {len(found)} of them proved, {f'{whole} {PROVED_WHOLE}, the others ' if whole else ''}{rest}"
+
+
 def unseen(verdicts: Iterable[Verdict]) -> list[str]:
     """Maps whose log-det was not decided, a line for each reason where these are few: what passes says
     nothing of their likelihoods.
@@ -270,4 +301,4 @@ def _sentence(report: Report, code: int) -> str:
         if report.environment.profile != QUICK
         else f" in the {QUICK} profile, at one state of the weights"
     )
-    return f"{passed}{short}{more}{ending}"
+    return f"{passed}{short}{proved(report.verdicts)}{more}{ending}"

@@ -200,10 +200,16 @@ def failure(
 
 def _meaning(verdict: Verdict, statement: str) -> list[str]:
     """The law, what was seen, and what explains it: a line each."""
-    diagnosis = f"Diagnosis: {diagnosed(verdict)}." if verdict.diagnosis else ""
     law = f"Law: {opening(statement)}" if statement else ""
-    told = (law, remark(verdict), diagnosis)
+    found = [f"{name.capitalize()}: {TRIED.sub('', text)}." for name, text in explanations(verdict)]
+    told = (law, remark(verdict), *found)
     return [f"  {line}" for line in told if line]
+
+
+def explanations(verdict: Verdict) -> list[tuple[str, str]]:
+    """What explains a violation and what would mend it, each under its name."""
+    found = [("diagnosis", clean(verdict.diagnosis))] if verdict.diagnosis else []
+    return found + [("repair", clean(one)) for one in verdict.repairs]
 
 
 def diagnosed(verdict: Verdict) -> str:

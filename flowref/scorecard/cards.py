@@ -56,6 +56,7 @@ class Card:
     why: str
     because: str
     diagnosis: str
+    repairs: tuple[str, ...]
     known: str
     sight: tuple[tuple[str, str], ...]
     strip: Markup
@@ -153,6 +154,7 @@ def _card(
         why=remark(verdict) if violated else clean(verdict.reason),
         because=because,
         diagnosis=clean(verdict.diagnosis),
+        repairs=tuple(map(clean, verdict.repairs)),
         known=standing,
         sight=_sight(verdict, rounding=rounding),
         strip=strip(evidence) if evidence is not None and rounding and complete else Markup(""),

@@ -117,7 +117,7 @@ def _tiles(report: Report) -> tuple[Tile, ...]:
         Tile("minor", number(counts["m"]), "advice", "failures", "below single precision"),
         Tile("advice", number(counts["a"]), "advice", "advice" if counts["a"] else "matrix", "never counts"),
         Tile("inconclusive", number(counts["i"]), "unsure", "honesty", _also(counts["o"], "not run")),
-        Tile("hold", number(counts["h"]), "holds", "matrix"),
+        Tile("hold", number(counts["h"]), "holds", "matrix", _also(sum(bool(v.proof) for v in report.verdicts), "of them proved")),
         Tile("not applicable", number(counts["-"] + counts["w"]), "idle", "honesty", _also(counts["w"], "of them skipped")),
         Tile("examples", number(points), "plain", "honesty", "points measured"),
     ]  # fmt: skip

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flowref.backends.torch.tracing import Traced, Untraced
-from flowref.proving.identities import Proof, identity, log_det_law
+from flowref.proving.identities import LAWS, Proof, identity
 
 ROWS, SIZE = 3, 2
 
@@ -41,7 +41,7 @@ def proof(run: Any) -> Proof:
         if not traced.agrees(draw[1:]):
             return Proof(False, reason="the graph differs from the object")
         paths = [path for path in map(traced.path, draw) if path is not None]
-        return identity(traced.graph(), log_det_law, paths)[0]
+        return identity(traced.graph(), LAWS["log-det"], paths)[0]
     except Untraced as error:
         return Proof(False, reason=str(error))
 
@@ -236,10 +236,41 @@ def test_a_graph_that_is_not_the_object_proves_nothing(run: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "scale",
+    [
+        nn.functional.softplus,
+        lambda a: torch.where(a > 1e-3, a, 1e-3),
+        lambda a: torch.where(a < 1, 1.0, a),
+        lambda a: torch.log1p(torch.expm1(a).abs()) + 1e-3,
+        lambda a: a.clamp(0.1, 10),
+        lambda a: torch.where(a >= 0, a, -a),
+    ],
+    ids=["softplus", "raised", "lowest", "odd", "clamped", "absolute"],
+)
+def test_what_comparisons_tell_of_signs_leaves_no_condition(scale: Any) -> None:
+    """Scales that are positive by the comparison that chooses them, or by their form."""
+    assert proof(lambda m, x: (x * scale(m.a), total(x, scale(m.a).log()))).whole
+
+
+@pytest.mark.parametrize(
     ("run", "clause"),
     [
         (
             lambda m, x: (x * m.a, total(x, m.a.log())),
+            "where a logarithm is taken of what is positive",
+        ),
+        (
+            lambda m, x: (
+                x * torch.where(m.a > -1, m.a, 1.0),
+                total(x, torch.where(m.a > -1, m.a, 1.0).log()),
+            ),
+            "where a logarithm is taken of what is positive",
+        ),
+        (
+            lambda m, x: (
+                x * torch.where(m.a > 0, 1.0, m.a),
+                total(x, torch.where(m.a > 0, 1.0, m.a).log()),
+            ),
             "where a logarithm is taken of what is positive",
         ),
         (

@@ -57,6 +57,10 @@ def pair(verdict: Verdict) -> str:
         fields |= {"id": verdict.id, "seen": seen(verdict)}
     if verdict.diagnosis:
         fields["diagnosis"] = verdict.diagnosis
+    if verdict.proof:
+        fields["proof"] = verdict.proof
+    if verdict.repairs:
+        fields["repairs"] = list(verdict.repairs)
     return line("pair", **fields)
 
 

@@ -14,7 +14,7 @@ from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 from flowref.reporting.severity import severity
 from flowref.reporting.text import clean, plain
-from flowref.reporting.words import again, circumstances, inputs, remark, seen
+from flowref.reporting.words import again, circumstances, explanations, inputs, remark, seen
 
 # As SARIF names them, the gravest first.
 LEVELS = ("error", "warning", "note")
@@ -67,8 +67,7 @@ class Failure:
         text = remark(verdict)
         if text and text != self.headline:
             lines.append(f"remark: {text}")
-        if verdict.diagnosis:
-            lines.append(f"diagnosis: {clean(verdict.diagnosis)}")
+        lines += [f"{name}: {words}" for name, words in explanations(verdict)]
         lines += [f"where: {self.where}"] if self.where else []
         if case is not None:
             lines.append(f"input: {inputs(case)}")

@@ -1,0 +1,60 @@
+"""What comparisons tell of signs: x is positive where it is chosen because it is larger than 20."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref.proving.residues import ABOVE, BELOW, NEGATIVE, POSITIVE, UNKNOWN, Residues
+
+# Numbers, with the sign that they have.
+Signs = Sequence[tuple[Residues, int]]
+
+
+def ordered(larger: Any, smaller: Any, *, strict: bool) -> tuple[Signs, Signs]:
+    """What is known where a comparison is true, and where it is false: then ``smaller`` is as large or larger.
+
+    ``strict``: of >, which leaves equal numbers to what is false.
+    """
+    return _difference(larger, smaller, strict=strict), _difference(
+        smaller, larger, strict=not strict
+    )
+
+
+def _difference(larger: Any, smaller: Any, *, strict: bool) -> Signs:
+    """The signs of two numbers of which one is larger than the other, or as large."""
+    found = []
+    if isinstance(larger, Residues) and (low := _least(smaller)) >= ABOVE:
+        found.append((larger, POSITIVE if strict or low == POSITIVE else ABOVE))
+    if isinstance(smaller, Residues) and (high := -_least(larger, -1)) <= BELOW:
+        found.append((smaller, NEGATIVE if strict or high == NEGATIVE else BELOW))
+    return found
+
+
+def _least(value: Any, turn: int = 1) -> int:
+    """The least that is known of the signs of a number, or of its negative."""
+    if isinstance(value, Residues):
+        return int((turn * value.signs).min(initial=POSITIVE))
+    numbers = turn * np.asarray(value)
+    return POSITIVE if (numbers > 0).all() else ABOVE if (numbers >= 0).all() else UNKNOWN
+
+
+def signed(value: Any, known: Signs) -> Any:
+    """A number with the sign that it has where it, or its negative, is known."""
+    for number, sign in known if isinstance(value, Residues) else ():
+        for same, own in ((number, sign), (-number, -sign)):
+            if _equal(value, same):
+                told = np.where(abs(value.signs) > abs(own), value.signs, own)
+                return replace(value, sign=told.astype(np.int8))
+    return value
+
+
+def _equal(one: Residues, other: Residues) -> bool:
+    return one.shape == other.shape and all(
+        first is second is None
+        or (first is not None and second is not None and np.array_equal(first, second))
+        for first, second in zip(one.pair, other.pair, strict=True)
+    )
