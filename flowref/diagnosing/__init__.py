@@ -39,7 +39,8 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
         if verdict.status is not Status.VIOLATED:
             return verdict
         told = diagnosis(target, chosen, verdict, settings or Settings())
-    return replace(verdict, diagnosis=told)
+        mended = proving.mended(target, chosen.id)
+    return replace(verdict, diagnosis=told, repairs=mended)
 
 
 def diagnosis(target: Target, law: Law, verdict: Verdict, settings: Settings) -> str:

@@ -1,6 +1,6 @@
 """Statements that are proved for all inputs and all weights, as identities of what a call computes."""
 
 from flowref.proving.certificates import Certificate
-from flowref.proving.prover import STATEMENTS, certified, clause
+from flowref.proving.prover import STATEMENTS, certified, clause, mended
 
-__all__ = ["STATEMENTS", "Certificate", "certified", "clause"]
+__all__ = ["STATEMENTS", "Certificate", "certified", "clause", "mended"]

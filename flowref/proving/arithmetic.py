@@ -125,6 +125,12 @@ def elu(x: Residues, alpha: Any = 1, scale: Any = 1, inner: Any = 1) -> Residues
     return where(gt(x, 0), mul(x, scale), below)
 
 
+def turning(x: Residues) -> tuple[Residues, Residues]:
+    """Sine and cosine: two random functions, each the other's slope but for a sign."""
+    sine, cosine = x.opaque("sin"), x.opaque("cos")
+    return x.opaque("sin", replace(cosine, d=None)), x.opaque("cos", -replace(sine, d=None))
+
+
 def erf(x: Residues) -> Residues:
     r"""A random function whose slope is $2 e^{-x^2} / \sqrt\pi$."""
     root = x.constant(Fraction(1)).opaque("2/sqrt(pi)")

@@ -8,7 +8,7 @@ wrong passes with a probability that is told.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -44,7 +44,7 @@ STRICT = ("gt", "lt")
 # Operators that add up products, with which argument tells how many.
 PRODUCTS = {"mm": 1, "bmm": 1, "addmm": 2, "convolution": 1}
 # Entries of an event up to which derivatives are taken by each.
-ENTRIES = 64
+ENTRIES = 128
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def identity(
 
 
 def numbers_of(graph: Graph, law: Law) -> int:
-    """How many numbers and products of them a run of one path computes in each field."""
+    """How many numbers and products of them a run of one path computes in each field, a determinant included."""
     rows = graph.points[1][0]
     directions = math.prod(graph.points[1]) // rows + rows if law.slopes else 0
     moving, shapes = graph.moving(graph.points[0]), graph.shapes
@@ -156,7 +156,7 @@ def numbers_of(graph: Graph, law: Law) -> int:
             factor = shapes[node.args[PRODUCTS[node.op]].name]
             inner = math.prod(factor[1:]) if node.op == "convolution" else factor[-2]
         found += math.prod(node.shape) * inner * (LEVELS + directions * (node.name in moving))
-    return found
+    return found + (directions**3 if law.slopes else 0)
 
 
 def _refused(graph: Graph, law: Law) -> str:
@@ -221,7 +221,8 @@ def _decides(node: Node) -> bool:
 
 def _rooted(graph: Graph) -> bool:
     return any(
-        node.op in ("sqrt", "rsqrt", "abs", "sign", "sgn", "asinh", "_linalg_slogdet")
+        node.op
+        in ("sqrt", "rsqrt", "abs", "sign", "sgn", "asin", "acos", "asinh", "_linalg_slogdet")
         or (node.op == "pow" and isinstance(node.args[1], float) and node.args[1] % 1 != 0)
         for node in graph.nodes
     )
@@ -229,7 +230,8 @@ def _rooted(graph: Graph) -> bool:
 
 class Run:
     """The graph at random points of fields. ``path``: what comparisons are held to; None for a random bit each; ``slopes``:
-    with derivatives, by each entry of all points at once, and by a random direction of each point.
+    with derivatives, by each entry of all points at once, and by a random direction of each point; ``ready``: values of another
+    run in the same field, of a graph that differs elsewhere.
     """
 
     def __init__(
@@ -239,9 +241,10 @@ class Run:
         path: Branches | None,
         weights: frozenset[str],
         slopes: bool,
+        ready: Mapping[str, Any] | None = None,
     ) -> None:
         self.graph, self.field, self.path, self.weights = graph, field, path, weights
-        self.values: dict[str, Any] = {}
+        self.values: dict[str, Any] = dict(ready or {})
         self.ordered: dict[str, tuple[Signs, Signs]] = {}
         self.conditions = field.conditions
         if graph.guards:
@@ -250,13 +253,15 @@ class Run:
             ] = None
         name, shape = graph.points
         self.size = math.prod(shape)
-        for weight, sizes in graph.weights.items():
-            self.values[weight] = (
-                field.free(sizes) if weight in weights else field.constant(graph.constants[weight])
-            )
-        self.values[name] = field.free(shape, self._directions(shape) if slopes else None)
-        if graph.given is not None:
-            self.values[graph.given[0]] = field.free(graph.given[1])
+        if ready is None:
+            for weight, sizes in graph.weights.items():
+                constant = graph.constants[weight]
+                self.values[weight] = (
+                    field.free(sizes) if weight in weights else field.constant(constant)
+                )
+            self.values[name] = field.free(shape, self._directions(shape) if slopes else None)
+            if graph.given is not None:
+                self.values[graph.given[0]] = field.free(graph.given[1])
         moving = graph.moving(*graph.inputs, *weights)
         # What is known: on a path all that is decided, and elsewhere what depends on nothing that is free.
         known = {
@@ -268,6 +273,8 @@ class Run:
         }
         known = {one: value for one, value in known.items() if value is not None}
         for node in graph.needed(known):
+            if node.name in self.values:
+                continue
             if node.op in ("eq", "ne") and node.name in moving:
                 self.conditions[
                     f"where {node.op} comes out as it did ({node.line or node.name})"

@@ -72,6 +72,7 @@ INCREASING: dict[str, Callable[[Residues], Residues]] = {
     ).log(),
     "atanh": lambda x: ((x.constant(1) + x) / (x.constant(1) - x)).log().by_halves(1),
     "atan": lambda x: x.opaque("atan", (x * x + x.constant(1)).reciprocal()),
+    "asin": lambda x: x.opaque("asin", (x.constant(1) - x * x).sqrt().reciprocal()),
 }
 
 ENTRIES: dict[str, Callable[..., Any]] = {
@@ -93,6 +94,9 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "sigmoid": of.logistic,
     "softplus": of.softplus,
     "cosh": lambda x: ((grown := x.exp()) + grown.reciprocal()) * x.constant(HALF),
+    "sin": lambda x: of.turning(x)[0],
+    "cos": lambda x: of.turning(x)[1],
+    "acos": lambda x: x.opaque("acos", -(x.constant(1) - x * x).sqrt().reciprocal()),
     "abs": of.absolute,
     "sign": of.sign,
     "sgn": of.sign,
@@ -179,6 +183,7 @@ ARRANGEMENTS: dict[str, Callable[..., Any]] = {
     "index_select": lambda x, dim, places: arranged.index(
         x, [*[None] * (dim % len(x.shape)), places]
     ),
+    "embedding": lambda weight, places, *settings: arranged.index(weight, [places]),
     "cat": arranged.cat,
     "stack": arranged.stack,
     "split_with_sizes": arranged.split_with_sizes,

@@ -12,8 +12,10 @@ import numpy as np
 
 from flowref.loading import Recipe, recipe_of
 from flowref.model import Target, Unsupported, draw
+from flowref.model.graph import Branches, Graph
 from flowref.proving.certificates import Certificate
 from flowref.proving.identities import LAWS, Proof, identity, numbers_of
+from flowref.proving.repairs import repairs
 
 # Batches at which the graph is run beside the object, and whose paths are asked for.
 BESIDE, DRAWN = 3, 8
@@ -59,56 +61,84 @@ def clause(target: Target, law: str) -> str:
     """For what a law of a target is proved, as a clause; empty where it is not, where it is none of `STATEMENTS`, or where
     that takes long.
     """
-    if law not in STATEMENTS:
-        return ""
-    recipe = recipe_of(target)
-    if recipe.operations > OPERATIONS:
+    recipe = _quick(target, law)
+    if recipe is None:
         return ""
     return _certificate(recipe, str(target), law, STATEMENTS[law], NUMBERS).proof.clause
+
+
+def mended(target: Target, law: str) -> tuple[str, ...]:
+    """Edits of a target's code with which a law of log-dets is proved, in words, the smallest first; none where none is
+    found, or where that takes long.
+    """
+    recipe = _quick(target, law)
+    if recipe is None or STATEMENTS[law].law != "log-det":
+        return ()
+    try:
+        call = _traced(recipe, STATEMENTS[law], NUMBERS)
+    except Unsupported:
+        return ()
+    return tuple(map(str, repairs(call.graph, call.paths)))
+
+
+def _quick(target: Target, law: str) -> Recipe | None:
+    """How a target is made, where a law is one that is proved and calls are short."""
+    recipe = recipe_of(target) if law in STATEMENTS else None
+    return None if recipe is None or recipe.operations > OPERATIONS else recipe
 
 
 def _certificate(
     recipe: Recipe, target: str, name: str, statement: Statement, most: float = math.inf
 ) -> Certificate:
     claim = partial(Certificate, target, name, statement.words, statement.law)
+    try:
+        call = _traced(recipe, statement, most)
+    except Unsupported as error:
+        return claim(Proof(False, reason=str(error)))
+    proof, taken = identity(call.graph, LAWS[statement.law], call.paths)
+    return claim(proof, call.graph, taken, 0, dict(recipe.backend.versions()), call.weights)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that was traced; ``paths``: that drawn points take; ``weights``: a digest."""
+
+    graph: Graph
+    paths: tuple[Branches, ...]
+    weights: str
+
+
+def _traced(recipe: Recipe, statement: Statement, most: float) -> Call:
+    """Raises: `Unsupported` where there is no graph that is the object's, or where it takes more numbers than ``most``."""
     dialect, backend = recipe.dialect, recipe.backend
     wanted = ("forward", "inverse") if statement.call == "both" else (statement.call,)
     if missing := [one for one in ("forward", *wanted) if getattr(dialect, one) is None]:
-        return claim(Proof(False, reason=f"it has no {missing[0]}"))
+        raise Unsupported(f"it has no {missing[0]}")
     try:
         with backend.sandbox(0, recipe.dtype):
             obj, points, context = _prepared(recipe)
             forward: Any = dialect.forward
-            call = _call(dialect, statement.call)
-            given = (
-                points
-                if statement.call != "inverse"
-                else [_alone(forward(obj, one, context)[0]) for one in points]
-            )
-            traced = backend.traced(obj, call, given[0], context)
-            if not traced.agrees(given[1 : 1 + BESIDE]):
-                return claim(Proof(False, reason="what was traced is not what the object computes"))
+            if statement.call == "inverse":
+                points = [_alone(forward(obj, one, context)[0]) for one in points]
+            traced = backend.traced(obj, _call(dialect, statement.call), points[0], context)
+            if not traced.agrees(points[1 : 1 + BESIDE]):
+                raise Unsupported("what was traced is not what the object computes")
             graph = traced.graph()
             if (numbers := numbers_of(graph, LAWS[statement.law])) > most:
-                return claim(Proof(False, reason=f"it takes {numbers} numbers"))
-            paths = [path for path in (traced.path(one) for one in given) if path is not None]
-    except Unsupported as error:
-        return claim(Proof(False, reason=str(error)))
+                raise Unsupported(f"it takes {numbers} numbers")
+            paths = tuple(path for path in map(traced.path, points) if path is not None)
+            return Call(graph, paths, backend.fingerprint(obj))
+    except Unsupported:
+        raise
     except Exception as error:  # which error is the laws' affair
-        return claim(
-            Proof(
-                False,
-                reason=f"it raised {type(error).__name__}: {str(error).partition(chr(10))[0]}",
-            )
-        )
-    proof, taken = identity(graph, LAWS[statement.law], paths)
-    return claim(proof, graph, taken, 0, dict(backend.versions()), backend.fingerprint(obj))
+        text = str(error).partition("\n")[0]
+        raise Unsupported(f"it raised {type(error).__name__}: {text}") from error
 
 
 def _prepared(recipe: Recipe) -> tuple[Any, list[Any], Any]:
     """An object in eval mode that has seen batches in train mode, batches of points, and a context."""
     backend, facts = recipe.backend, recipe.facts
-    obj, rng = recipe.build(), np.random.default_rng(0)
+    obj, rng = backend.cast(recipe.build(), recipe.dtype), np.random.default_rng(0)
     held = {
         size
         for shape in (*backend.state_shapes(obj), facts.event_shape, facts.context_shape or ())

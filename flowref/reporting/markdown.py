@@ -25,6 +25,7 @@ def to_markdown(report: Report) -> str:
             sections.known(report),
             _targets(report),
             _failures(report),
+            sections.proved(report),
             sections.taken(report),
             sections.waits(report),
             *sections.quiet(report),

@@ -1,0 +1,253 @@
+"""Edits of a graph with which its log-det is that of its Jacobian, each of them proved.
+
+An edit changes what the log-det is computed of, and leaves the map as it is. Whether it makes the statement an identity is
+asked at random points first, where only what comes behind the edit is computed again, and then proved as any other graph.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flowref.model.graph import Branches, Graph, Node, Ref, references
+from flowref.proving.identities import FEW, LAWS, WHOLE, Proof, Run, identity, numbers_of
+from flowref.proving.operators import ARRANGEMENTS
+from flowref.proving.residues import Field, NotModelled
+
+# Numbers that are computed to try edits of a graph, and edits that are tried at most; repairs that are told.
+NUMBERS, TRIED, TOLD = 3_000_000, 300, 3
+# What an edit adds to a graph is called so, with a number.
+ADDED = "repair"
+# Operators that arrange numbers: of what is wrong nothing is said there.
+ARRANGING = {*ARRANGEMENTS, "clone", "alias", "detach", "contiguous", "lift_fresh"}
+SLICES = ("slice", "select", "narrow", "index", "index_select", "clone")
+
+
+@dataclass(frozen=True)
+class Edit:
+    """``words``: what is changed; ``place``: the node whose uses are; ``nodes``: that are added behind it; ``value``: what is
+    used in its place; ``kind``: of edits of one kind the first is told.
+    """
+
+    words: str
+    place: Node
+    nodes: tuple[Node, ...]
+    value: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Repair:
+    """An edit, where it is, and the proof of what it makes of the statement."""
+
+    edit: Edit
+    proof: Proof
+
+    def __str__(self) -> str:
+        where = f"{self.edit.place.line}: " if self.edit.place.line else ""
+        return f"{where}{self.edit.words} (proved {self.proof.clause})"
+
+
+def repairs(graph: Graph, paths: Sequence[Branches]) -> list[Repair]:
+    """The edits that are proved to make a log-det right for all weights, of the smallest kind that there is; none where it is
+    right.
+    """
+    if graph.outputs[1] is None:
+        return []
+    tries = min(TRIED, NUMBERS // numbers_of(graph, LAWS["log-det"]))
+    for decimal in (False, True):
+        try:
+            run = Run(graph, Field(FEW, 0, decimal), (*paths, None)[0], frozenset(), slopes=True)
+            if LAWS["log-det"].holds(run):
+                return []
+        except NotModelled:
+            continue
+        left = tries
+        for kind in edits(graph):
+            found: dict[str, Repair] = {}
+            for edit in itertools.islice(kind, left):
+                left -= 1
+                if len(found) < TOLD and (one := _proved(graph, edit, run, paths)) is not None:
+                    found.setdefault(edit.kind, one)
+            if found:
+                return list(found.values())
+    return []
+
+
+def _proved(graph: Graph, edit: Edit, run: Run, paths: Sequence[Branches]) -> Repair | None:
+    changed = edited(graph, edit)
+    before = {id(node) for node in graph.nodes}
+    behind = changed.moving(*(node.name for node in changed.nodes if id(node) not in before))
+    ready = {name: value for name, value in run.values.items() if name not in behind}
+    try:
+        again = Run(changed, run.field, run.path, frozenset(), slopes=True, ready=ready)
+        if not LAWS["log-det"].holds(again):
+            return None
+    except NotModelled:
+        return None
+    proof, _ = identity(changed, LAWS["log-det"], paths)
+    return Repair(edit, proof) if proof.proved and proof.weights in WHOLE else None
+
+
+def edited(graph: Graph, edit: Edit) -> Graph:
+    """A graph after an edit of what its log-det alone is computed of."""
+    own = apart(graph)
+    at = {node.name: number for number, node in enumerate(graph.nodes)}
+    known = [at[ref.name] for ref in references(_arguments(edit.nodes)) if ref.name in at]
+    last = max([at[edit.place.name], *known])
+    nodes: list[Node] = []
+    for number, node in enumerate(graph.nodes):
+        nodes.append(_with(node, edit) if node.name in own and node is not edit.place else node)
+        if number == last:
+            nodes += edit.nodes
+    value, told = graph.outputs
+    told = Ref(edit.value) if told == Ref(edit.place.name) else told
+    return replace(graph, nodes=tuple(nodes), outputs=(value, told))
+
+
+def _arguments(nodes: Sequence[Node]) -> list[Any]:
+    return [node.args for node in nodes]
+
+
+def _with(node: Node, edit: Edit) -> Node:
+    def changed(value: Any) -> Any:
+        if isinstance(value, Ref):
+            return Ref(edit.value) if value.name == edit.place.name else value
+        if isinstance(value, tuple | list):
+            return type(value)(map(changed, value))
+        return value
+
+    return replace(node, args=changed(node.args)) if _uses(node, edit.place.name) else node
+
+
+def _uses(node: Node, name: str) -> bool:
+    return any(ref.name == name for ref in references((node.args, dict(node.named))))
+
+
+def apart(graph: Graph) -> set[str]:
+    """The nodes of which the log-det is computed, and not the value."""
+    value, told = graph.outputs
+    cones = [
+        {node.name for node in replace(graph, outputs=(one, None)).needed(())}
+        for one in (value, told)
+        if one is not None
+    ]
+    return cones[-1] - cones[0]
+
+
+def edits(graph: Graph) -> Iterator[Iterator[Edit]]:
+    """By kind, the smallest first: another reduction and an operator left out, a sign or a factor, a term that is missing,
+    another value of the same shape.
+    """
+    own, told = apart(graph), graph.outputs[1]
+    assert told is not None
+    needed = {node.name for node in graph.needed(())}
+    nodes = [node for node in graph.nodes if node.name in needed]
+    last = next((node for node in nodes if node.name == told.name), None)
+    if last is None:
+        return
+    uses = [
+        node
+        for node in reversed(nodes)
+        if node.kind == "float"
+        and (node is last or any(one.name in own and _uses(one, node.name) for one in nodes))
+    ]
+    there = [node for node in uses if node.name in own or node is last]
+    plain = [node for node in uses if node.op not in ARRANGING]
+    yield (edit for node in there for edit in (*_reductions(graph, node), *_left_out(graph, node)))
+    yield (edit for node in plain or uses[:1] for edit in _factors(graph, node))
+    yield _terms(graph, last, nodes)
+    yield (edit for node in uses for edit in _others(node, nodes, own))
+
+
+def _edit(
+    words: str, kind: str, place: Node, *more: tuple[str, tuple[Any, ...], tuple[int, ...]]
+) -> Edit:
+    """An edit that adds operators; ``more``: their names, arguments and shapes, each of which is given the one before as
+    ``None``.
+    """
+    before, nodes = "", []
+    for number, (op, args, shape) in enumerate(more):
+        name = f"{ADDED}_{number}"
+        given = tuple(Ref(before) if one is None else one for one in args)
+        nodes.append(Node(name, op, given, {}, "float", shape, place.line))
+        before = name
+    return Edit(words, place, tuple(nodes), before, kind)
+
+
+def _factors(graph: Graph, node: Node) -> Iterator[Edit]:
+    """Times minus one, and numbers of entries."""
+    entries = math.prod(graph.points[1]) // graph.points[1][0]
+    counts = sorted({2, entries, *(size for size in node.shape if size > 1)})
+    for factor in (-1, *counts, *(1 / count for count in counts)):
+        words = f"{node.op} times {factor:.4g}"
+        yield _edit(words, "factor", node, ("mul", (Ref(node.name), factor), node.shape))
+
+
+def _reductions(graph: Graph, node: Node) -> Iterator[Edit]:
+    """A sum in the place of a mean, one over all axes but that of the batch, and one of what was cut off."""
+    if node.op not in ("sum", "mean") or not isinstance(node.args[0], Ref):
+        return
+    by_name = {one.name: one for one in graph.nodes}
+    source, rows = node.args[0].name, graph.points[1][0]
+    if node.op == "mean":
+        yield _edit("sum in place of mean", "sum", node, ("sum", node.args, node.shape))
+    if graph.shapes[source] == (rows,) and not node.shape:
+        yield Edit(f"without the {node.op} over the batch", node, (), source, "sum")
+    while source:
+        of = graph.shapes[source]
+        if len(of) > 1 and of[0] == rows:
+            words = f"sum over all entries of each point in place of {node.op}"
+            step = ("sum", (Ref(source), list(range(1, len(of)))), (rows,))
+            yield _edit(words, "sum", node, step)
+        cut = by_name.get(source)
+        sliced = cut is not None and cut.op in SLICES and isinstance(cut.args[0], Ref)
+        source = cut.args[0].name if cut is not None and sliced else ""
+
+
+def _left_out(graph: Graph, node: Node) -> Iterator[Edit]:
+    numbers = [f" by {one:.4g}" for one in node.args if isinstance(one, int | float)]
+    for ref in dict.fromkeys(references(node.args)):
+        if node.op not in ARRANGING and graph.shapes[ref.name] == node.shape:
+            yield Edit(f"without {node.op}{''.join(numbers)}", node, (), ref.name, "without")
+
+
+def _terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
+    """The sum of what the map computes of each point, or of its logarithm, added or taken away."""
+    rows, shapes = graph.points[1][0], graph.shapes
+    if last.shape != (rows,):
+        return
+    sources = dict.fromkeys(graph.weights, "a weight")
+    for node in nodes:
+        if node.kind == "float" and node.shape[:1] == (rows,) and node.op not in ARRANGING:
+            sources[node.name] = f"{node.op}{f' ({node.line})' if node.line else ''}"
+    for (name, words), logarithm, sign in itertools.product(
+        reversed(sources.items()), (False, True), (1, -1)
+    ):
+        shape, steps = shapes[name], list[tuple[str, tuple[Any, ...], tuple[int, ...]]]()
+        if logarithm:
+            steps = [("abs", (Ref(name),), shape), ("log", (None,), shape)]
+        first = None if logarithm else Ref(name)
+        each = shape[:1] == (rows,) and name not in graph.weights
+        axes = list(range(int(each), len(shape)))
+        if axes:
+            steps.append(("sum", (first, axes), (rows,) if each else ()))
+        steps.append(("mul", (None if steps else first, sign), (rows,)))
+        steps.append(("add", (Ref(last.name), None), (rows,)))
+        of = f"log |{words}|" if logarithm else words
+        told = f"{'plus' if sign > 0 else 'minus'} the sum of {of}"
+        yield _edit(told, f"term {len(steps)}", last, *steps)
+
+
+def _others(node: Node, nodes: Sequence[Node], own: set[str]) -> Iterator[Edit]:
+    """Another value of the same shape, which is known before the node is used."""
+    at = {one.name: number for number, one in enumerate(nodes)}
+    users = [at[one.name] for one in nodes if one.name in own and _uses(one, node.name)]
+    for other in reversed(nodes[: min(users, default=len(nodes))]):
+        if other is not node and other.kind == "float" and other.shape == node.shape:
+            where = f" ({other.line})" if other.line and other.line != node.line else ""
+            words = f"{other.op}{where} in place of {node.op}"
+            yield Edit(words, node, (), other.name, "another")
