@@ -32,12 +32,12 @@ FEW, MANY = 6, 64
 WEIGHTS = (
     "all weights, buffers and constants",
     "all weights and buffers",
-    "all weights, and these buffers",
+    "all weights, with these buffers",
     "these weights",
 )
 # Settings of operators that say nothing of numbers; types are heard by casts.
 SETTINGS = ("layout", "device", "pin_memory", "memory_format")
-WHOLE = WEIGHTS[:3]
+WHOLE = WEIGHTS[:2]
 # Comparisons, with the place of what is larger where they are true, and of what is smaller.
 ORDERS = {"gt": (0, 1), "ge": (0, 1), "lt": (1, 0), "le": (1, 0)}
 STRICT = ("gt", "lt")
@@ -87,8 +87,12 @@ class Proof:
     @property
     def whole(self) -> bool:
         """Whether it is proved for all inputs and weights: on all paths, and under no condition."""
-        bounded = any(one.startswith("where ") for one in self.conditions)
-        return self.proved and not self.paths and not bounded and self.weights in WHOLE
+        return self.proved and not self.bounded and self.weights in WHOLE
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it is proved on some paths alone, or under conditions."""
+        return self.paths > 0 or any(one.startswith("where ") for one in self.conditions)
 
 
 def identity(
@@ -139,7 +143,8 @@ def identity(
             )
             if proof.whole:
                 return proof, on
-            best = best or (proof, on)
+            if best is None or (best[0].bounded and not proof.bounded and claim != WEIGHTS[-1]):
+                best = proof, on
         reason = "it is no identity on all paths of drawn points"
     return best or (Proof(False, reason=reason), ())
 
@@ -363,6 +368,8 @@ def _log_det(run: Run) -> bool:
     det = _determinants((blocks[0], blocks[1]), run.field.first(1)[..., 0])
     ladj = lifted(told, value)
     ladj = total(view(ladj, (rows, -1)), 1) if len(ladj.shape) and ladj.shape[0] == rows else ladj
+    if math.prod(ladj.shape) not in (1, rows):
+        return False  # no number for each point
     grown = ladj.exp().top
     left, right = times(det, det, first[..., 0]), times(grown, grown, run.field.first(ladj.axes))
     wide = [

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flowref.model.graph import Branches, Graph, Node, Ref, references
-from flowref.proving.identities import FEW, LAWS, WHOLE, Proof, Run, identity, numbers_of
+from flowref.proving.identities import FEW, LAWS, WEIGHTS, Proof, Run, identity, numbers_of
 from flowref.proving.operators import ARRANGEMENTS
 from flowref.proving.residues import Field, NotModelled
 
@@ -89,7 +89,7 @@ def _proved(graph: Graph, edit: Edit, run: Run, paths: Sequence[Branches]) -> Re
     except NotModelled:
         return None
     proof, _ = identity(changed, LAWS["log-det"], paths)
-    return Repair(edit, proof) if proof.proved and proof.weights in WHOLE else None
+    return Repair(edit, proof) if proof.proved and proof.weights != WEIGHTS[-1] else None
 
 
 def edited(graph: Graph, edit: Edit) -> Graph:
