@@ -97,6 +97,10 @@ class Expressions(ABC):
                 test = self.of(node.test, env)
                 if test.known:
                     return self.of(node.body if test.value else node.orelse, env)
+            case ast.BoolOp(op=ast.And(), values=[first, *rest]):
+                if (left := self.of(first, env)).known:
+                    more = rest[0] if len(rest) == 1 else ast.BoolOp(ast.And(), rest)
+                    return self.of(more, env) if left.value else left
             case ast.Lambda():
                 return Operand(Function(node, "<lambda>", dict(env)))
             case _ if isinstance(node, COMPREHENSIONS):
@@ -128,9 +132,10 @@ class Expressions(ABC):
         return None if isinstance(value, (zip, enumerate, range)) else Operand(value)
 
     def _value(self, node: ast.expr, env: Env) -> Any:
-        """The value of an expression whose names are known and that calls nothing, or `UNKNOWN`."""
+        """The value of an expression whose names are known and that calls at most ``len``, or `UNKNOWN`."""
         inside = list(ast.walk(node))
-        if any(isinstance(part, (ast.Call, *COMPREHENSIONS)) for part in inside):
+        calls = {ast.unparse(part.func) for part in inside if isinstance(part, ast.Call)}
+        if not calls <= {"len"} or any(isinstance(part, COMPREHENSIONS) for part in inside):
             return UNKNOWN
         names = {part.id for part in inside if isinstance(part, ast.Name) and loaded(part)}
         values = {name: env.get(name, Operand()).value for name in names}

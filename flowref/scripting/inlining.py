@@ -53,16 +53,16 @@ class Inliner(Expressions):
         for what is ``given`` of its parameters, in their order.
         """
         outer, self.lines = self.lines, []
-        if isinstance(function, functools.partial):
-            written = self.written(self.called(Operand(function), list(given.values()), {}))
-            body, self.lines = _shortened(self.lines, written, {}), outer
-            return ast.FunctionDef(name, parsed(taken), body, [], lineno=0)
+        fixed: dict[str, Any] = {}
+        while isinstance(function, functools.partial) and not function.args:
+            function, fixed = function.func, {**function.keywords, **fixed}
         inner = function_of(function) if isinstance(function, FunctionType) else function
         names = [argument.arg for argument in inner.node.args.args]
         env = around(inner)
         # What is not given has its default.
         env |= defaults(inner, lambda node: self.of(node, env))
         env |= dict(zip(names, given.values(), strict=False))
+        env |= {name: Operand(value) for name, value in fixed.items()}
         result = self.run(inner.body, env) or Operand(None)
         body = _shortened(self.lines, self.written(result), env)
         self.lines = outer
@@ -167,15 +167,17 @@ class Inliner(Expressions):
 
 def _shortened(lines: list[ast.stmt], value: ast.expr, env: Env) -> list[ast.stmt]:
     """A body that returns a value; without its last variable where that is used once, or where the
-    value is the pair that it holds.
+    value is the pair that it holds, and without a method before it.
     """
     match lines[-1:]:
         case [ast.Assign(targets=[ast.Name(id=name)], value=made)]:
             pair = [ast.unparse(one) for one in getattr(value, "elts", ())]
             last = next((one.value for one in env.values() if is_name(one.node, name)), UNKNOWN)
-            whole = isinstance(last, tuple) and len(last) == 2
-            if whole and pair == [f"{name}[0]", f"{name}[1]"]:
-                return [*lines[:-1], ast.Return(made)]
+            if isinstance(last, tuple) and len(last) == 2 and pair == [f"{name}[0]", f"{name}[1]"]:
+                value = ast.Name(name, ast.Load())
             if sum(is_name(part, name) for part in ast.walk(value)) == 1:
-                return [*lines[:-1], ast.Return(put(value, name, made))]
+                value, lines = put(value, name, made), lines[:-1]
+                match lines[-1:]:
+                    case [ast.Assign(value=ast.Attribute())]:
+                        return _shortened(lines, value, env)
     return [*lines, ast.Return(value)]
