@@ -130,13 +130,13 @@ class Probe(ABC):
 
     @cached_property
     def mixes(self) -> bool:
-        """Whether an entry of one row has a bearing on another, or on another row, as in all that normalizes."""
-        (x, y), index = self.first, (0,) * (1 + len(self.shape))
-        other = x.copy()
-        other[index] += WIDE
-        moved = np.array(self.train(other))
-        moved[index] = y[index]
-        return not np.array_equal(moved, y, equal_nan=True)
+        """Whether entries of one row have a bearing on another one, or on other rows, as in all that normalizes."""
+        x, y = self.first
+        changed = np.zeros(x.shape, bool)
+        changed[0] = True
+        changed[(0,) * x.ndim] = False
+        moved = self.train(np.where(changed, x + WIDE, x))
+        return not np.array_equal(moved[~changed], y[~changed], equal_nan=True)
 
     def offers_log_det(self) -> bool:
         """Whether a log-det comes with the value, as from a layer of a flow."""

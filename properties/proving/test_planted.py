@@ -1,0 +1,31 @@
+"""No planted defect is proved away: what is proved for all inputs and weights is not violated."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowref import checking, registry
+from flowref.checking import Settings
+from flowref.model import Status
+from flowref.proving import STATEMENTS, clause
+
+# Defects of specimens, by the module of the specimen, with the statements that one of them is to violate.
+DEFECTS: dict[str, list[tuple[str, str]]] = {}
+for specimen, defects in registry.specimens().items():
+    for spec, laws in defects.items():
+        DEFECTS.setdefault(specimen.partition(":")[0].rpartition(".")[2], []).extend(
+            (spec, law) for law in STATEMENTS if law in laws
+        )
+MODULES = sorted(module for module, pairs in DEFECTS.items() if pairs)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [pytest.param(one, marks=pytest.mark.deep) if at else one for at, one in enumerate(MODULES)],
+)
+def test_what_is_violated_is_not_proved(module: str) -> None:
+    """Nor is what is proved under conditions told without them."""
+    for spec, law in DEFECTS[module]:
+        if clause(registry.parse_target(spec), law) == "for all inputs and all weights":
+            status = checking.check(spec, law, Settings("quick")).status
+            assert status is not Status.VIOLATED, (spec, law)
