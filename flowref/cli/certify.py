@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from flowref.cli.completion import Specs
 from flowref.cli.help import Command, Group
 
 
@@ -14,10 +15,13 @@ from flowref.cli.help import Command, Group
     cls=Command,
     examples=(
         ("flowref certify nflows:LULinear", "is its log-det proved, for all weights?"),
-        ("flowref certify flow.py:make --output proofs", "with the proofs as files"),
+        (
+            "flowref certify flow.py --output proofs",
+            "what a file defines, with the proofs as files",
+        ),
     ),
 )
-@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@click.argument("specs", metavar="TARGET...", nargs=-1, required=True, type=Specs())
 @click.option(
     "--laws",
     metavar="GLOB",
@@ -32,7 +36,7 @@ from flowref.cli.help import Command, Group
     metavar="FOLDER",
     help="Write each proof to a file.",
 )
-def certify(targets: tuple[str, ...], laws: str, folder: Path | None) -> None:
+def certify(specs: tuple[str, ...], laws: str, folder: Path | None) -> None:
     """Prove statements of flows for all inputs and all weights, as identities of what their code computes: that log-dets
     are those of the Jacobian, and that the inverse goes back. What is not proved is not wrong: `flowref audit` measures it.
 
@@ -40,8 +44,8 @@ def certify(targets: tuple[str, ...], laws: str, folder: Path | None) -> None:
     """
     from fnmatch import fnmatch
 
-    from flowref import registry
-    from flowref.model import SpecError, nearest
+    from flowref.auditing.selection import select
+    from flowref.model import SpecError, TargetError, nearest
     from flowref.proving import STATEMENTS, certified
 
     chosen = [
@@ -52,9 +56,19 @@ def certify(targets: tuple[str, ...], laws: str, folder: Path | None) -> None:
             f"--laws was given as {laws!r}, which is no statement that can be proved{nearest(laws, STATEMENTS)}; expected "
             f"{', '.join(STATEMENTS)}"
         )
+    selection = select(specs)
     proved = total = whole = 0
-    for text in targets:
-        for claim in certified(registry.parse_target(text), chosen):
+    problems = [one.message for one in selection.problems]
+    for target in selection.targets:
+        try:
+            claims = list(certified(target, chosen))
+        except TargetError as error:
+            if target not in selection.optional:
+                problems.append(str(error))
+            continue  # what a file defines besides flows is no problem
+        for claim in claims:
+            if not claim.applies and len(selection.targets) > 1:
+                continue  # a density has no map, say
             click.echo(claim.text())
             total, proved, whole = total + 1, proved + claim.proof.proved, whole + claim.proof.whole
             if folder is not None and claim.proof.proved:
@@ -63,11 +77,16 @@ def certify(targets: tuple[str, ...], laws: str, folder: Path | None) -> None:
                     one if one.isalnum() else "-" for one in f"{claim.target} {claim.statement}"
                 )
                 claim.save(folder / f"{name.strip('-')}.json")
+    for sentence in problems:
+        click.echo(f"flowref: {sentence}", err=True)
+    if not total:
+        sys.exit(2)
     click.echo(
         f"{proved} of {total} statements are proved, {whole} of them for all inputs and all weights"
     )
     if proved < total:
         click.echo("What is not proved is not wrong: flowref audit measures it.")
+    sys.exit(2 if problems else 0)
 
 
 @click.group(

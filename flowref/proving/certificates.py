@@ -16,6 +16,8 @@ from flowref.proving.identities import FEW, LAWS, Proof, holds
 
 # The form of files, and what they begin with.
 FORMAT, KIND = 1, "flowref certificate"
+# What a target lacks, of which nothing is claimed, as reasons begin.
+LACKING = ("it has no ", "it returns no log-det")
 # Degrees up to which the probability of a wrong proof is told, as a power of two; and the smallest prime.
 DEGREE, PRIME = 14, 22
 
@@ -26,7 +28,8 @@ class Certificate:
 
     ``target`` and ``statement``: as they are written; ``words``: the statement as a sentence; ``law``: of `LAWS`; ``proof``:
     what was found; ``graph``, None where there is none; ``paths``: those that it is proved on, none where for all;
-    ``seed``; ``versions``: distribution -> version; ``weights``: a digest.
+    ``seed``; ``versions``: distribution -> version; ``weights``: a digest; ``repairs``: edits with which it is proved,
+    where it is not.
     """
 
     target: str
@@ -39,6 +42,12 @@ class Certificate:
     seed: int = 0
     versions: Mapping[str, str] | None = None
     weights: str = ""
+    repairs: tuple[str, ...] = ()
+
+    @property
+    def applies(self) -> bool:
+        """Whether the target has what the statement is about."""
+        return self.proof.proved or not self.proof.reason.startswith(LACKING)
 
     def text(self) -> str:
         """The claim, what it says and what it does not say."""
@@ -48,6 +57,7 @@ class Certificate:
         proof, graph = self.proof, self.graph
         if not proof.proved or graph is None:
             yield f"not proved  {self.statement}  {self.target}: {proof.reason}"
+            yield from (f"  with {one}" for one in self.repairs)
             return
         yield f"PROVED      {self.statement}  {self.target}"
         shape = ", ".join(map(str, graph.points[1]))
@@ -90,7 +100,7 @@ class Certificate:
             **{
                 one.name: getattr(self, one.name)
                 for one in fields(self)
-                if one.name not in ("proof", "graph", "paths")
+                if one.name not in ("proof", "graph", "paths", "repairs")
             },
             "proof": asdict(self.proof),
             "graph": None if self.graph is None else _written(self.graph),

