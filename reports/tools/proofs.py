@@ -28,7 +28,7 @@ LIBRARIES = (
     "nflows",
     "normflows",
     "zuko",
-    "freia",
+    "FrEIA",
     "pyro",
     "glasflow",
     "torchflows",
