@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,22 +30,80 @@ MOST_OPERATIONS, MOST_NUMBERS = 20_000, 100_000_000
 
 @dataclass(frozen=True)
 class Statement:
-    """``words``: as a sentence; ``call``: which of a dialect's calls it is of; ``law``: of `LAWS`."""
+    """``words``: as a sentence; ``law``: of `LAWS`; ``needs``: which calls of a dialect; ``call``: what is traced, of the
+    dialect, an object, points and a context; ``latents``: whether points are images of forward.
+    """
 
     words: str
-    call: str
     law: str
+    needs: tuple[str, ...]
+    call: Callable[[Any, Any, Any, Any], Any]
+    latents: bool = False
 
 
+BOTH = ("forward", "inverse")
 STATEMENTS = {
     "map/log-det": Statement(
-        "the log-det that forward reports is log |det J_f(x)|", "forward", "log-det"
+        "the log-det that forward reports is log |det J_f(x)|",
+        "log-det",
+        ("forward",),
+        lambda dialect, obj, x, context: dialect.forward(obj, x, context),
     ),
     "map/log-det[inverse]": Statement(
-        "the log-det that the inverse reports is that of its Jacobian", "inverse", "log-det"
+        "the log-det that the inverse reports is that of its Jacobian",
+        "log-det",
+        BOTH,
+        lambda dialect, obj, z, context: dialect.inverse(obj, z, context),
+        latents=True,
     ),
-    "map/inverse": Statement("the inverse of f(x) is x", "both", "round-trip"),
+    "map/inverse": Statement(
+        "the inverse of f(x) is x",
+        "equal",
+        BOTH,
+        lambda dialect, obj, x, context: (
+            dialect.inverse(obj, dialect.forward(obj, x, context)[0], context)[0],
+            x,
+        ),
+    ),
+    "map/inverse[latents]": Statement(
+        "f of the inverse of z is z",
+        "equal",
+        BOTH,
+        lambda dialect, obj, z, context: (
+            dialect.forward(obj, dialect.inverse(obj, z, context)[0], context)[0],
+            z,
+        ),
+        latents=True,
+    ),
+    "map/log-det[antisymmetry]": Statement(
+        "the log-det of the inverse at f(x) is minus that of forward at x",
+        "equal",
+        BOTH,
+        lambda dialect, obj, x, context: _opposite(dialect, obj, x, context),
+    ),
+    "density/change-of-variables": Statement(
+        "the log-density is that of the base at f(x) plus the log-det",
+        "equal",
+        ("forward", "log_prob", "base_log_prob"),
+        lambda dialect, obj, x, context: _densities(dialect, obj, x, context),
+    ),
 }
+
+
+def _opposite(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
+    z, told = dialect.forward(obj, x, context)
+    _, back = dialect.inverse(obj, z, context)
+    if told is None or back is None:
+        raise Unsupported("it returns no log-det")
+    return told, -back
+
+
+def _densities(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
+    z, told = dialect.forward(obj, x, context)
+    if told is None:
+        raise Unsupported("it returns no log-det")
+    base = dialect.base_log_prob(obj, z, context)
+    return dialect.log_prob(obj, x, context), base + told
 
 
 def certified(
@@ -117,16 +175,15 @@ def _traced(recipe: Recipe, statement: Statement, most: int) -> Call:
     dialect, backend = recipe.dialect, recipe.backend
     if recipe.operations > MOST_OPERATIONS:
         raise Unsupported(f"its calls take {recipe.operations:,} operations")
-    wanted = ("forward", "inverse") if statement.call == "both" else (statement.call,)
-    if missing := [one for one in ("forward", *wanted) if getattr(dialect, one) is None]:
+    if missing := [one for one in statement.needs if getattr(dialect, one) is None]:
         raise Unsupported(f"it has no {missing[0]}")
     try:
         with backend.sandbox(0, recipe.dtype):
             obj, points, context = _prepared(recipe)
             forward: Any = dialect.forward
-            if statement.call == "inverse":
+            if statement.latents:
                 points = [_alone(forward(obj, one, context)[0]) for one in points]
-            traced = backend.traced(obj, _call(dialect, statement.call), points[0], context)
+            traced = backend.traced(obj, partial(statement.call, dialect), points[0], context)
             if not traced.agrees(points[1 : 1 + BESIDE]):
                 raise Unsupported("what was traced is not what the object computes")
             graph = traced.graph()
@@ -168,14 +225,3 @@ def _prepared(recipe: Recipe) -> tuple[Any, list[Any], Any]:
 def _alone(value: Any) -> Any:
     """An array without the graph of its gradients, where a framework keeps one."""
     return value.detach() if hasattr(value, "detach") else value
-
-
-def _call(dialect: Any, which: str) -> Any:
-    if which == "both":
-        return partial(there_and_back, forward=dialect.forward, inverse=dialect.inverse)
-    return getattr(dialect, which)
-
-
-def there_and_back(obj: Any, x: Any, context: Any, forward: Any, inverse: Any) -> Any:
-    """The inverse of the map of points."""
-    return inverse(obj, forward(obj, x, context)[0], context)[0]

@@ -62,7 +62,8 @@ Reasons, by how many maps have their log-det unproved for them.
 
 ## With another line
 
-Log-dets that are not proved, and are proved after an edit of one line, for all weights. Whether the log-det is wrong without it, [the audit](audit.md) says.
+Log-dets that are not proved, and are proved after an edit of one line, for all weights. Whether the log-det is wrong
+without it, [the audit](audit.md) says.
 
 | map | statement | edit |
 |---|---|---|
