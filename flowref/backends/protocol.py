@@ -241,6 +241,16 @@ class Backend(Protocol):
         """
         return Cost()
 
+    def correspondence(self, obj: Any, other: Any) -> dict[str, str]:
+        """Which weight or buffer of an object stands for which of another one: by name, or else in their order. Raises:
+        `TargetError` where they do not correspond. Here too: of frameworks whose objects nobody compares.
+        """
+        raise TargetError(f"objects of {self.name} are not compared yet; expected two of PyTorch")
+
+    def lent(self, obj: Any, other: Any, names: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Let ``other`` compute with weights and buffers of an object, as `correspondence` names them."""
+        raise Unsupported(f"objects of {self.name} are not compared yet")
+
     def traced(
         self, obj: Any, call: Callable[[Any, Any, Any], Any], x: Any, context: Any
     ) -> Traced:

@@ -88,6 +88,43 @@ def certify(specs: tuple[str, ...], laws: str, folder: Path | None) -> None:
     sys.exit(2 if problems else 0)
 
 
+@click.command(
+    cls=Command,
+    examples=(
+        (
+            "flowref same old.py:Flow new.py:Flow",
+            "does a refactoring compute what the old code did?",
+        ),
+        ("flowref same mine.py:Coupling nflows:AffineCouplingTransform", "a port?"),
+    ),
+)
+@click.argument("one", metavar="TARGET", type=Specs())
+@click.argument("other", metavar="OTHER", type=Specs())
+def same(one: str, other: str) -> None:
+    """Prove that two objects compute the same for all inputs and all weights. OTHER is given the weights of TARGET, under the
+    same names or in the same order.
+
+    Exit codes: 0 where no result differs, 1 where one does, 2 a target that cannot be read.
+    """
+    from flowref import registry
+    from flowref.proving.sameness import same as compared
+
+    pair, differs = compared(registry.parse_target(one), registry.parse_target(other)), False
+    if pair.renamed:
+        names = ", ".join(f"{ours} as {theirs}" for theirs, ours in pair.renamed.items())
+        click.echo(f"Weights in their order: {names}")
+    for found in pair.comparisons():
+        differs = differs or found.difference is not None
+        if found.difference is not None:
+            click.echo(f"DIFFERENT   {found.result}: {found.difference}")
+        elif found.claim.proof.proved:
+            click.echo(found.claim.text())
+        else:
+            reason = found.claim.proof.reason
+            click.echo(f"not proved  {found.result}, which do not differ at drawn points: {reason}")
+    sys.exit(int(differs))
+
+
 @click.group(
     cls=Group,
     titles={"Commands": {"check": "Run the graphs in files again, at other random points."}},

@@ -13,7 +13,7 @@ import click
 from flowref import __version__
 from flowref.cli.audit import audit
 from flowref.cli.baseline import baseline
-from flowref.cli.certify import certificate, certify
+from flowref.cli.certify import certificate, certify, same
 from flowref.cli.check import check
 from flowref.cli.completion import completion
 from flowref.cli.diff import diff
@@ -45,6 +45,7 @@ GROUPS = {
     "Proofs": {
         "certify": "Prove statements for all inputs and all weights.",
         "certificate": "Check proofs that were written to files.",
+        "same": "Prove that two objects compute the same.",
     },
     "Laws": {
         "laws": "List the laws.",
@@ -122,7 +123,7 @@ def main() -> None:
 
 
 COMMANDS = (
-    check, audit, certify, certificate, report, merge, baseline, list_laws, explain, replay, script, issue, selftest, diff,
+    check, audit, certify, certificate, same, report, merge, baseline, list_laws, explain, replay, script, issue, selftest, diff,
     fit, sample, completion, init, doctor,
 )  # fmt: skip
 for command in COMMANDS:

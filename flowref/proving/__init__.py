@@ -2,5 +2,6 @@
 
 from flowref.proving.certificates import Certificate
 from flowref.proving.prover import STATEMENTS, certified, clause, mended
+from flowref.proving.sameness import same
 
-__all__ = ["STATEMENTS", "Certificate", "certified", "clause", "mended"]
+__all__ = ["STATEMENTS", "Certificate", "certified", "clause", "mended", "same"]

@@ -113,7 +113,7 @@ def certified(
     recipe = recipe_of(target)
     for name in statements:
         statement = STATEMENTS[name]
-        yield _certificate(recipe, str(target), name, statement)
+        yield certificate_of(recipe, str(target), name, statement)
 
 
 def clause(target: Target, law: str) -> str:
@@ -123,7 +123,7 @@ def clause(target: Target, law: str) -> str:
     recipe = _quick(target, law)
     if recipe is None:
         return ""
-    return _certificate(recipe, str(target), law, STATEMENTS[law], NUMBERS).proof.clause
+    return certificate_of(recipe, str(target), law, STATEMENTS[law], NUMBERS).proof.clause
 
 
 def mended(target: Target, law: str) -> tuple[str, ...]:
@@ -146,9 +146,10 @@ def _quick(target: Target, law: str) -> Recipe | None:
     return None if recipe is None or recipe.operations > OPERATIONS else recipe
 
 
-def _certificate(
+def certificate_of(
     recipe: Recipe, target: str, name: str, statement: Statement, most: int = MOST_NUMBERS
 ) -> Certificate:
+    """What is found of one statement."""
     claim = partial(Certificate, target, name, statement.words, statement.law)
     try:
         call = _traced(recipe, statement, most)
@@ -179,10 +180,10 @@ def _traced(recipe: Recipe, statement: Statement, most: int) -> Call:
         raise Unsupported(f"it has no {missing[0]}")
     try:
         with backend.sandbox(0, recipe.dtype):
-            obj, points, context = _prepared(recipe)
+            obj, points, context = prepared(recipe)
             forward: Any = dialect.forward
             if statement.latents:
-                points = [_alone(forward(obj, one, context)[0]) for one in points]
+                points = [alone(forward(obj, one, context)[0]) for one in points]
             traced = backend.traced(obj, partial(statement.call, dialect), points[0], context)
             if not traced.agrees(points[1 : 1 + BESIDE]):
                 raise Unsupported("what was traced is not what the object computes")
@@ -198,7 +199,7 @@ def _traced(recipe: Recipe, statement: Statement, most: int) -> Call:
         raise Unsupported(f"it raised {type(error).__name__}: {text}") from error
 
 
-def _prepared(recipe: Recipe) -> tuple[Any, list[Any], Any]:
+def prepared(recipe: Recipe) -> tuple[Any, list[Any], Any]:
     """An object in eval mode that has seen batches in train mode, batches of points, and a context."""
     backend, facts = recipe.backend, recipe.facts
     obj, rng = backend.cast(recipe.build(), recipe.dtype), np.random.default_rng(0)
@@ -222,6 +223,6 @@ def _prepared(recipe: Recipe) -> tuple[Any, list[Any], Any]:
     return obj, points, context
 
 
-def _alone(value: Any) -> Any:
+def alone(value: Any) -> Any:
     """An array without the graph of its gradients, where a framework keeps one."""
     return value.detach() if hasattr(value, "detach") else value

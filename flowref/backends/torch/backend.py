@@ -143,6 +143,18 @@ class Torch(Backend):
 
         return cost_of(obj, dialect, facts, _dtype(dtype), most)
 
+    def correspondence(self, obj: Any, other: Any) -> dict[str, str]:
+        """See `Backend.correspondence`."""
+        from flowref.backends.torch.lending import correspondence
+
+        return correspondence(obj, other)
+
+    def lent(self, obj: Any, other: Any, names: Mapping[str, str]) -> AbstractContextManager[None]:
+        """See `Backend.lent`."""
+        from flowref.backends.torch.lending import lent
+
+        return lent(obj, other, names)
+
     def traced(self, obj: Any, call: Any, x: Any, context: Any) -> Any:
         """See `Backend.traced`."""
         from flowref.backends.torch.tracing import Traced

@@ -1,0 +1,143 @@
+"""Whether two objects compute the same, with the same weights: a port, a refactoring, a fused copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flowref.loading import Recipe, recipe_of
+from flowref.model import Target, TargetError, one_line
+from flowref.proving.certificates import Certificate
+from flowref.proving.prover import Statement, alone, certificate_of, prepared
+
+# Numbers that differ by no more of their size are told to be no different: rounding.
+NEAR = 1e-9
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two results at a point where they differ, and by how much at most."""
+
+    point: tuple[float, ...]
+    one: float
+    other: float
+
+    def __str__(self) -> str:
+        point = ", ".join(f"{x:.6g}" for x in self.point)
+        return f"{self.one:.9g} and {self.other:.9g} at x = [{point}]"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A claim that a ``result`` of two objects is the same, and where it is not, at a point that was drawn."""
+
+    result: str
+    claim: Certificate
+    difference: Difference | None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two objects, of which the second computes with the weights of the first. ``names``: which stands for which."""
+
+    targets: str
+    one: Recipe
+    two: Recipe
+    beside: Any
+    names: Mapping[str, str]
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The weights that have another name in the second."""
+        return {theirs: ours for theirs, ours in self.names.items() if theirs != ours}
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """Of each result that both offer."""
+        for name, words, read in RESULTS:
+            if all(getattr(each.dialect, name) is not None for each in (self.one, self.two)):
+                yield from self._compared(name, words, read)
+
+    def _compared(self, name: str, words: str, read: Callable[[Any], Any]) -> Iterator[Comparison]:
+        recipe, call = self.one, getattr(self.two.dialect, name)
+
+        def both(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
+            own = read(getattr(dialect, name)(obj, x, context))
+            with recipe.backend.lent(obj, self.beside, self.names):
+                return own, read(call(self.beside, x, context))
+
+        statement = Statement(
+            f"both give the same {words}", "equal", (name,), both, latents=name == "inverse"
+        )
+        with recipe.backend.sandbox(0, recipe.dtype):
+            obj, points, context = prepared(recipe)
+            if name == "inverse":
+                forward: Any = recipe.dialect.forward
+                points = [alone(forward(obj, x, context)[0]) for x in points]
+            try:
+                results = [both(recipe.dialect, obj, x, context) for x in points]
+            except Exception as error:
+                text = one_line(error, 300)
+                raise TargetError(
+                    f"{self.targets}: {name} raised {text}; expected calls of one kind"
+                ) from error
+        if all(one is not None and two is not None for one, two in results):
+            pairs = zip(points, results, strict=True)
+            different = next(filter(None, (_different(x, *pair) for x, pair in pairs)), None)
+            claim = certificate_of(recipe, self.targets, f"same {words}", statement)
+            yield Comparison(words, claim, different)
+
+
+def same(target: Target, other: Target) -> Pair:
+    """Two targets, to be compared. Raises: `TargetError` of either, and where their weights or events do not correspond."""
+    one, two = recipe_of(target), recipe_of(other)
+    if one.facts.event_shape != two.facts.event_shape:
+        raise TargetError(
+            f"{target} takes events of shape {one.facts.event_shape}, and {other} of {two.facts.event_shape}; expected the same"
+        )
+    if one.backend is not two.backend:
+        raise TargetError(f"{target} and {other} are of two frameworks; expected one")
+    with one.backend.sandbox(0, one.dtype):
+        beside = one.backend.cast(two.build(), one.dtype)
+        one.backend.set_mode(beside, False)
+        names = one.backend.correspondence(prepared(one)[0], beside)
+    return Pair(f"{target} and {other}", one, two, beside, names)
+
+
+def _different(x: Any, one: Any, other: Any) -> Difference | None:
+    """Where two results are furthest apart, if that is more than rounding."""
+    values = [np.asarray(alone(each), float).reshape(len(x), -1) for each in (one, other)]
+    off = np.abs(values[0] - values[1])
+    nan = np.isnan(values[0]).astype(int) + np.isnan(values[1])
+    off = np.where(nan == 0, off, np.where(nan == 1, np.inf, 0.0))
+    if off.max() <= NEAR * max(1.0, np.abs(np.nan_to_num(values[0])).max()):
+        return None
+    row, column = np.unravel_index(off.argmax(), off.shape)
+    point = np.asarray(alone(x), float)[row].ravel()
+    return Difference(
+        tuple(point.tolist()), float(values[0][row, column]), float(values[1][row, column])
+    )
+
+
+def _first(out: Any) -> Any:
+    return out[0]
+
+
+def _second(out: Any) -> Any:
+    return out[1]
+
+
+def _all(out: Any) -> Any:
+    return out
+
+
+# Calls, what is read of them, and in words.
+RESULTS: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+    ("forward", "values of forward", _first),
+    ("forward", "log-dets of forward", _second),
+    ("inverse", "values of the inverse", _first),
+    ("inverse", "log-dets of the inverse", _second),
+    ("log_prob", "log-densities", _all),
+)
