@@ -106,13 +106,14 @@ def identity(
     if reason := _refused(graph, law):
         return Proof(False, reason=reason), ()
     different = list({path.key: path for path in paths}.values())
-    # What does not hold for these weights, on one path or for all outcomes, holds nowhere.
-    readings: dict[bool, None] = {}
+    # What does not hold for these weights, on one path or for all outcomes, holds for no others.
+    readings: dict[bool, list[Any]] = {}
     reason = "it is no identity"
-    for decimal, path in product((False, True), (*different[:1], None)):
+    for decimal, path in product((False, True), (None, *different[:1])):
         try:
-            if decimal not in readings and holds(graph, law, frozenset(), decimal, path, seed):
-                readings[decimal] = None
+            if holds(graph, law, frozenset(), decimal, path, seed):
+                taken = [None] if path is None else different
+                readings.setdefault(decimal, []).append(taken)
         except NotModelled as error:
             if path is not None or not different:
                 reason = f"not modelled: {error}"
@@ -129,7 +130,9 @@ def identity(
     ]
     best: tuple[Proof, tuple[Branches, ...]] | None = None
     for weights, decimal in product(dict.fromkeys(free), readings):
-        for taken in ([None], different) if _opens(graph, weights) else ([None],):
+        # Where nothing is open, one path is all.
+        opens = _opens(graph, weights)
+        for taken in readings[decimal] if opens else [[None]]:
             if best is not None and taken is different:
                 continue  # what holds on some paths is less than what was found
             runs = _all_hold(graph, law, weights, decimal, taken, seed)
