@@ -8,7 +8,7 @@ import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flowref.model import Status, Verdict
+from flowref.model import PROVED_WHOLE, Status, Verdict
 from flowref.reporting.causes import Cause, explained
 from flowref.reporting.judged import concerns
 from flowref.reporting.numbers import rounded
@@ -115,9 +115,11 @@ def _word(verdict: Verdict, accepted: Container[str] = ()) -> str:
 
 
 def _told(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
-    """What stands beside a check that fails: how large its error is, and what explains it."""
+    """What stands beside a check: how large an error is and what explains it, or how far it is proved."""
     if verdict.status in BROKEN:
         return clean(verdict.reason)
+    if verdict.proof:
+        return "proved" if verdict.proof == PROVED_WHOLE else "proved in part"
     if verdict.status is not Status.VIOLATED:
         return ""
     because = causes[verdict.law].because if verdict.law in causes else ""
