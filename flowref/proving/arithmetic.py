@@ -71,15 +71,35 @@ def div(a: Any, b: Any, rounding_mode: Any = None) -> Residues:
 
 
 def pow_(a: Any, exponent: Any) -> Residues:
-    """a to a power that is a whole number of halves."""
-    if not isinstance(a, Residues) or not isinstance(exponent, int | float):
-        raise NotModelled("a power that is no number")
-    doubled = Fraction(exponent) * 2
-    if doubled.denominator != 1 or abs(doubled) > 2 * HIGHEST:
-        raise NotModelled("a power that is no half of a whole number")
-    count = int(doubled)
-    found = a.power(abs(count) // 2) if count % 2 == 0 else a.sqrt().power(abs(count))
-    return found if count >= 0 else found.reciprocal()
+    r"""a to a power: a whole number of halves, whole numbers, or else $e^{b \log a}$."""
+    if isinstance(exponent, int | float):
+        doubled = Fraction(exponent) * 2
+        if doubled.denominator == 1 and abs(doubled) <= 2 * HIGHEST:
+            count = int(doubled)
+            found: Residues = (
+                a.power(abs(count) // 2) if count % 2 == 0 else a.sqrt().power(abs(count))
+            )
+            return found if count >= 0 else found.reciprocal()
+    wholes = _wholes(exponent)
+    if wholes is not None and isinstance(a, Residues):
+        raised = lifted(np.ones(np.broadcast_shapes(a.shape, wholes.shape)), a)
+        for turn in range(int(wholes.max(initial=0))):
+            raised = where(wholes > turn, raised * a, raised)
+        return raised
+    base = a if isinstance(a, Residues) else lifted(a, exponent)
+    return mul(base.log(), exponent).exp()
+
+
+def _wholes(exponent: Any) -> Any:
+    """An array of whole numbers that are no less than zero, and few; None of any other."""
+    halves = exponent.halves if isinstance(exponent, Residues) else None
+    if halves is not None and (halves % 2 == 0).all():
+        exponent = halves // 2
+    if isinstance(exponent, np.ndarray) and (exponent % 1 == 0).all():
+        return (
+            exponent if 0 <= exponent.min(initial=0) <= exponent.max(initial=0) <= HIGHEST else None
+        )
+    return None
 
 
 def logistic(x: Residues) -> Residues:
@@ -135,6 +155,13 @@ def erf(x: Residues) -> Residues:
     r"""A random function whose slope is $2 e^{-x^2} / \sqrt\pi$."""
     root = x.constant(Fraction(1)).opaque("2/sqrt(pi)")
     return x.opaque("erf", (-(x * x)).exp() * replace(root, d=None, d_im=None))
+
+
+def erfinv(y: Residues) -> Residues:
+    r"""A random function whose slope is $\sqrt\pi / 2 \; e^{x^2}$ at its value x."""
+    root = y.constant(Fraction(1)).opaque("2/sqrt(pi)")
+    x = replace(y.opaque("erfinv"), d=None, d_im=None)
+    return y.opaque("erfinv", (x * x).exp() / replace(root, d=None, d_im=None))
 
 
 def gt(a: Any, b: Any) -> Any:

@@ -66,6 +66,7 @@ INCREASING: dict[str, Callable[[Residues], Residues]] = {
     "log1p": lambda x: (x + x.constant(1)).log(),
     "tanh": of.tanh,
     "erf": of.erf,
+    "erfinv": of.erfinv,
     "sinh": lambda x: ((grown := x.exp()) - grown.reciprocal()) * x.constant(HALF),
     "asinh": lambda x: replace(
         x + (x * x + x.constant(1)).sqrt(), sign=np.full(x.shape, POSITIVE, np.int8)

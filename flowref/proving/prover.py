@@ -107,59 +107,64 @@ def _densities(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
 
 
 def certified(
-    target: Target, statements: Sequence[str] = tuple(STATEMENTS)
+    target: Target, statements: Sequence[str] = tuple(STATEMENTS), *, quick: bool = False
 ) -> Iterator[Certificate]:
-    """A certificate for each statement, or why there is none. Raises `TargetError` and `SpecError` of the target."""
+    """A certificate for each statement, or why there is none, with edits that are proved to mend a log-det; ``quick``: where
+    that takes seconds, as in an audit. Raises `TargetError` and `SpecError` of the target.
+    """
     recipe = recipe_of(target)
     for name in statements:
-        statement = STATEMENTS[name]
-        yield certificate_of(recipe, str(target), name, statement)
+        most = (OPERATIONS, NUMBERS) if quick else (MOST_OPERATIONS, MOST_NUMBERS)
+        yield certificate_of(recipe, str(target), name, STATEMENTS[name], most, edits=True)
 
 
 def clause(target: Target, law: str) -> str:
     """For what a law of a target is proved, as a clause; empty where it is not, where it is none of `STATEMENTS`, or where
     that takes long.
     """
-    recipe = _quick(target, law)
-    if recipe is None:
+    if law not in STATEMENTS:
         return ""
-    return certificate_of(recipe, str(target), law, STATEMENTS[law], NUMBERS).proof.clause
+    claim = certificate_of(
+        recipe_of(target), str(target), law, STATEMENTS[law], (OPERATIONS, NUMBERS)
+    )
+    return claim.proof.clause
 
 
 def mended(target: Target, law: str) -> tuple[str, ...]:
     """Edits of a target's code with which a law of log-dets is proved, in words, the smallest first; none where none is
     found, or where that takes long.
     """
-    recipe = _quick(target, law)
-    if recipe is None or STATEMENTS[law].law != "log-det":
+    if law not in STATEMENTS or STATEMENTS[law].law != "log-det":
         return ()
     try:
-        call = _traced(recipe, STATEMENTS[law], NUMBERS)
+        call = _traced(recipe_of(target), STATEMENTS[law], (OPERATIONS, NUMBERS))
     except Unsupported:
         return ()
     return tuple(map(str, repairs(call.graph, call.paths)))
 
 
-def _quick(target: Target, law: str) -> Recipe | None:
-    """How a target is made, where a law is one that is proved and calls are short."""
-    recipe = recipe_of(target) if law in STATEMENTS else None
-    return None if recipe is None or recipe.operations > OPERATIONS else recipe
-
-
 def certificate_of(
-    recipe: Recipe, target: str, name: str, statement: Statement, most: int = MOST_NUMBERS
+    recipe: Recipe,
+    target: str,
+    name: str,
+    statement: Statement,
+    most: tuple[int, int] = (MOST_OPERATIONS, MOST_NUMBERS),
+    *,
+    edits: bool = False,
 ) -> Certificate:
-    """What is found of one statement."""
+    """What is found of one statement; ``most``: operations and numbers up to which it is tried; ``edits``: with those that
+    mend a log-det.
+    """
     claim = partial(Certificate, target, name, statement.words, statement.law)
     try:
         call = _traced(recipe, statement, most)
     except Unsupported as error:
         return claim(Proof(False, reason=str(error)))
     proof, taken = identity(call.graph, LAWS[statement.law], call.paths)
-    refuted = statement.law == "log-det" and not proof.proved and most == MOST_NUMBERS
-    edits = tuple(map(str, repairs(call.graph, call.paths))) if refuted else ()
+    tried = edits and statement.law == "log-det" and not proof.proved
+    found = tuple(map(str, repairs(call.graph, call.paths))) if tried else ()
     versions = dict(recipe.backend.versions())
-    return claim(proof, call.graph, taken, 0, versions, call.weights, edits)
+    return claim(proof, call.graph, taken, 0, versions, call.weights, found)
 
 
 @dataclass(frozen=True)
@@ -171,13 +176,13 @@ class Call:
     weights: str
 
 
-def _traced(recipe: Recipe, statement: Statement, most: int) -> Call:
-    """Raises: `Unsupported` where there is no graph that is the object's, or where it takes more numbers than ``most``."""
+def _traced(recipe: Recipe, statement: Statement, most: tuple[int, int]) -> Call:
+    """Raises: `Unsupported` where there is no graph that is the object's, or where it takes more than ``most``."""
     dialect, backend = recipe.dialect, recipe.backend
-    if recipe.operations > MOST_OPERATIONS:
-        raise Unsupported(f"its calls take {recipe.operations:,} operations")
     if missing := [one for one in statement.needs if getattr(dialect, one) is None]:
         raise Unsupported(f"it has no {missing[0]}")
+    if recipe.operations > most[0]:
+        raise Unsupported(f"its calls take {recipe.operations:,} operations")
     try:
         with backend.sandbox(0, recipe.dtype):
             obj, points, context = prepared(recipe)
@@ -188,7 +193,7 @@ def _traced(recipe: Recipe, statement: Statement, most: int) -> Call:
             if not traced.agrees(points[1 : 1 + BESIDE]):
                 raise Unsupported("what was traced is not what the object computes")
             graph = traced.graph()
-            if (numbers := numbers_of(graph, LAWS[statement.law])) > most:
+            if (numbers := numbers_of(graph, LAWS[statement.law])) > most[1]:
                 raise Unsupported(f"a proof takes {numbers:,} numbers")
             paths = tuple(path for path in map(traced.path, points) if path is not None)
             return Call(graph, paths, backend.fingerprint(obj))

@@ -58,6 +58,14 @@ def coupling(m: Any, x: Any, factor: float = 1.0) -> Any:
     return torch.cat([kept, moved * s.exp() + torch.relu(kept)], -1), factor * s.sum(-1)
 
 
+def slope_of(m: Any, x: Any) -> Any:
+    """The slope of a map as autograd has it, in a call."""
+    with torch.enable_grad():
+        points = x.clone().requires_grad_()
+        value = points * torch.exp(m.a)
+        return torch.autograd.grad(value.sum(), points, create_graph=True)[0]
+
+
 # Maps whose log-det is right for all inputs and weights, though some of their numbers are what fools a prover.
 RIGHT = {
     "affine": lambda m, x: (x * m.a + m.b, total(x, m.a.abs().log())),
@@ -85,12 +93,41 @@ RIGHT = {
     ),
     "root": lambda m, x: (x * torch.sqrt(m.b**2 + 1), total(x, 0.5 * (m.b**2 + 1).log())),
     "swap": lambda m, x: (x.flip(-1), x.new_zeros(len(x))),
+    "sine": lambda m, x: (
+        x + 0.5 * torch.sin(x + m.a),
+        (1 + 0.5 * torch.cos(x + m.a)).abs().log().sum(-1),
+    ),
+    "arcsine": lambda m, x: (
+        torch.asin(torch.tanh(x)),
+        (-torch.log(torch.cosh(x).square()) / 2).sum(-1),
+    ),
+    "whole powers": lambda m, x: (
+        x ** x.new_tensor([1.0, 3.0]),
+        (3 * x[:, 1] ** 2).log(),
+    ),
+    "signed power": lambda m, x: (
+        x.sign() * x.abs() ** m.b.exp(),
+        (m.b + m.b.exp() * x.abs().log() - x.abs().log()).sum(-1),
+    ),
+    "differentiated": lambda m, x: (x * torch.exp(m.a), total(x, slope_of(m, x).log())),
     "softmax": lambda m, x: (x * torch.softmax(m.a, 0), total(x, torch.log_softmax(m.a, 0))),
 }
 # Maps whose log-det is wrong, somewhere, or for some weights.
 WRONG = {
     "halved": lambda m, x: (x * m.a.exp(), total(x, m.a / 2)),
     "negated": lambda m, x: (x * m.a.exp(), -total(x, m.a)),
+    "sine for cosine": lambda m, x: (
+        x + 0.5 * torch.sin(x),
+        (1 + 0.5 * torch.sin(x)).abs().log().sum(-1),
+    ),
+    "other power": lambda m, x: (
+        x.sign() * x.abs() ** m.b.exp(),
+        (m.b + m.b.exp() * x.abs().log()).sum(-1),
+    ),
+    "differentiated elsewhere": lambda m, x: (
+        x * torch.exp(m.a) + 0.1 * x**3,
+        slope_of(m, 0 * x).log().sum(-1),
+    ),
     "nearly": lambda m, x: (x * m.a.exp(), total(x, m.a) * (1 + 1e-12)),
     "constant": lambda m, x: (2 * x, x.new_full((len(x),), 2 * 0.69314)),
     "batch": lambda m, x: (x * m.a.exp(), (m.a * torch.ones_like(x)).sum()),

@@ -76,7 +76,7 @@ def found_of(spec: str) -> list[dict[str, Any]]:
     warnings.simplefilter("ignore")
     start, claims = time.process_time(), []
     try:
-        for claim in certified(registry.parse_target(spec)):
+        for claim in certified(registry.parse_target(spec), quick=True):
             proof = claim.proof
             if not claim.applies:
                 continue

@@ -87,7 +87,7 @@ class Traced:
         whole = functionalize(run, remove="mutations_and_views")
         try:
             with _guarded(self.guards):
-                self.module = self._trace(whole, dict(_table()))
+                self.module = self._apart(whole, run)
             # As it is, without decompositions, which round otherwise: that is what the object is compared with.
             with _guarded([]):
                 self.plain = self._trace(run, {})
@@ -99,6 +99,22 @@ class Traced:
             ) from error
         self.module.graph.eliminate_dead_code()
         self.seen = self.floats(x, context)
+
+    def _apart(self, whole: Any, run: Any) -> Any:
+        """The graph of operators that are taken apart. What differentiates inside of a call cannot be made free of writes, and
+        is traced as it is, where it writes nothing.
+        """
+        try:
+            return self._trace(whole, dict(_table()))
+        except RuntimeError as error:
+            if "functorch" not in str(error):
+                raise
+        self.guards.clear()
+        module = self._trace(run, dict(_table()))
+        for node in module.graph.nodes:
+            if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
+                raise Untraced(f"it differentiates, and writes by {node.target}")
+        return module
 
     def _trace(self, call: Any, table: Mapping[Any, Any]) -> Any:
         settings: dict[str, Any] = {
