@@ -35,12 +35,16 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
     with loading.single_threaded():
         verdict = checking.check(target, chosen, settings)
         if verdict.status is Status.HOLDS:
-            return replace(verdict, proof=proving.clause(target, chosen.id))
+            with contextlib.suppress(Exception):  # a verdict does not depend on its proof
+                return replace(verdict, proof=proving.clause(target, chosen.id))
+            return verdict
         if verdict.status is not Status.VIOLATED:
             return verdict
         told = diagnosis(target, chosen, verdict, settings or Settings())
-        mended = proving.mended(target, chosen.id)
-    return replace(verdict, diagnosis=told, repairs=mended)
+        verdict = replace(verdict, diagnosis=told)
+        with contextlib.suppress(Exception):
+            return replace(verdict, repairs=proving.mended(target, chosen.id))
+    return verdict
 
 
 def diagnosis(target: Target, law: Law, verdict: Verdict, settings: Settings) -> str:

@@ -24,7 +24,7 @@ ROWS = (3, 5, 7, 11, 13)
 WARM = 2
 # Operations of a round trip, and numbers in a run of residues, up to which an audit asks for proofs: a second or two; and up to
 # which there are any: minutes.
-OPERATIONS, NUMBERS = 2_000, 1_000_000
+OPERATIONS, NUMBERS = 2_000, 2_000_000
 MOST_OPERATIONS, MOST_NUMBERS = 20_000, 100_000_000
 
 
