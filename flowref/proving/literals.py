@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from flowref.proving.residues import NEGATIVE, POSITIVE, Field, Residues
+from flowref.proving.residues import NEGATIVE, POSITIVE, Field, NotModelled, Residues
 
 # Numerators and denominators up to which a number in code may be the logarithm of a fraction.
 FRACTIONS = 4096
@@ -20,6 +20,8 @@ PI = (0, -1, 1, -2, 2)
 
 def literal(field: Field, value: float | Fraction) -> Residues:
     """A number in code, as the field reads it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise NotModelled("numbers that are not finite")
     if not field.decimal or not isinstance(value, float) or value == int(value):
         return field.constant(value)
     for name, found in _readings(value):

@@ -63,6 +63,8 @@ class Field(Towers):
     def constant(self, value: Any, shape: Sequence[int] = ()) -> Residues:
         """A number, or an array of them, as the residues of the fractions that they are."""
         found = np.asarray(value)
+        if found.dtype.kind == "f" and not np.isfinite(found).all():
+            raise NotModelled("numbers that are not finite")
         if not found.size:
             return Residues(self, np.zeros((self.towers, LEVELS, *found.shape), np.uint64))
         unique, places = np.unique(found, return_inverse=True)

@@ -13,6 +13,7 @@ WELL = (
     ("", "index"),
     ("How much flowref sees", "power"),
     ("Why laws stay silent", "excuses"),
+    ("Proofs", "proofs"),
     ("Models of published size", "published"),
     ("How cost grows", "growth"),
     ("Many machines", "cluster"),
