@@ -43,7 +43,7 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
         told = diagnosis(target, chosen, verdict, settings or Settings())
         verdict = replace(verdict, diagnosis=told)
         with contextlib.suppress(Exception):
-            return replace(verdict, repairs=proving.mended(target, chosen.id))
+            return replace(verdict, repairs=proving.repairs_of(target, chosen.id))
     return verdict
 
 

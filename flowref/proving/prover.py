@@ -130,7 +130,7 @@ def clause(target: Target, law: str) -> str:
     return claim.proof.clause
 
 
-def mended(target: Target, law: str) -> tuple[str, ...]:
+def repairs_of(target: Target, law: str) -> tuple[str, ...]:
     """Edits of a target's code with which a law of log-dets is proved, in words, the smallest first; none where none is
     found, or where that takes long.
     """
@@ -188,7 +188,7 @@ def _traced(recipe: Recipe, statement: Statement, most: tuple[int, int]) -> Call
             obj, points, context = prepared(recipe)
             forward: Any = dialect.forward
             if statement.latents:
-                points = [alone(forward(obj, one, context)[0]) for one in points]
+                points = [detached(forward(obj, one, context)[0]) for one in points]
             traced = backend.traced(obj, partial(statement.call, dialect), points[0], context)
             if not traced.agrees(points[1 : 1 + BESIDE]):
                 raise Unsupported("what was traced is not what the object computes")
@@ -228,6 +228,6 @@ def prepared(recipe: Recipe) -> tuple[Any, list[Any], Any]:
     return obj, points, context
 
 
-def alone(value: Any) -> Any:
+def detached(value: Any) -> Any:
     """An array without the graph of its gradients, where a framework keeps one."""
     return value.detach() if hasattr(value, "detach") else value

@@ -96,7 +96,8 @@ def edited(graph: Graph, edit: Edit) -> Graph:
     """A graph after an edit of what its log-det alone is computed of."""
     own = apart(graph)
     at = {node.name: number for number, node in enumerate(graph.nodes)}
-    known = [at[ref.name] for ref in references(_arguments(edit.nodes)) if ref.name in at]
+    given = [ref for node in edit.nodes for ref in references(node.args)]
+    known = [at[ref.name] for ref in given if ref.name in at]
     last = max([at[edit.place.name], *known])
     nodes: list[Node] = []
     for number, node in enumerate(graph.nodes):
@@ -106,10 +107,6 @@ def edited(graph: Graph, edit: Edit) -> Graph:
     value, told = graph.outputs
     told = Ref(edit.value) if told == Ref(edit.place.name) else told
     return replace(graph, nodes=tuple(nodes), outputs=(value, told))
-
-
-def _arguments(nodes: Sequence[Node]) -> list[Any]:
-    return [node.args for node in nodes]
 
 
 def _with(node: Node, edit: Edit) -> Node:

@@ -11,7 +11,7 @@ import numpy as np
 from flowref.loading import Recipe, recipe_of
 from flowref.model import Target, TargetError, one_line
 from flowref.proving.certificates import Certificate
-from flowref.proving.prover import Statement, alone, certificate_of, prepared
+from flowref.proving.prover import Statement, certificate_of, detached, prepared
 
 # Numbers that differ by no more of their size are told to be no different: rounding.
 NEAR = 1e-9
@@ -75,7 +75,7 @@ class Pair:
             obj, points, context = prepared(recipe)
             if name == "inverse":
                 forward: Any = recipe.dialect.forward
-                points = [alone(forward(obj, x, context)[0]) for x in points]
+                points = [detached(forward(obj, x, context)[0]) for x in points]
             try:
                 results = [both(recipe.dialect, obj, x, context) for x in points]
             except Exception as error:
@@ -108,14 +108,14 @@ def same(target: Target, other: Target) -> Pair:
 
 def _different(x: Any, one: Any, other: Any) -> Difference | None:
     """Where two results are furthest apart, if that is more than rounding."""
-    values = [np.asarray(alone(each), float).reshape(len(x), -1) for each in (one, other)]
+    values = [np.asarray(detached(each), float).reshape(len(x), -1) for each in (one, other)]
     off = np.abs(values[0] - values[1])
     nan = np.isnan(values[0]).astype(int) + np.isnan(values[1])
     off = np.where(nan == 0, off, np.where(nan == 1, np.inf, 0.0))
     if off.max() <= NEAR * max(1.0, np.abs(np.nan_to_num(values[0])).max()):
         return None
     row, column = np.unravel_index(off.argmax(), off.shape)
-    point = np.asarray(alone(x), float)[row].ravel()
+    point = np.asarray(detached(x), float)[row].ravel()
     return Difference(
         tuple(point.tolist()), float(values[0][row, column]), float(values[1][row, column])
     )

@@ -11,7 +11,7 @@ from torch import nn
 from flowref import audit, registry
 from flowref.backends.torch.tracing import Traced
 from flowref.model.graph import Branches, Graph
-from flowref.proving import mended
+from flowref.proving import repairs_of
 from flowref.proving.repairs import edited, edits, repairs
 from flowref.reporting import markdown
 from flowref.reporting.issue import issue
@@ -173,5 +173,5 @@ def test_an_issue_tells_the_repair(report: Report) -> None:
 def test_a_log_det_of_a_library_is_mended() -> None:
     """GatedLinearUnit of nflows has one gate for all features, and counts it once."""
     target = registry.parse_target("nflows:GatedLinearUnit[ctx]")
-    (repair,) = mended(target, "map/log-det")
+    (repair,) = repairs_of(target, "map/log-det")
     assert repair.startswith("nonlinearities.py:166: log times 4 (proved for all inputs")
