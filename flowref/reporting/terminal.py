@@ -247,13 +247,15 @@ def proved(verdicts: Iterable[Verdict]) -> str:
     >>> proved([Verdict("t", "l", Status.HOLDS, proof=PROVED_WHOLE), Verdict("t", "m", Status.HOLDS)])
     ', 1 of them proved for all inputs and all weights'
     """
-    found = [verdict.proof for verdict in verdicts if verdict.proof]
-    whole = found.count(PROVED_WHOLE)
+    held = [verdict for verdict in verdicts if verdict.status is Status.HOLDS]
+    found = [verdict.proof for verdict in held if verdict.proof]
+    whole, rest = found.count(PROVED_WHOLE), "under the conditions that -v lists"
     if not found:
         return ""
+    if len(held) == 1:
+        return f", and is proved {PROVED_WHOLE if whole else rest}"
     if whole == len(found):
         return f", {whole} of them proved {PROVED_WHOLE}"
-    rest = "under the conditions that -v lists"
     return f", {len(found)} of them proved, {f'{whole} {PROVED_WHOLE}, the others ' if whole else ''}{rest}"
 
 
