@@ -8,6 +8,7 @@ It takes a quarter of an hour; what was found is written to the file as it goes,
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 import warnings
@@ -36,7 +37,7 @@ LIBRARIES = (
     "reference",
 )
 # How many words of a reason tell it from others.
-WORDS = 4
+WORDS = 8
 PAGE = """# Proofs
 
 `flowref certify` proves that the log-det of a map is that of its Jacobian, and that its inverse goes back, for all inputs
@@ -133,13 +134,9 @@ def page(claims: list[dict[str, Any]]) -> str:
 
 def _reason(one: Mapping[str, Any]) -> str:
     """A reason without what is of one target alone."""
-    text = str(one["reason"]).partition(" (")[0]
-    kept = (
-        text
-        if text.startswith(("not modelled", "it is"))
-        else " ".join(text.split()[:WORDS]) + " ..."
-    )
-    return kept if len(text.split()) > WORDS else text
+    text = re.sub(r"[\d,]{4,} ", "many ", str(one["reason"]).partition(" (")[0])
+    words = text.split()
+    return text if len(words) <= WORDS else " ".join(words[:WORDS]) + " ..."
 
 
 def _rows(maps: list[dict[str, Any]]) -> Iterator[str]:
