@@ -93,6 +93,7 @@ RIGHT = {
     ),
     "root": lambda m, x: (x * torch.sqrt(m.b**2 + 1), total(x, 0.5 * (m.b**2 + 1).log())),
     "swap": lambda m, x: (x.flip(-1), x.new_zeros(len(x))),
+    "plain number": lambda m, x: (x + m.a, 0),
     "sine": lambda m, x: (
         x + 0.5 * torch.sin(x + m.a),
         (1 + 0.5 * torch.cos(x + m.a)).abs().log().sum(-1),
@@ -115,6 +116,7 @@ RIGHT = {
 # Maps whose log-det is wrong, somewhere, or for some weights.
 WRONG = {
     "halved": lambda m, x: (x * m.a.exp(), total(x, m.a / 2)),
+    "other plain number": lambda m, x: (2 * x, 0.5),
     "negated": lambda m, x: (x * m.a.exp(), -total(x, m.a)),
     "sine for cosine": lambda m, x: (
         x + 0.5 * torch.sin(x),

@@ -80,7 +80,11 @@ class Traced:
             )
             with swapped:
                 out = call(obj, points, given)
-            return [one for one in out if one is not None] if isinstance(out, tuple) else [out]
+            parts = [one for one in out if one is not None] if isinstance(out, tuple) else [out]
+            # A log-det may be a number of Python.
+            return [
+                one if isinstance(one, torch.Tensor) else points.new_tensor(one) for one in parts
+            ]
 
         self.run, self.inputs = run, (x, context)
         self.guards: list[str] = []
