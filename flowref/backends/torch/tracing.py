@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -31,7 +32,8 @@ class Untraced(Unsupported):
     """A call that has no graph."""
 
 
-def _table() -> Mapping[Any, Any]:
+@functools.cache
+def _table() -> dict[Any, Any]:
     more = [
         aten.native_batch_norm, aten._softmax, aten._log_softmax, aten.leaky_relu, aten.softplus, aten.rsub, aten.stack,
         aten.log_sigmoid_forward, aten.native_layer_norm, aten.native_group_norm, aten.gelu, aten.silu, aten.logsumexp,
@@ -109,12 +111,12 @@ class Traced:
         is traced as it is, where it writes nothing.
         """
         try:
-            return self._trace(whole, dict(_table()))
+            return self._trace(whole, _table())
         except RuntimeError as error:
             if "functorch" not in str(error):
                 raise
         self.guards.clear()
-        module = self._trace(run, dict(_table()))
+        module = self._trace(run, _table())
         for node in module.graph.nodes:
             if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
                 raise Untraced(f"it differentiates, and writes by {node.target}")
