@@ -61,7 +61,7 @@ STATEMENTS = {
         "equal",
         BOTH,
         lambda dialect, obj, x, context: (
-            dialect.inverse(obj, dialect.forward(obj, x, context)[0], context)[0],
+            after(dialect.forward, obj, x, context, dialect.inverse)[0],
             x,
         ),
     ),
@@ -70,7 +70,7 @@ STATEMENTS = {
         "equal",
         BOTH,
         lambda dialect, obj, z, context: (
-            dialect.forward(obj, dialect.inverse(obj, z, context)[0], context)[0],
+            after(dialect.inverse, obj, z, context, dialect.forward)[0],
             z,
         ),
         latents=True,
@@ -90,9 +90,18 @@ STATEMENTS = {
 }
 
 
+def after(first: Any, obj: Any, x: Any, context: Any, second: Any) -> Any:
+    """A call of what another one gave. Between them the first is made at other points, and what it gave is copied: what an
+    object keeps of a call, by whatever name, is then of no use to the next.
+    """
+    value = first(obj, x, context)[0].clone()
+    first(obj, x.roll(1, 0), context)
+    return second(obj, value, context)
+
+
 def _opposite(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
-    z, told = dialect.forward(obj, x, context)
-    _, back = dialect.inverse(obj, z, context)
+    _, told = dialect.forward(obj, x, context)
+    _, back = after(dialect.forward, obj, x, context, dialect.inverse)
     if told is None or back is None:
         raise Unsupported("it returns no log-det")
     return told, -back
@@ -103,7 +112,8 @@ def _densities(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
     if told is None:
         raise Unsupported("it returns no log-det")
     base = dialect.base_log_prob(obj, z, context)
-    return dialect.log_prob(obj, x, context), base + told
+    dialect.forward(obj, x.roll(1, 0), context)
+    return dialect.log_prob(obj, x.clone(), context), base + told
 
 
 def certified(

@@ -108,6 +108,54 @@ def test_checking_takes_no_torch(coupling: Path) -> None:
     assert "holds  map/log-det  nflows:AffineCouplingTransform" in run.stdout
 
 
+KEEPING = """
+import torch
+from torch import nn
+
+
+class Kept(nn.Module):
+    event_shape = (3,)
+
+    def __init__(self):
+        super().__init__()
+        self.s = nn.Parameter(torch.tensor([0.3, -0.2, 0.1]))
+
+    def forward(self, x):
+        self.last = x
+        self.came = x * self.s.exp() + x**3
+        return self.came, (self.s.exp() + 3 * x**2).log().sum(-1)
+
+    def inverse(self, z):
+        return self.last
+
+
+class OfItsOwn(Kept):
+    def inverse(self, z):
+        return self.last if z is self.came else z / self.s.exp()
+
+
+class Density(Kept):
+    def forward(self, x):
+        self.logp = torch.distributions.Normal(0.0, 1.0).log_prob(x).sum(-1)
+        z, told = super().forward(x)
+        return z, told
+
+    def log_prob(self, x):
+        return self.logp
+"""
+
+
+@pytest.mark.parametrize("name", ["Kept", "OfItsOwn", "Density"])
+def test_what_is_kept_of_a_call_proves_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An inverse that hands back what forward was given is none, nor where it knows the tensor that it gave."""
+    (tmp_path / "keeping.py").write_text(KEEPING)
+    monkeypatch.chdir(tmp_path)
+    found = claims(f"keeping.py:{name}")
+    assert {one for one, claim in found.items() if claim.proof.proved} <= {"map/log-det"}
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

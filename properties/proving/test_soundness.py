@@ -66,6 +66,29 @@ def slope_of(m: Any, x: Any) -> Any:
         return torch.autograd.grad(value.sum(), points, create_graph=True)[0]
 
 
+class Doubled(torch.autograd.Function):
+    """A cube whose derivative is told to be twice as large."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        """The cube."""
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        """Twice its derivative."""
+        return 6 * ctx.saved_tensors[0] ** 2 * grad
+
+
+def slope_by(function: Any, m: Any, x: Any) -> Any:
+    """The slope of a map with a function of its own, as autograd has it."""
+    with torch.enable_grad():
+        points = x.clone().requires_grad_()
+        value = points * torch.exp(m.a) + function.apply(points)
+        return torch.autograd.grad(value.sum(), points, create_graph=True)[0]
+
+
 # Maps whose log-det is right for all inputs and weights, though some of their numbers are what fools a prover.
 RIGHT = {
     "affine": lambda m, x: (x * m.a + m.b, total(x, m.a.abs().log())),
@@ -125,6 +148,10 @@ WRONG = {
     "other power": lambda m, x: (
         x.sign() * x.abs() ** m.b.exp(),
         (m.b + m.b.exp() * x.abs().log()).sum(-1),
+    ),
+    "wrong backward": lambda m, x: (
+        x * torch.exp(m.a) + x**3,
+        slope_by(Doubled, m, x).log().sum(-1),
     ),
     "differentiated elsewhere": lambda m, x: (
         x * torch.exp(m.a) + 0.1 * x**3,

@@ -97,7 +97,7 @@ class Traced:
             # As it is, without decompositions, which round otherwise: that is what the object is compared with.
             with _guarded([]):
                 self.plain = self._trace(run, {})
-        except Untraced:
+        except Unsupported:
             raise
         except Exception as error:
             raise Untraced(
