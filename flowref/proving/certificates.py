@@ -59,7 +59,8 @@ class Certificate:
             yield f"not proved  {self.statement}  {self.target}: {proof.reason}"
             yield from (f"  with {one}" for one in self.repairs)
             return
-        yield f"PROVED      {self.statement}  {self.target}"
+        head = "PROVED" if proof.whole else "PROVED IN PART"
+        yield f"{head:<10}  {self.statement}  {self.target}"
         shape = ", ".join(map(str, graph.points[1]))
         yield f"  For {proof.weights}, at every batch of shape ({shape}): {self.words}, in exact arithmetic."
         if proof.paths:
@@ -78,6 +79,7 @@ class Certificate:
             f"  Trusted   the trace, of {len(graph.nodes)} operators, which was run beside the object; what torch takes its "
             "operators apart into"
         )
+        yield from (f"  With      {one}" for one in self.repairs)
         yield "  Not said  rounding, other shapes, single precision, train mode, what other versions compute"
 
     def check(self, seed: int | None = None) -> bool:

@@ -13,7 +13,7 @@ from flowref.loading import Recipe, recipe_of
 from flowref.model import Target, Unsupported, draw
 from flowref.model.graph import Branches, Graph
 from flowref.proving.certificates import Certificate
-from flowref.proving.identities import LAWS, Proof, identity, numbers_of
+from flowref.proving.identities import LAWS, WEIGHTS, Proof, identity, numbers_of
 from flowref.proving.repairs import repairs
 
 # Batches at which the graph is run beside the object, and whose paths are asked for.
@@ -171,7 +171,7 @@ def certificate_of(
     except Unsupported as error:
         return claim(Proof(False, reason=str(error)))
     proof, taken = identity(call.graph, LAWS[statement.law], call.paths)
-    tried = edits and statement.law == "log-det" and not proof.proved
+    tried = edits and statement.law == "log-det" and proof.weights in ("", WEIGHTS[-1])
     found = tuple(map(str, repairs(call.graph, call.paths))) if tried else ()
     versions = dict(recipe.backend.versions())
     return claim(proof, call.graph, taken, 0, versions, call.weights, found)

@@ -60,7 +60,8 @@ def repairs(graph: Graph, paths: Sequence[Branches]) -> list[Repair]:
     tries = min(TRIED, NUMBERS // numbers_of(graph, LAWS["log-det"]))
     for decimal in (False, True):
         try:
-            run = Run(graph, Field(FEW, 0, decimal), (*paths, None)[0], frozenset(), slopes=True)
+            # Of other weights than those that were built, of which a term may be zero.
+            run = Run(graph, Field(FEW, 0, decimal), (*paths, None)[0], graph.trained, slopes=True)
             if LAWS["log-det"].holds(run):
                 return []
         except NotModelled:
@@ -83,7 +84,7 @@ def _proved(graph: Graph, edit: Edit, run: Run, paths: Sequence[Branches]) -> Re
     behind = changed.moving(*(node.name for node in changed.nodes if id(node) not in before))
     ready = {name: value for name, value in run.values.items() if name not in behind}
     try:
-        again = Run(changed, run.field, run.path, frozenset(), slopes=True, ready=ready)
+        again = Run(changed, run.field, run.path, run.weights, slopes=True, ready=ready)
         if not LAWS["log-det"].holds(again):
             return None
     except NotModelled:
@@ -217,7 +218,7 @@ def _terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
     rows, shapes = graph.points[1][0], graph.shapes
     if last.shape != (rows,):
         return
-    sources = dict.fromkeys(graph.weights, "a weight")
+    sources = {name: name for name in graph.weights}
     for node in nodes:
         if node.kind == "float" and node.shape[:1] == (rows,) and node.op not in ARRANGING:
             sources[node.name] = f"{node.op}{f' ({node.line})' if node.line else ''}"

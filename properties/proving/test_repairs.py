@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 from flowref import audit, registry
 from flowref.backends.torch.tracing import Traced
 from flowref.model.graph import Branches, Graph
-from flowref.proving import repairs_of
+from flowref.proving import certified, repairs_of
 from flowref.proving.repairs import edited, edits, repairs
 from flowref.reporting import markdown
 from flowref.reporting.issue import issue
@@ -175,3 +176,35 @@ def test_a_log_det_of_a_library_is_mended() -> None:
     target = registry.parse_target("nflows:GatedLinearUnit[ctx]")
     (repair,) = repairs_of(target, "map/log-det")
     assert repair.startswith("nonlinearities.py:166: log times 4 (proved for all inputs")
+
+
+WARP = """
+import torch
+from torch import nn
+
+
+class Warp(nn.Module):
+    event_shape = (3,)
+
+    def __init__(self):
+        super().__init__()
+        self.mu, self.tail = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.ones(3))
+
+    def gaussianize(self, x):
+        u = x - self.mu
+        log_slope = -0.5 * torch.log1p(u**2)
+        return torch.asinh(u) * self.tail, log_slope.sum(1)
+"""
+
+
+def test_a_term_that_is_zero_as_built_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named as code names it, at its line; the log-det is proved for the weights as built alone."""
+    (tmp_path / "warp.py").write_text(WARP)
+    monkeypatch.chdir(tmp_path)
+    (claim,) = certified(registry.parse_target("warp.py:Warp?forward=gaussianize"), ["map/log-det"])
+    assert claim.text().startswith("PROVED IN PART  map/log-det")
+    assert claim.proof.clause == "for all inputs and these weights"
+    (repair,) = claim.repairs
+    assert repair.startswith("warp.py:16: plus the sum of log |self.tail| (proved for all inputs")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils import stateless
 
+import flowref
 from flowref.backends.torch.dispatch import Dispatch
 from flowref.model import Unsupported
 from flowref.model.graph import Branches, Graph, Node, Ref
@@ -25,7 +29,8 @@ STEPPING = {aten.floor, aten.ceil, aten.round, aten.trunc}
 NEAR = 1e-9
 # How far points and weights are moved at which a graph is run beside its object.
 AWAY, CLOSE = 0.1, 1e-9
-LINE = re.compile(r'File "(.*?)", line (\d+)')
+# Whose lines are not told.
+FRAMEWORKS = tuple(f"{Path(str(one.__file__)).parent}{os.sep}" for one in (torch, flowref))
 
 
 class Untraced(Unsupported):
@@ -127,8 +132,8 @@ class Traced:
             "_allow_non_fake_inputs": True,
             "_error_on_data_dependent_ops": False,
         }
-        trace = make_fx(call, dict(table), "real", **settings, record_stack_traces=bool(table))
-        return trace(self.state, *self.inputs)
+        with _lined():
+            return make_fx(call, dict(table), "real", **settings)(self.state, *self.inputs)
 
     def floats(self, x: Any, context: Any, state: Sequence[Any] | None = None) -> dict[str, Any]:
         """All values of the graph at points."""
@@ -146,8 +151,11 @@ class Traced:
     def graph(self) -> Graph:
         """As residues are run through it."""
         placeholders = [node for node in self.module.graph.nodes if node.op == "placeholder"]
-        weights = dict(zip([node.name for node in placeholders], self.state, strict=False))
-        rest = [node for node in placeholders if node.name not in weights]
+        rest = placeholders[len(self.state) :]
+        # Names of operators have no dot.
+        owned = [f"self.{name}" for name in self.names]
+        self.owned = dict(zip([node.name for node in placeholders], owned, strict=False))
+        weights = dict(zip(owned, self.state, strict=True))
         points = rest[0].name, tuple(self.inputs[0].shape)
         given = None if self.inputs[1] is None else (rest[1].name, tuple(self.inputs[1].shape))
         nodes, constants = [], {name: one.numpy() for name, one in weights.items()}
@@ -168,11 +176,11 @@ class Traced:
             elif node.op == "call_function":
                 nodes.append(self._node(node, constants))
             elif node.op == "output":
-                outputs = [Ref(one.name) for one in node.args[0]]
+                outputs = [self._argument(one) for one in node.args[0]]
         return Graph(
             {name: tuple(one.shape) for name, one in weights.items()}, points, given, constants, tuple(nodes),
             (outputs[0], outputs[1] if len(outputs) > 1 else None), tuple(self.guards),
-            frozenset(name for name, own in zip(weights, self.names, strict=True) if own in self.trained),
+            frozenset(f"self.{name}" for name in self.names if name in self.trained),
         )  # fmt: skip
 
     def _node(self, node: Any, constants: dict[str, Any]) -> Node:
@@ -195,12 +203,12 @@ class Traced:
             dict(named),
             kind,
             shape,
-            _line(node.meta.get("stack_trace") or ""),
+            node.meta.get("line", ""),
         )
 
-    @staticmethod
-    def _argument(value: Any) -> Any:
-        return Ref(value.name) if isinstance(value, torch.fx.Node) else value
+    def _argument(self, value: Any) -> Any:
+        named = isinstance(value, torch.fx.Node)
+        return Ref(self.owned.get(value.name, value.name)) if named else value
 
     def agrees(self, points: Sequence[Any]) -> bool:
         """Whether the graph computes what the object does, at points and with other weights: bit for bit as it was traced,
@@ -270,12 +278,42 @@ def _kind(value: Any) -> str:
     return "bool" if value.dtype == torch.bool else "int"
 
 
-def _line(trace: str) -> str:
-    """The last line of source in a stack that is no framework's."""
-    own = [
-        one for one in LINE.findall(trace) if "/torch/" not in one[0] and "/flowref/" not in one[0]
-    ]
-    return f"{own[-1][0].rsplit('/', 1)[-1]}:{own[-1][1]}" if own else ""
+def _line() -> str:
+    """The line of source that is being run: the last one that is no framework's, or else of torch's own distributions; none
+    of what calls the trace.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    told = ""
+    while frame is not None:
+        file, line = (
+            frame.f_code.co_filename,
+            f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}",
+        )
+        if file == __file__ and frame.f_code.co_name == "run":
+            break
+        if not file.startswith((*FRAMEWORKS, "<")):
+            return line
+        if file.startswith(DISTRIBUTIONS):
+            told = told or line
+        frame = frame.f_back
+    return told
+
+
+@contextlib.contextmanager
+def _lined() -> Iterator[None]:
+    """Each node of a trace is given its line: torch keeps those of methods called ``forward`` alone."""
+    plain = torch.fx.Tracer.create_node
+
+    def create(tracer: Any, *given: Any, **named: Any) -> Any:
+        node = plain(tracer, *given, **named)
+        node.meta["line"] = _line()
+        return node
+
+    torch.fx.Tracer.create_node = create  # for the time of the trace
+    try:
+        yield
+    finally:
+        torch.fx.Tracer.create_node = plain
 
 
 # Ways in which numbers leave tensors: what depends on them is not in the graph.
@@ -289,6 +327,7 @@ LEAVING = (
     "__array__",
     "__dlpack__",
 )
+DISTRIBUTIONS = str(Path(torch.distributions.__file__).parent)
 
 
 class Watched(Dispatch):
