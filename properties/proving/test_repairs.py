@@ -76,7 +76,7 @@ WRONG = {
         lambda s, raw, b: s[:, 1:].sum(-1),
         "sum over all entries of each point in place of sum",
     ),
-    "before the clamp": (lambda s, raw, b: raw.sum(-1), "tanh (test_repairs.py:36) in place of "),
+    "before the clamp": (lambda s, raw, b: raw.sum(-1), "tanh (test_repairs.py:"),
     "missing": (lambda s, raw, b: b.sum(-1) * 0, "plus the sum of log |exp"),
     "half is missing": (lambda s, raw, b: 0.5 * s.sum(-1) * torch.ones(()), "without mul by 0.5"),
 }  # fmt: skip
