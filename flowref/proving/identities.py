@@ -171,7 +171,7 @@ def _refused(graph: Graph, law: Law) -> str:
     """Why nothing is proved of a graph, whatever it computes; empty where something may be."""
     if graph.outputs[1] is None and law.slopes:
         return "it returns no log-det"
-    if math.prod(graph.points[1]) > ENTRIES * graph.points[1][0]:
+    if law.slopes and math.prod(graph.points[1]) > ENTRIES * graph.points[1][0]:
         return f"its events have more than {ENTRIES} entries"
     sources = {*graph.weights, graph.points[0]}
     writes = any(node.op == "copy_" and node.args[0].name in sources for node in graph.nodes)

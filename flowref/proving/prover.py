@@ -37,57 +37,8 @@ class Statement:
     words: str
     law: str
     needs: tuple[str, ...]
-    call: Callable[[Any, Any, Any, Any], Any]
+    call: Callable[..., Any]
     latents: bool = False
-
-
-BOTH = ("forward", "inverse")
-STATEMENTS = {
-    "map/log-det": Statement(
-        "the log-det that forward reports is log |det J_f(x)|",
-        "log-det",
-        ("forward",),
-        lambda dialect, obj, x, context: dialect.forward(obj, x, context),
-    ),
-    "map/log-det[inverse]": Statement(
-        "the log-det that the inverse reports is that of its Jacobian",
-        "log-det",
-        BOTH,
-        lambda dialect, obj, z, context: dialect.inverse(obj, z, context),
-        latents=True,
-    ),
-    "map/inverse": Statement(
-        "the inverse of f(x) is x",
-        "equal",
-        BOTH,
-        lambda dialect, obj, x, context: (
-            after(dialect.forward, obj, x, context, dialect.inverse)[0],
-            x,
-        ),
-    ),
-    "map/inverse[latents]": Statement(
-        "f of the inverse of z is z",
-        "equal",
-        BOTH,
-        lambda dialect, obj, z, context: (
-            after(dialect.inverse, obj, z, context, dialect.forward)[0],
-            z,
-        ),
-        latents=True,
-    ),
-    "map/log-det[antisymmetry]": Statement(
-        "the log-det of the inverse at f(x) is minus that of forward at x",
-        "equal",
-        BOTH,
-        lambda dialect, obj, x, context: _opposite(dialect, obj, x, context),
-    ),
-    "density/change-of-variables": Statement(
-        "the log-density is that of the base at f(x) plus the log-det",
-        "equal",
-        ("forward", "log_prob", "base_log_prob"),
-        lambda dialect, obj, x, context: _densities(dialect, obj, x, context),
-    ),
-}
 
 
 def after(first: Any, obj: Any, x: Any, context: Any, second: Any) -> Any:
@@ -114,6 +65,45 @@ def _densities(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
     base = dialect.base_log_prob(obj, z, context)
     dialect.forward(obj, x.roll(1, 0), context)
     return dialect.log_prob(obj, x.clone(), context), base + told
+
+
+def _round_trip(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
+    return after(dialect.forward, obj, x, context, dialect.inverse)[0], x
+
+
+def _round_trip_of_latents(dialect: Any, obj: Any, z: Any, context: Any) -> Any:
+    return after(dialect.inverse, obj, z, context, dialect.forward)[0], z
+
+
+BOTH = ("forward", "inverse")
+STATEMENTS = {
+    "map/log-det": Statement(
+        "the log-det that forward reports is log |det J_f(x)|",
+        "log-det",
+        ("forward",),
+        lambda dialect, *given: dialect.forward(*given),
+    ),
+    "map/log-det[inverse]": Statement(
+        "the log-det that the inverse reports is that of its Jacobian",
+        "log-det",
+        BOTH,
+        lambda dialect, *given: dialect.inverse(*given),
+        latents=True,
+    ),
+    "map/inverse": Statement("the inverse of f(x) is x", "equal", BOTH, _round_trip),
+    "map/inverse[latents]": Statement(
+        "f of the inverse of z is z", "equal", BOTH, _round_trip_of_latents, latents=True
+    ),
+    "map/log-det[antisymmetry]": Statement(
+        "the log-det of the inverse at f(x) is minus that of forward at x", "equal", BOTH, _opposite
+    ),
+    "density/change-of-variables": Statement(
+        "the log-density is that of the base at f(x) plus the log-det",
+        "equal",
+        ("forward", "log_prob", "base_log_prob"),
+        _densities,
+    ),
+}
 
 
 def certified(
