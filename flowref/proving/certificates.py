@@ -12,7 +12,8 @@ import numpy as np
 
 from flowref.model import ReportError
 from flowref.model.graph import Branches, Graph, Node, Ref
-from flowref.proving.identities import FEW, LAWS, Proof, holds
+from flowref.proving.criteria import LAWS
+from flowref.proving.identities import FEW, Proof, holds
 
 # The form of files, and what they begin with.
 FORMAT, KIND = 1, "flowref certificate"

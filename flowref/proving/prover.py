@@ -13,7 +13,8 @@ from flowref.loading import Recipe, recipe_of
 from flowref.model import Target, Unsupported, draw
 from flowref.model.graph import Branches, Graph
 from flowref.proving.certificates import Certificate
-from flowref.proving.identities import LAWS, WEIGHTS, Proof, identity, numbers_of
+from flowref.proving.criteria import LAWS
+from flowref.proving.identities import WEIGHTS, Proof, identity, numbers_of
 from flowref.proving.repairs import repairs
 
 # Batches at which the graph is run beside the object, and whose paths are asked for.

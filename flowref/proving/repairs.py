@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flowref.model.graph import Branches, Graph, Node, Ref, references
-from flowref.proving.identities import FEW, LAWS, WEIGHTS, Proof, Run, identity, numbers_of
+from flowref.proving.criteria import LAWS
+from flowref.proving.identities import FEW, WEIGHTS, Proof, identity, numbers_of
 from flowref.proving.operators import ARRANGEMENTS
 from flowref.proving.residues import Field, NotModelled
+from flowref.proving.runs import Run
 
 # Numbers that are computed to try edits of a graph, and edits that are tried at most; repairs that are told.
 NUMBERS, TRIED, TOLD = 3_000_000, 300, 3

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from flowref.backends.torch.tracing import Traced, Untraced
-from flowref.proving.identities import LAWS, Proof, identity
+from flowref.proving.criteria import LAWS
+from flowref.proving.identities import Proof, identity
 
 ROWS, SIZE = 3, 2
 

@@ -1,0 +1,136 @@
+r"""What a run has to fulfil: that a log-det is that of the Jacobian, or that two results are the same.
+
+$(\det J)^2 = (e^{\log\det})^2$ for each point of the batch, and nothing of a point depends on another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flowref.proving.arithmetic import total
+from flowref.proving.arrangements import lifted, view
+from flowref.proving.fields import inverse, times
+from flowref.proving.residues import Residues
+from flowref.proving.runs import Run
+
+
+@dataclass(frozen=True)
+class Law:
+    """``holds``: of a run; ``slopes``: whether derivatives by the entries of points are asked for."""
+
+    holds: Callable[[Run], bool]
+    slopes: bool
+
+
+def _log_det(run: Run) -> bool:
+    r"""$(\det J)^2 = (e^{\log\det})^2$ for each point, which depends on no other."""
+    value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    rows = run.graph.points[1][0]
+    entries = run.size // rows
+    if not isinstance(value, Residues) or value.d is None or math.prod(value.shape) != run.size:
+        return False
+    first = run.field.first(0)[..., None]
+    shape = (run.field.towers, entries + rows, rows, entries)
+    parts = [None if one is None else one.reshape(shape) for one in (value.d, value.d_im)]
+    other = ~np.eye(rows, dtype=bool)
+    if any(one is not None and one[:, entries:][:, other].any() for one in parts):
+        return False  # a point depends on another
+    blocks = [None if one is None else np.moveaxis(one[:, :entries], 2, 1) for one in parts]
+    det = _determinants((blocks[0], blocks[1]), run.field.first(1)[..., 0])
+    ladj = lifted(told, value)
+    ladj = total(view(ladj, (rows, -1)), 1) if len(ladj.shape) and ladj.shape[0] == rows else ladj
+    if math.prod(ladj.shape) not in (1, rows):
+        return False  # no number for each point
+    grown = ladj.exp().top
+    left, right = times(det, det, first[..., 0]), times(grown, grown, run.field.first(ladj.axes))
+    wide = [
+        np.broadcast_to(part if part is not None else 0, left[0].shape)
+        for part in (
+            right[0].reshape(run.field.towers, -1),
+            None if right[1] is None else right[1].reshape(run.field.towers, -1),
+        )
+    ]
+    zero = np.zeros_like(left[0])
+    return bool(
+        left[0].any(0).all()
+        and (left[0] == wide[0]).all()
+        and ((zero if left[1] is None else left[1]) == wide[1]).all()
+    )
+
+
+def _equal(run: Run) -> bool:
+    """Two results are the same numbers, or have the same squares of their exponentials, which are positive."""
+    one, other = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    like = next((each for each in (one, other) if isinstance(each, Residues)), None)
+    if like is None or math.prod(np.shape(one)) != math.prod(np.shape(other)):
+        return False
+    left, right = (view(lifted(each, like), (-1,)) for each in (one, other))
+    p = run.field.first(1)
+    squares = [times(each.top, each.top, p) for each in (left.exp(), right.exp())]
+    same, grown = (_alike(*pair) for pair in ((left.top, right.top), (squares[0], squares[1])))
+    return bool((same | grown).all())
+
+
+def _alike(one: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
+    """Where two numbers of two parts are the same."""
+    zero = np.uint64(0)
+    im, other_im = (zero if each[1] is None else each[1] for each in (one, other))
+    return (one[0] == other[0]) & (im == other_im)
+
+
+def _determinants(matrix: tuple[Any, Any], p: Any) -> tuple[Any, Any]:
+    """Determinants of (towers, rows, n, n) modulo the first primes, by elimination."""
+    re, im = matrix
+    re, im = re.copy(), None if im is None else im.copy()
+    towers, rows, size, _ = re.shape
+    q = p.reshape(towers, 1)
+    found: tuple[Any, Any] = (np.ones((towers, rows), np.uint64), None)
+    for step in range(size):
+        # A pivot that is zero in some field is exchanged for a row below where there is one.
+        for at in range(step + 1, size):
+            here = (
+                re[:, :, step, step] == 0
+                if im is None
+                else (re[:, :, step, step] == 0) & (im[:, :, step, step] == 0)
+            )
+            if not here.any():
+                break
+            for part in (re, im):
+                if part is not None:
+                    one, other = part[:, :, step].copy(), part[:, :, at].copy()
+                    part[:, :, step] = np.where(here[..., None], other, one)
+                    part[:, :, at] = np.where(here[..., None], one, other)
+        pivot = re[:, :, step, step], None if im is None else im[:, :, step, step]
+        found = times(found, pivot, q)
+        if step == size - 1:
+            break
+        by = inverse(pivot, q)
+        column = re[:, :, step + 1 :, step], None if im is None else im[:, :, step + 1 :, step]
+        row = re[:, :, step, step + 1 :], None if im is None else im[:, :, step, step + 1 :]
+        factor = times(
+            column, (by[0][..., None], None if by[1] is None else by[1][..., None]), q[..., None]
+        )
+        less = times(
+            (factor[0][..., None], None if factor[1] is None else factor[1][..., None]),
+            (row[0][:, :, None], None if row[1] is None else row[1][:, :, None]),
+            q[..., None, None],
+        )
+        wide = q[..., None, None]
+        re[:, :, step + 1 :, step + 1 :] = (
+            re[:, :, step + 1 :, step + 1 :] + wide - less[0]
+        ) % wide
+        if im is not None:
+            other = np.zeros_like(less[0]) if less[1] is None else less[1]
+            im[:, :, step + 1 :, step + 1 :] = (
+                im[:, :, step + 1 :, step + 1 :] + wide - other
+            ) % wide
+    return found
+
+
+# By name, of what a call computes.
+LAWS = {"log-det": Law(_log_det, True), "equal": Law(_equal, False)}

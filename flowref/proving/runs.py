@@ -1,0 +1,157 @@
+"""A graph at random points of fields."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from flowref.model.graph import STEPS, Branches, Graph, Node, Ref, references
+from flowref.proving.arrangements import lifted
+from flowref.proving.fields import Words
+from flowref.proving.literals import literal
+from flowref.proving.operators import CASTS, EXACT, OPERATORS, PLAIN
+from flowref.proving.orders import Signs, ordered, signed
+from flowref.proving.residues import Field, NotModelled, Residues
+
+# Settings of operators that say nothing of numbers; types are heard by casts.
+SETTINGS = ("layout", "device", "pin_memory", "memory_format")
+# Comparisons, with the place of what is larger where they are true, and of what is smaller.
+ORDERS = {"gt": (0, 1), "ge": (0, 1), "lt": (1, 0), "le": (1, 0)}
+STRICT = ("gt", "lt")
+
+
+class Run:
+    """The graph at random points of fields. ``path``: what comparisons are held to; None for a random bit each; ``slopes``:
+    with derivatives, by each entry of all points at once, and by a random direction of each point; ``ready``: values of another
+    run in the same field, of a graph that differs elsewhere.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        field: Field,
+        path: Branches | None,
+        weights: frozenset[str],
+        slopes: bool,
+        ready: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.graph, self.field, self.path, self.weights = graph, field, path, weights
+        self.values: dict[str, Any] = dict(ready or {})
+        self.ordered: dict[str, tuple[Signs, Signs]] = {}
+        self.conditions = field.conditions
+        if graph.guards:
+            self.conditions[
+                f"where {len(graph.guards)} conditions and counts in code come out as they did"
+            ] = None
+        name, shape = graph.points
+        self.size = math.prod(shape)
+        if ready is None:
+            for weight, sizes in graph.weights.items():
+                constant = graph.constants[weight]
+                self.values[weight] = (
+                    field.free(sizes) if weight in weights else field.constant(constant)
+                )
+            self.values[name] = field.free(shape, self._directions(shape) if slopes else None)
+            if graph.given is not None:
+                self.values[graph.given[0]] = field.free(graph.given[1])
+        moving = graph.moving(*graph.inputs, *weights)
+        # What is known: on a path all that is decided, and elsewhere what depends on nothing that is free.
+        known = {
+            node.name: (path.decided if path is not None else {}).get(
+                node.name, graph.constants.get(node.name)
+            )
+            for node in graph.nodes
+            if decides(node) and (path is not None or node.name not in moving)
+        }
+        known = {one: value for one, value in known.items() if value is not None}
+        for node in graph.needed(known):
+            if node.name in self.values:
+                continue
+            if node.op in ("eq", "ne") and node.name in moving:
+                self.conditions[
+                    f"where {node.op} comes out as it did ({node.line or node.name})"
+                ] = None
+            self.values[node.name] = (
+                np.asarray(known[node.name]) if node.name in known else self._run(node)
+            )
+            # On a path the numbers that are compared may have no other use, and are not computed.
+            if node.op in ORDERS and all(ref.name in self.values for ref in references(node.args)):
+                larger, smaller = (self._given(node.args[at]) for at in ORDERS[node.op])
+                self.ordered[node.name] = ordered(larger, smaller, strict=node.op in STRICT)
+
+    def _directions(self, shape: tuple[int, ...]) -> Words:
+        rows, event = shape[0], shape[1:]
+        entries = self.size // rows
+        each = np.repeat(np.eye(entries, dtype=np.uint64)[:, None], rows, 1)
+        one = np.zeros((rows, rows, entries), np.uint64)
+        one[range(rows), range(rows)] = self.field.drawn(rows, entries)
+        return np.concatenate((each, one)).reshape(entries + rows, rows, *event)
+
+    def _run(self, node: Node) -> Any:
+        if node.op == "constant":
+            value = np.asarray(self.graph.constants[node.name])
+            if node.kind != "float":
+                return value
+            if node.name in self.weights:
+                return self.field.free(value.shape)
+            return self.field.constant(value) if value.shape else literal(self.field, value.item())
+        if node.op not in OPERATORS:
+            where = f" ({node.line})" if node.line else ""
+            raise NotModelled(f"{node.op}{where}")
+        args, named = self._given(node.args), self._given(dict(node.named))
+        if node.op not in CASTS:
+            named.pop("dtype", None)
+        plain = node.op in PLAIN and not (node.op in EXACT and not all(map(_whole, args)))
+        if not plain and args and _numbers(args[0]) and node.kind == "float":
+            args = (lifted(args[0], self.field.constant(0)), *args[1:])
+        if node.op == "where" and node.args[0].name in self.ordered:
+            chosen = zip(args[1:], self.ordered[node.args[0].name], strict=True)
+            args = (args[0], *(signed(value, known) for value, known in chosen))
+        self.field.line = node.line or node.name
+        if node.kind == "complex":
+            raise NotModelled(f"complex numbers ({self.field.line})")
+        try:
+            found = OPERATORS[node.op](*args, **named)
+            whole = (
+                isinstance(found, np.ndarray) and node.kind == "float" and found.dtype.kind != "f"
+            )
+            return found.astype(float) if whole else found
+        except NotModelled as error:
+            where = f" ({node.line})" if node.line else ""
+            raise NotModelled(f"{error}{where}") from None
+        except (TypeError, ValueError, IndexError, AttributeError) as error:
+            raise NotModelled(
+                f"{node.op} of such arguments ({type(error).__name__}: {error}; {node.line})"
+            ) from error
+
+    def _given(self, value: Any) -> Any:
+        if isinstance(value, Ref):
+            return self.values[value.name]
+        if isinstance(value, dict):
+            return {name: self._given(one) for name, one in value.items() if name not in SETTINGS}
+        if isinstance(value, tuple | list):
+            return (
+                [self._given(one) for one in value]
+                if isinstance(value, list)
+                else tuple(self._given(one) for one in value)
+            )
+        return value
+
+
+def decides(node: Node) -> bool:
+    """Whether an operator gives whole numbers or truth values."""
+    return node.kind in ("int", "bool") or node.op in STEPS
+
+
+def _numbers(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype != bool
+
+
+def _whole(value: Any) -> bool:
+    """Whether an operand is of whole numbers, on which numpy is exact."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biu" or bool((value % 1 == 0).all())
+    return isinstance(value, Residues) or not isinstance(value, float) or value % 1 == 0
