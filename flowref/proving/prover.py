@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
 from flowref.loading import recipe_of
-from flowref.model import Target, Unsupported, one_line
+from flowref.model import Condition, Law, Target, Unsupported, one_line
 from flowref.model.graph import Branches, Graph, Ref
 from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import POINT, Calls, Composition
@@ -31,15 +31,15 @@ class Most:
 
 @dataclass(frozen=True)
 class Statement:
-    """``words``: as a sentence; ``law``: of `LAWS`; ``needs``: which calls of a dialect; ``results``: that the law is of, of the
-    calls; ``latents``: whether points are images of forward.
+    """``words``: as a sentence; ``criterion``: of `LAWS`; ``needs``: which calls of a dialect; ``results``: that the criterion is
+    of; ``points``: at which, "points" of the domain, "latents", their images, or "data", of which there is a density.
     """
 
     words: str
-    law: str
+    criterion: str
     needs: tuple[str, ...]
     results: Callable[[Composition], tuple[Ref, Ref | None]]
-    latents: bool = False
+    points: str = "points"
 
 
 def _round_trip(of: Composition) -> tuple[Ref, Ref]:
@@ -58,11 +58,19 @@ def _opposite(of: Composition) -> tuple[Ref, Ref | None]:
 
 
 def _densities(of: Composition) -> tuple[Ref, Ref]:
-    z, told = of.call("forward")
+    z, told = of.call(of.calls.normalizing)
     return of.call("log_prob")[0], of.sum(of.call("base_log_prob", z)[0], told)
 
 
+def _values_in_training(of: Composition) -> tuple[Ref, Ref | None]:
+    calls = [(of.calls.normalizing, 0)]
+    if of.calls.recipe.dialect.log_prob is not None and of.calls.direction == "forward":
+        calls.append(("log_prob", 0))
+    return of.slope(*calls, by_parameters=True)
+
+
 BOTH = ("forward", "inverse")
+# By the ids of laws, of which a case is the same statement in its circumstances.
 STATEMENTS = {
     "map/log-det": Statement(
         "the log-det that forward reports is log |det J_f(x)|",
@@ -75,11 +83,11 @@ STATEMENTS = {
         "log-det",
         BOTH,
         lambda of: of.call("inverse"),
-        latents=True,
+        "latents",
     ),
     "map/inverse": Statement("the inverse of f(x) is x", "equal", BOTH, _round_trip),
     "map/inverse[latents]": Statement(
-        "f of the inverse of z is z", "equal", BOTH, _round_trip_of_latents, latents=True
+        "f of the inverse of z is z", "equal", BOTH, _round_trip_of_latents, "latents"
     ),
     "map/log-det[antisymmetry]": Statement(
         "the log-det of the inverse at f(x) is minus that of forward at x", "equal", BOTH, _opposite
@@ -87,77 +95,139 @@ STATEMENTS = {
     "density/change-of-variables": Statement(
         "the log-density is that of the base at f(x) plus the log-det",
         "equal",
-        ("forward", "log_prob", "base_log_prob"),
+        ("log_prob", "base_log_prob"),
         _densities,
+        "data",
+    ),
+    "gradient/input[value]": Statement(
+        "the framework's derivative of f(x) by x is its derivative",
+        "slope",
+        ("forward",),
+        lambda of: of.slope(("forward", 0)),
+    ),
+    "gradient/input[log-det]": Statement(
+        "the framework's derivative of the log-det by x is its derivative",
+        "slope",
+        ("forward",),
+        lambda of: of.slope(("forward", 1)),
+    ),
+    "gradient/input[log-prob]": Statement(
+        "the framework's derivative of the log-density by x is its derivative",
+        "slope",
+        ("log_prob",),
+        lambda of: of.slope(("log_prob", 0)),
+        "data",
+    ),
+    "gradient/parameters[value]": Statement(
+        "the framework's derivatives of f(x) and of the log-density by the parameters are theirs",
+        "slope",
+        (),
+        _values_in_training,
+        "data",
+    ),
+    "gradient/parameters[log-det]": Statement(
+        "the framework's derivative of the log-det by the parameters is its derivative",
+        "slope",
+        ("forward",),
+        lambda of: of.slope(("forward", 1), by_parameters=True),
     ),
 }
 
 
-def certified(
-    target: Target, statements: Sequence[str] = tuple(STATEMENTS), *, quick: bool = False
-) -> Iterator[Certificate]:
-    """A certificate for each statement, or why there is none, with edits that are proved to mend a log-det; ``quick``: where
-    that takes seconds, as in an audit. Raises `TargetError` and `SpecError` of the target.
-    """
-    calls, most = calls_of(target), Most() if quick else Most(MOST_OPERATIONS, MOST_NUMBERS)
-    for name in statements:
-        yield certificate_of(calls, str(target), name, STATEMENTS[name], most, edits=True)
+# Circumstances, in words, as they stand in front of a statement.
+CIRCUMSTANCES = {
+    ("mode", "train"): "in train mode",
+    ("direction", "inverse"): "the other way round",
+    ("contextual", True): "given a context that may be left out",
+    ("one_context", True): "at one context",
+}
 
 
-def clause(target: Target, law: str) -> str:
-    """For what a law of a target is proved, as a clause; empty where it is not, where it is none of `STATEMENTS`, or where
-    that takes long.
+def _words(law: Law) -> str:
+    """A statement, with its circumstances."""
+    found = [words for (name, value), words in CIRCUMSTANCES.items() if getattr(law, name) == value]
+    return ", ".join([*found, STATEMENTS[law.base].words])
+
+
+def provable(law: Law) -> bool:
+    """Whether a law is one of `STATEMENTS` in circumstances that a proof speaks of."""
+    return law.base in STATEMENTS and law.history == "warm" and law.grad
+
+
+def certified(target: Target, laws: Iterable[Law], *, quick: bool = False) -> Iterator[Certificate]:
+    """A certificate for each law that is `provable`, or why there is none, with edits that are proved to mend a log-det;
+    ``quick``: where that takes seconds, as in an audit. Raises `TargetError` and `SpecError` of the target.
     """
-    if law not in STATEMENTS:
+    most = Most() if quick else Most(MOST_OPERATIONS, MOST_NUMBERS)
+    for law in filter(provable, laws):
+        yield _certificate_of(target, law, most, edits=True)
+
+
+def clause(target: Target, law: Law) -> str:
+    """For what a law of a target is proved, as a clause; empty where it is not, where it is not `provable`, or where that takes
+    long.
+    """
+    if not provable(law):
         return ""
-    return certificate_of(calls_of(target), str(target), law, STATEMENTS[law], Most()).proof.clause
+    return _certificate_of(target, law, Most()).proof.clause
 
 
-def repairs_of(target: Target, law: str) -> tuple[str, ...]:
+def repairs_of(target: Target, law: Law) -> tuple[str, ...]:
     """Edits of a target's code with which a law of log-dets is proved, in words, the smallest first; none where none is
     found, or where that takes long.
     """
-    if law not in STATEMENTS or STATEMENTS[law].law != "log-det":
+    if not provable(law) or STATEMENTS[law.base].criterion != "log-det":
         return ()
     try:
-        graph, paths = _traced(calls_of(target), STATEMENTS[law], Most())
+        graph, paths = _traced(calls_of(target, law.condition), STATEMENTS[law.base], Most())
     except Unsupported:
         return ()
     return tuple(map(str, repairs(graph, paths)))
 
 
-# The last one that was asked for.
-_KEPT: list[Calls] = []
+# Of the last target that was asked for, by mode and direction.
+_KEPT: dict[tuple[str, str], Calls] = {}
 
 
-def calls_of(target: Target) -> Calls:
-    """The calls of a target, whose graphs are kept for its next statement. Raises: `TargetError`, `SpecError`."""
-    recipe = recipe_of(target)
-    if not _KEPT or _KEPT[0].recipe is not recipe:
-        _KEPT[:] = [Calls(recipe)]
-    return _KEPT[0]
+def calls_of(target: Target, condition: Condition) -> Calls:
+    """The calls of a target in a condition, whose graphs are kept for its next statement. Raises: `TargetError`, `SpecError`,
+    `Unsupported`.
+    """
+    recipe = recipe_of(target).given(condition)
+    if any(calls.recipe is not recipe for calls in _KEPT.values()):
+        _KEPT.clear()
+    key = condition.mode, condition.direction
+    return _KEPT.setdefault(key, Calls(recipe, *key))
+
+
+def _certificate_of(target: Target, law: Law, most: Most, *, edits: bool = False) -> Certificate:
+    statement = replace(STATEMENTS[law.base], words=_words(law))
+    try:
+        calls = calls_of(target, law.condition)
+    except Unsupported as error:  # it takes no such context
+        reason = Proof(False, reason=str(error))
+        return Certificate(str(target), law.id, statement.words, statement.criterion, reason)
+    return certificate_of(calls, str(target), law.id, statement, most, edits=edits)
 
 
 def certificate_of(
     calls: Calls, target: str, name: str, statement: Statement, most: Most, *, edits: bool = False
 ) -> Certificate:
     """What is found of one statement; ``edits``: with those that mend a log-det."""
-    claim = partial(Certificate, target, name, statement.words, statement.law)
+    claim = partial(Certificate, target, name, statement.words, statement.criterion)
     try:
         graph, paths = _traced(calls, statement, most)
     except Unsupported as error:
         return claim(Proof(False, reason=str(error)))
-    proof, taken = identity(graph, LAWS[statement.law], paths)
-    tried = edits and statement.law == "log-det" and proof.weights in ("", WEIGHTS[-1])
+    proof, taken = identity(graph, LAWS[statement.criterion], paths)
+    tried = edits and statement.criterion == "log-det" and proof.weights in ("", WEIGHTS[-1])
     found = tuple(map(str, repairs(graph, paths))) if tried else ()
     backend = calls.recipe.backend
     weights = backend.fingerprint(calls.prepared[0])
     return claim(proof, graph, taken, 0, dict(backend.versions()), weights, found)
 
 
-def _traced(
-    calls: Calls, statement: Statement, most: Most
-) -> tuple[Graph, tuple[Branches, ...]]:
+def _traced(calls: Calls, statement: Statement, most: Most) -> tuple[Graph, tuple[Branches, ...]]:
     """The graph of what a statement compares, and the paths that drawn points take. Raises: `Unsupported` where there is none
     that is the object's, or where a proof takes more than ``most``.
     """
@@ -168,10 +238,10 @@ def _traced(
         raise Unsupported(f"its calls take {recipe.operations:,} operations")
     with recipe.backend.sandbox(0, recipe.dtype):
         try:
-            composition = Composition(calls, calls.latents if statement.latents else calls.points)
+            composition = Composition(calls, getattr(calls, statement.points))
         except Exception as error:
             raise Unsupported(one_line(error, 300)) from error
         graph = composition.graph(statement.results(composition))
-    if (numbers := numbers_of(graph, LAWS[statement.law])) > most.numbers:
+    if (numbers := numbers_of(graph, LAWS[statement.criterion])) > most.numbers:
         raise Unsupported(f"a proof takes {numbers:,} numbers")
-    return graph, composition.paths()
+    return graph, composition.paths

@@ -72,9 +72,7 @@ class Field(Towers):
         numbers = found.astype(float) if found.dtype.kind in "biuf" else np.asarray(float(value))
         twice = 2 * numbers
         counted = bool((twice % 1 == 0).all() and (abs(twice) <= MOST_HALVES).all())
-        number = Residues(
-            self, re, sign=sign, halves=twice.astype(int) if counted else None
-        )
+        number = Residues(self, re, sign=sign, halves=twice.astype(int) if counted else None)
         return (
             aligned(number, Residues(self, np.zeros((1, 1, *shape), np.uint64)))[0]
             if shape
@@ -108,7 +106,8 @@ class Field(Towers):
         )
         p = self.p(numbers.ndim)
         found = abs(wholes).astype(np.uint64) % p * powers[..., places.reshape(numbers.shape)] % p
-        return np.where(wholes < 0, (p - found) % p, found)
+        signed: Words = np.where(wholes < 0, (p - found) % p, found)
+        return signed
 
     def free(self, shape: Sequence[int], directions: Words | None = None) -> Residues:
         """Indeterminates; with their derivatives by ``directions``, (count, ...), if these are given."""
@@ -406,8 +405,11 @@ class Residues:
             ] = None
 
     def positive(self) -> Residues:
-        """One where a number is positive and zero where it is not: as is known, or at random."""
+        """One where a number is positive and zero where it is not: as is known, or at random; zero is not."""
         bit = self.field.random_sign("sign", self)
+        some = self.re.any(1, keepdims=True)
+        some = some if self.im is None else some | self.im.any(1, keepdims=True)
+        bit = np.where(some, bit, np.uint64(0))
         bit = np.where(
             self.signs > ABOVE, np.uint64(1), np.where(self.signs < BELOW, np.uint64(0), bit)
         )

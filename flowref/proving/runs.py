@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from flowref.model.graph import STEPS, Branches, Graph, Node, Ref, references
+from flowref.model.graph import ALONG, DRAWN, STEPS, Branches, Graph, Node, Ref, references
 from flowref.proving.arrangements import lifted
 from flowref.proving.fields import Words
 from flowref.proving.literals import literal
@@ -25,7 +26,8 @@ STRICT = ("gt", "lt")
 
 class Run:
     """The graph at random points of fields. ``path``: what comparisons are held to; None for a random bit each; ``slopes``:
-    with derivatives, by each entry of all points at once, and by a random direction of each point; ``ready``: values of another
+    which derivatives there are: "entries", by each entry of all points at once and by a random direction of each point, "along",
+    by the directions of a statement, or none; ``ready``: values of another
     run in the same field, of a graph that differs elsewhere.
     """
 
@@ -35,7 +37,7 @@ class Run:
         field: Field,
         path: Branches | None,
         weights: frozenset[str],
-        slopes: bool,
+        slopes: str,
         ready: Mapping[str, Any] | None = None,
     ) -> None:
         self.graph, self.field, self.path, self.weights = graph, field, path, weights
@@ -50,11 +52,15 @@ class Run:
         self.size = math.prod(shape)
         if ready is None:
             for weight, sizes in graph.weights.items():
+                free = weight in weights or weight.startswith(DRAWN)
                 constant = graph.constants[weight]
-                self.values[weight] = (
-                    field.free(sizes) if weight in weights else field.constant(constant)
-                )
-            self.values[name] = field.free(shape, self._directions(shape) if slopes else None)
+                self.values[weight] = field.free(sizes) if free else field.constant(constant)
+            directions = self._directions(shape) if slopes == "entries" else None
+            self.values[name] = field.free(shape, directions)
+            if slopes == "along":
+                for one in [one for one in graph.weights if one.startswith(ALONG)]:
+                    moved = one.removeprefix(ALONG)
+                    self.values[moved] = replace(self.values[moved], d=self.values[one].top[0])
             if graph.given is not None:
                 self.values[graph.given[0]] = field.free(graph.given[1])
         moving = graph.moving(*graph.inputs, *weights)

@@ -112,8 +112,8 @@ class Traced:
         self.seen = self.floats(x, context)
 
     def _apart(self, whole: Any, run: Any) -> Any:
-        """The graph of operators that are taken apart. What differentiates inside of a call cannot be made free of writes, and
-        is traced as it is, where it writes nothing.
+        """The graph of operators that are taken apart, and free of writes. What differentiates inside of a call is traced as it
+        is first, and the operators of that are made free of writes.
         """
         try:
             return self._trace(whole, _table())
@@ -121,18 +121,17 @@ class Traced:
             if "functorch" not in str(error):
                 raise
         self.guards.clear()
-        module = self._trace(run, _table())
-        for node in module.graph.nodes:
-            if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
-                raise Untraced(f"it differentiates, and writes by {node.target}")
-        return module
+        again = Replayed(self._trace(run, {}))
+        return self._trace(
+            functionalize(again.results, remove="mutations_and_views"), _table(), again
+        )
 
-    def _trace(self, call: Any, table: Mapping[Any, Any]) -> Any:
+    def _trace(self, call: Any, table: Mapping[Any, Any], again: Replayed | None = None) -> Any:
         settings: dict[str, Any] = {
             "_allow_non_fake_inputs": True,
             "_error_on_data_dependent_ops": False,
         }
-        with _lined():
+        with _lined(again):
             return make_fx(call, dict(table), "real", **settings)(self.state, *self.inputs)
 
     def floats(self, x: Any, context: Any, state: Sequence[Any] | None = None) -> dict[str, Any]:
@@ -299,14 +298,29 @@ def _line() -> str:
     return told
 
 
+class Replayed(torch.fx.Interpreter):  # type: ignore[misc]  # it has no types
+    """A graph that is run, with the line of the node that is."""
+
+    line = ""
+
+    def results(self, *given: Any) -> Any:
+        """What it computes, of arguments as it was traced with."""
+        return self.run(*torch.utils._pytree.tree_leaves(given))
+
+    def run_node(self, n: Any) -> Any:
+        """One node."""
+        self.line = n.meta.get("line", "")
+        return super().run_node(n)
+
+
 @contextlib.contextmanager
-def _lined() -> Iterator[None]:
+def _lined(again: Replayed | None = None) -> Iterator[None]:
     """Each node of a trace is given its line: torch keeps those of methods called ``forward`` alone."""
     plain = torch.fx.Tracer.create_node
 
     def create(tracer: Any, *given: Any, **named: Any) -> Any:
         node = plain(tracer, *given, **named)
-        node.meta["line"] = _line()
+        node.meta["line"] = _line() if again is None else again.line
         return node
 
     torch.fx.Tracer.create_node = create  # for the time of the trace
