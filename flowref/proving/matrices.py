@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,10 +134,19 @@ def convolution(
     output_padding: Any,
     groups: int,
 ) -> Residues:
-    """Convolutions, as products of matrices with the patches of an input."""
-    if transposed:
-        raise NotModelled("a transposed convolution")
+    """Convolutions, as products of matrices with the patches of an input; a transposed one adds to the patches of its output."""
     image, kernel = both(x, weight)
+    sides = image.axes - 2
+    if transposed:
+        more = list(output_padding) * (sides if len(output_padding) == 1 else 1)
+        whole = [image.shape[0], kernel.shape[1] * groups]
+        for axis in range(sides):
+            step, pad, dilate = (one[axis % len(one)] for one in (stride, padding, dilation))
+            wide = dilate * (kernel.shape[2 + axis] - 1)
+            whole.append((image.shape[2 + axis] - 1) * step - 2 * pad + wide + more[axis] + 1)
+        of = Patches.of(whole, kernel.shape, stride, padding, dilation, groups)
+        found = _spread(_rows(image, groups), _kernels(kernel, groups), of, image)
+        return found if bias is None else add(found, view(bias, [1, -1, *(1 for _ in of.counts)]))
     of = Patches.of(image.shape, kernel.shape, stride, padding, dilation, groups)
     flat, rows = _padded(image, of), _kernels(kernel, groups)
     parts = [
@@ -162,25 +172,36 @@ def convolution_backward(
 ) -> tuple[Any, Any, Any]:
     """The gradients of a convolution by its input, its weight and its bias."""
     if transposed:
-        raise NotModelled("a transposed convolution")
+        raise NotModelled("the gradient of a transposed convolution")
     image, kernel = both(x, weight)
     gradient = lifted(gradient, image)
     of = Patches.of(image.shape, kernel.shape, stride, padding, dilation, groups)
-    last = permute(gradient, [0, *range(2, gradient.axes), 1])
-    outs = kernel.shape[0] // groups
-    rows = view(last, [-1, kernel.shape[0]])
-    each = [cut(rows, -1, group * outs, (group + 1) * outs) for group in range(groups)]
-    flat, found = _padded(image, of), lifted(np.zeros(math.prod(of.padded)), image)
-    weights = []
-    for own, row, back in zip(of.groups, _kernels(kernel, groups), each, strict=True):
-        spread = matmul(back, row)
-        found = added(found, view(spread, [-1]), own.ravel())
-        weights.append(matmul(transpose(back, 0, 1), taken(flat, (own,))))
-    by_image = view(found, of.padded)
+    back, flat, kernels = _rows(gradient, groups), _padded(image, of), _kernels(kernel, groups)
+    by_image = _spread(back, kernels, of, image)
+    by_weight = [
+        matmul(transpose(rows, 0, 1), taken(flat, (own,)))
+        for own, rows in zip(of.groups, back, strict=True)
+    ]
+    by_bias = joined([total(rows, 0) for rows in back], 0) if wanted[2] else None
+    return by_image, view(joined(by_weight, 0), kernel.shape), by_bias
+
+
+def _rows(x: Residues, groups: int) -> list[Any]:
+    """Channels of all places, (batch and places, channels), by group."""
+    each = x.shape[1] // groups
+    rows = view(permute(x, [0, *range(2, x.axes), 1]), [-1, x.shape[1]])
+    return [cut(rows, -1, group * each, (group + 1) * each) for group in range(groups)]
+
+
+def _spread(rows: Sequence[Any], kernels: Sequence[Any], of: Patches, like: Residues) -> Any:
+    """Numbers of places times kernels, added up where patches meet, without the entries around."""
+    found = lifted(np.zeros(math.prod(of.padded)), like)
+    for own, row, kernel in zip(of.groups, rows, kernels, strict=True):
+        found = added(found, view(matmul(row, kernel), [-1]), own.ravel())
+    image = view(found, of.padded)
     for axis, pad in enumerate(of.pads):
-        by_image = cut(by_image, 2 + axis, pad, of.padded[2 + axis] - pad)
-    by_weight = view(joined(weights, 0), kernel.shape)
-    return by_image, by_weight, total(rows, 0) if wanted[2] else None
+        image = cut(image, 2 + axis, pad, of.padded[2 + axis] - pad)
+    return image
 
 
 def _padded(image: Residues, of: Patches) -> Any:

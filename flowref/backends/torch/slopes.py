@@ -31,7 +31,7 @@ def slope(
             total = x.new_zeros(())
             with stateless._reparametrize_module(obj, held) if held else torch.enable_grad():
                 for number, call in enumerate(calls):
-                    value = call(obj, points, context)
+                    value = torch.as_tensor(call(obj, points, context))
                     shape = tuple(value.shape)
                     weights = drawn(f"cotangent {number} {shape}", shape)
                     total = total + (value * weights).sum()
