@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,7 +32,8 @@ class Most:
 @dataclass(frozen=True)
 class Statement:
     """``words``: as a sentence; ``criterion``: of `LAWS`; ``needs``: which calls of a dialect; ``results``: that the criterion is
-    of; ``points``: at which, "points" of the domain, "latents", their images, or "data", of which there is a density.
+    of; ``points``: at which, "points" of the domain, "latents", their images, or "data", of which there is a density;
+    ``mended``: the call that is edited where the statement is wrong, of which it is the value.
     """
 
     words: str
@@ -40,6 +41,7 @@ class Statement:
     needs: tuple[str, ...]
     results: Callable[[Composition], tuple[Ref, Ref | None]]
     points: str = "points"
+    mended: str = ""
 
 
 def _round_trip(of: Composition) -> tuple[Ref, Ref]:
@@ -85,9 +87,11 @@ STATEMENTS = {
         lambda of: of.call("inverse"),
         "latents",
     ),
-    "map/inverse": Statement("the inverse of f(x) is x", "equal", BOTH, _round_trip),
+    "map/inverse": Statement(
+        "the inverse of f(x) is x", "equal", BOTH, _round_trip, mended="inverse"
+    ),
     "map/inverse[latents]": Statement(
-        "f of the inverse of z is z", "equal", BOTH, _round_trip_of_latents, "latents"
+        "f of the inverse of z is z", "equal", BOTH, _round_trip_of_latents, "latents", "inverse"
     ),
     "map/log-det[antisymmetry]": Statement(
         "the log-det of the inverse at f(x) is minus that of forward at x", "equal", BOTH, _opposite
@@ -155,7 +159,7 @@ def provable(law: Law) -> bool:
 
 
 def certified(target: Target, laws: Iterable[Law], *, quick: bool = False) -> Iterator[Certificate]:
-    """A certificate for each law that is `provable`, or why there is none, with edits that are proved to mend a log-det;
+    """A certificate for each law that is `provable`, or why there is none, with edits that are proved to mend it;
     ``quick``: where that takes seconds, as in an audit. Raises `TargetError` and `SpecError` of the target.
     """
     most = Most() if quick else Most(MOST_OPERATIONS, MOST_NUMBERS)
@@ -173,16 +177,23 @@ def clause(target: Target, law: Law) -> str:
 
 
 def repairs_of(target: Target, law: Law) -> tuple[str, ...]:
-    """Edits of a target's code with which a law of log-dets is proved, in words, the smallest first; none where none is
-    found, or where that takes long.
+    """Edits of a target's code with which a law of log-dets or of round trips is proved, in words, the smallest first; none
+    where none is found, or where that takes long.
     """
-    if not provable(law) or STATEMENTS[law.base].criterion != "log-det":
+    if not provable(law):
         return ()
+    statement = STATEMENTS[law.base]
     try:
-        graph, paths = _traced(calls_of(target, law.condition), STATEMENTS[law.base], Most())
+        graph, paths = _traced(calls_of(target, law.condition), statement, Most())
     except Unsupported:
         return ()
-    return tuple(map(str, repairs(graph, paths)))
+    return _repairs(statement, graph, paths)
+
+
+def _repairs(statement: Statement, graph: Graph, paths: Sequence[Branches]) -> tuple[str, ...]:
+    if statement.criterion != "log-det" and not statement.mended:
+        return ()
+    return tuple(map(str, repairs(graph, paths, statement.criterion, statement.mended)))
 
 
 # Of the last target that was asked for, by mode and direction.
@@ -213,15 +224,15 @@ def _certificate_of(target: Target, law: Law, most: Most, *, edits: bool = False
 def certificate_of(
     calls: Calls, target: str, name: str, statement: Statement, most: Most, *, edits: bool = False
 ) -> Certificate:
-    """What is found of one statement; ``edits``: with those that mend a log-det."""
+    """What is found of one statement; ``edits``: with those that mend it."""
     claim = partial(Certificate, target, name, statement.words, statement.criterion)
     try:
         graph, paths = _traced(calls, statement, most)
     except Unsupported as error:
         return claim(Proof(False, reason=str(error)))
     proof, taken = identity(graph, LAWS[statement.criterion], paths)
-    tried = edits and statement.criterion == "log-det" and proof.weights in ("", WEIGHTS[-1])
-    found = tuple(map(str, repairs(graph, paths))) if tried else ()
+    tried = edits and proof.weights in ("", WEIGHTS[-1])
+    found = _repairs(statement, graph, paths) if tried else ()
     backend = calls.recipe.backend
     weights = backend.fingerprint(calls.prepared[0])
     return claim(proof, graph, taken, 0, dict(backend.versions()), weights, found)
