@@ -36,7 +36,7 @@ def slope(
                     weights = drawn(f"cotangent {number} {shape}", shape)
                     total = total + (value * weights).sum()
             found: Sequence[Any] = [None] * len(moved)
-            if total.requires_grad:
+            if total.requires_grad and moved:
                 found = torch.autograd.grad(total, list(moved.values()), allow_unused=True)
         along = total.new_zeros(())
         for (name, one), gradient in zip(moved.items(), found, strict=True):
