@@ -81,7 +81,7 @@ class Certificate:
             "operators apart into"
         )
         yield from (f"  With      {one}" for one in self.repairs)
-        yield "  Not said  rounding, other shapes, single precision, train mode, what other versions compute"
+        yield "  Not said  rounding, other shapes, single precision, the other mode, what other versions compute"
 
     def check(self, seed: int | None = None) -> bool:
         """Whether the law holds of the graph again, at other random points."""
@@ -158,6 +158,7 @@ def _written(graph: Graph) -> dict[str, Any]:
         "outputs": [None if one is None else one.name for one in graph.outputs],
         "guards": list(graph.guards),
         "trained": sorted(graph.trained),
+        "variances": sorted(graph.variances),
     }
 
 
@@ -176,6 +177,7 @@ def _read(whole: Mapping[str, Any]) -> Graph:
         (Ref(value), None if ladj is None else Ref(ladj)),
         tuple(whole["guards"]),
         frozenset(whole["trained"]),
+        frozenset(whole.get("variances", ())),
     )
 
 

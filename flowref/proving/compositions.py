@@ -6,6 +6,7 @@ constant.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -98,6 +99,13 @@ class Calls:
         return "forward" if self.direction == "inverse" else self.recipe.dialect.normalizing
 
     @property
+    def variances(self) -> set[str]:
+        """The weights that are the running variances of a batch normalizer."""
+        normalizer = self.recipe.facts.normalizer
+        roles = {} if normalizer is None or "running_var" in normalizer.forms else normalizer.roles
+        return {f"self.{roles['running_var']}"} if "running_var" in roles else set()
+
+    @property
     def points(self) -> Sequence[Any]:
         """Batches of the domain."""
         return self._images if self.direction == "inverse" else self.prepared[1]
@@ -138,14 +146,14 @@ class Calls:
         """Those that were asked for."""
         return {name: np.asarray(one) for name, one in self._arrays.items()}
 
-    def slope(self, of: Sequence[tuple[str, int]], by_parameters: bool) -> str:
+    def slope(self, of: Sequence[tuple[str, int]], by: str, shape: Shape | None = None) -> str:
         """The name of a call that gives a weighted sum of what calls give, each by its name and the place of what it gives, and
-        the derivative of that, as the framework has it, along directions.
+        the derivative of that, as the framework has it, along directions; see `Backend.slope`.
         """
-        name = f"slope of {of} by {'parameters' if by_parameters else 'points'}"
+        name = f"slope of {of} by {by} {shape or ''}"
         if name not in self._more:
             calls = [partial(_taken, self.call(call), place) for call, place in of]
-            self._more[name] = self.recipe.backend.slope(calls, by_parameters, self.array)
+            self._more[name] = self.recipe.backend.slope(calls, by, self.array, shape)
         return name
 
     def part(self, name: str, points: Sequence[Any]) -> Part:
@@ -217,12 +225,41 @@ class Composition:
         self._images[value] = lambda: self.calls.values(name, points)
         return value, told
 
-    def slope(self, *of: tuple[str, int], by_parameters: bool = False) -> tuple[Ref, Ref | None]:
+    def slope(self, *of: tuple[str, int], by: str = "points") -> tuple[Ref, Ref | None]:
         """A weighted sum of what calls give, and its derivative as the framework has it."""
-        found = self.call(self.calls.slope(of, by_parameters))
-        moved = "self." if by_parameters else POINT.name
+        found = self.call(self.calls.slope(of, by))
+        moved = "self." if by == "parameters" else POINT.name
         self._arrays |= {one for one in self.calls.arrays if one.startswith(ALONG + moved)}
         return found
+
+    def columns(self, name: str, axes: Sequence[int]) -> tuple[Ref, Ref]:
+        """The value of a call and the points, each as rows of the channels that ``axes`` of an event count, with a direction of
+        the points.
+        """
+        shape = tuple(self.points[0].shape)
+        direction = f"{ALONG}{POINT.name}"
+        self.calls.array(direction, shape)
+        self._arrays.add(direction)
+        last = [1 + axis for axis in axes]
+        order = [axis for axis in range(len(shape)) if axis not in last] + last
+        moved = [shape[axis] for axis in order]
+        rows = math.prod(moved[: -len(last)])
+        found = []
+        for ref in (self.call(name)[0], POINT):
+            turned = self._node("permute", (ref, order), tuple(moved))
+            found.append(self._node("view", (turned, [rows, -1]), (rows, math.prod(shape) // rows)))
+        return found[0], found[1]
+
+    def along_channels(self, name: str, axes: Sequence[int]) -> tuple[Ref, Ref]:
+        """The derivative of a weighted sum of what a call gives, as the framework has it, where all of a channel is moved, and
+        zero.
+        """
+        shape = tuple(
+            size if axis in axes else 1 for axis, size in enumerate(self.points[0].shape[1:])
+        )
+        _, along = self.call(self.calls.slope(((name, 0),), "points", shape))
+        assert along is not None
+        return along, self._node("full", ([], 0.0), ())
 
     def _named(self, call: str, node: Node, graph: Graph) -> str:
         """A name of its own; that of an array of the statement, which is known by its numbers; and one for an array that several
@@ -250,7 +287,10 @@ class Composition:
         if len(given) < len(of):
             raise Unsupported("it returns no log-det")
         shape = self._nodes[given[0].name].shape if given[0].name in self._nodes else ()
-        node = Node(f"statement.{len(self._nodes)}", op, given, {}, "float", shape)
+        return self._node(op, given, shape)
+
+    def _node(self, op: str, args: tuple[Any, ...], shape: Shape) -> Ref:
+        node = Node(f"statement.{len(self._nodes)}", op, args, {}, "float", shape)
         self._nodes[node.name] = node
         return Ref(node.name)
 
@@ -274,6 +314,11 @@ class Composition:
             outputs,
             tuple(guard for graph in self._graphs for guard in graph.guards),
             first.trained,
+            frozenset(
+                one
+                for one in buffers
+                if one in self.calls.variances or one.rpartition(".")[2] == "running_var"
+            ),
         )
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from flowref.loading import recipe_of
-from flowref.model import Condition, Law, Target, Unsupported, one_line
+from flowref.model import Condition, Law, Normalizer, Target, Unsupported, one_line
 from flowref.model.graph import Branches, Graph, Ref
 from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import POINT, Calls, Composition
@@ -33,7 +33,8 @@ class Most:
 class Statement:
     """``words``: as a sentence; ``criterion``: of `LAWS`; ``needs``: which calls of a dialect; ``results``: that the criterion is
     of; ``points``: at which, "points" of the domain, "latents", their images, or "data", of which there is a density;
-    ``mended``: the call that is edited where the statement is wrong, of which it is the value.
+    ``mended``: the call that is edited where the statement is wrong, of which it is the value; ``mode``: in which it is
+    said, whatever that of the law is.
     """
 
     words: str
@@ -42,6 +43,7 @@ class Statement:
     results: Callable[[Composition], tuple[Ref, Ref | None]]
     points: str = "points"
     mended: str = ""
+    mode: str = ""
 
 
 def _round_trip(of: Composition) -> tuple[Ref, Ref]:
@@ -68,7 +70,24 @@ def _values_in_training(of: Composition) -> tuple[Ref, Ref | None]:
     calls = [(of.calls.normalizing, 0)]
     if of.calls.recipe.dialect.log_prob is not None and of.calls.direction == "forward":
         calls.append(("log_prob", 0))
-    return of.slope(*calls, by_parameters=True)
+    return of.slope(*calls, by="parameters")
+
+
+def _normalizer(of: Composition) -> Normalizer:
+    found = of.calls.recipe.facts.normalizer
+    if found is None:
+        raise Unsupported("it is no batch normalizer")
+    return found
+
+
+def _of_channels(of: Composition) -> tuple[Ref, Ref]:
+    normalizer = _normalizer(of)
+    return of.columns(normalizer.call, normalizer.channel)
+
+
+def _bias_before(of: Composition) -> tuple[Ref, Ref]:
+    normalizer = _normalizer(of)
+    return of.along_channels(normalizer.call, normalizer.channel)
 
 
 BOTH = ("forward", "inverse")
@@ -103,6 +122,33 @@ STATEMENTS = {
         _densities,
         "data",
     ),
+    "batch-norm/eval-map": Statement(
+        "every channel of the output is one fixed affine function of the same entry of the input",
+        "affine",
+        (),
+        _of_channels,
+        mode="eval",
+    ),
+    "batch-norm/train-map": Statement(
+        "every channel of the output is a line in the input, the same at all samples, and its mean is the same for every batch",
+        "normalized",
+        (),
+        _of_channels,
+        mode="train",
+    ),
+    "batch-norm/gradient[bias-before]": Statement(
+        "the framework's gradient of a bias that is added before the layer is zero",
+        "equal",
+        (),
+        _bias_before,
+        mode="train",
+    ),
+    "gradient/input[batch]": Statement(
+        "the framework's derivative of f(x) by x, through the statistics of the batch, is its derivative",
+        "slope",
+        ("forward",),
+        lambda of: of.slope(("forward", 0)),
+    ),
     "gradient/input[value]": Statement(
         "the framework's derivative of f(x) by x is its derivative",
         "slope",
@@ -133,7 +179,7 @@ STATEMENTS = {
         "the framework's derivative of the log-det by the parameters is its derivative",
         "slope",
         ("forward",),
-        lambda of: of.slope(("forward", 1), by_parameters=True),
+        lambda of: of.slope(("forward", 1), by="parameters"),
     ),
 }
 
@@ -150,7 +196,9 @@ CIRCUMSTANCES = {
 def _words(law: Law) -> str:
     """A statement, with its circumstances."""
     found = [words for (name, value), words in CIRCUMSTANCES.items() if getattr(law, name) == value]
-    return ", ".join([*found, STATEMENTS[law.base].words])
+    statement = STATEMENTS[law.base]
+    found += [f"in {statement.mode} mode"] if statement.mode else []
+    return ", ".join([*found, statement.words])
 
 
 def provable(law: Law) -> bool:
@@ -184,7 +232,7 @@ def repairs_of(target: Target, law: Law) -> tuple[str, ...]:
         return ()
     statement = STATEMENTS[law.base]
     try:
-        graph, paths = _traced(calls_of(target, law.condition), statement, Most())
+        graph, paths = _traced(calls_of(target, law.condition, statement.mode), statement, Most())
     except Unsupported:
         return ()
     return _repairs(statement, graph, paths)
@@ -200,21 +248,21 @@ def _repairs(statement: Statement, graph: Graph, paths: Sequence[Branches]) -> t
 _KEPT: dict[tuple[str, str], Calls] = {}
 
 
-def calls_of(target: Target, condition: Condition) -> Calls:
+def calls_of(target: Target, condition: Condition, mode: str = "") -> Calls:
     """The calls of a target in a condition, whose graphs are kept for its next statement. Raises: `TargetError`, `SpecError`,
     `Unsupported`.
     """
     recipe = recipe_of(target).given(condition)
     if any(calls.recipe is not recipe for calls in _KEPT.values()):
         _KEPT.clear()
-    key = condition.mode, condition.direction
+    key = mode or condition.mode, condition.direction
     return _KEPT.setdefault(key, Calls(recipe, *key))
 
 
 def _certificate_of(target: Target, law: Law, most: Most, *, edits: bool = False) -> Certificate:
     statement = replace(STATEMENTS[law.base], words=_words(law))
     try:
-        calls = calls_of(target, law.condition)
+        calls = calls_of(target, law.condition, statement.mode)
     except Unsupported as error:  # it takes no such context
         reason = Proof(False, reason=str(error))
         return Certificate(str(target), law.id, statement.words, statement.criterion, reason)

@@ -15,7 +15,7 @@ from flowref.proving.fields import Words
 from flowref.proving.literals import literal
 from flowref.proving.operators import CASTS, EXACT, OPERATORS, PLAIN
 from flowref.proving.orders import Signs, ordered, signed
-from flowref.proving.residues import Field, NotModelled, Residues
+from flowref.proving.residues import ABOVE, Field, NotModelled, Residues
 
 # Settings of operators that say nothing of numbers; types are heard by casts.
 SETTINGS = ("layout", "device", "pin_memory", "memory_format")
@@ -55,6 +55,10 @@ class Run:
                 free = weight in weights or weight.startswith(DRAWN)
                 constant = graph.constants[weight]
                 self.values[weight] = field.free(sizes) if free else field.constant(constant)
+                if free and weight in graph.variances:
+                    signs = np.full(sizes, ABOVE, np.int8)
+                    self.values[weight] = replace(self.values[weight], sign=signs)
+                    self.conditions[f"{weight} is a variance, which is not negative"] = None
             directions = self._directions(shape) if slopes == "entries" else None
             self.values[name] = field.free(shape, directions)
             if slopes == "along":
