@@ -28,6 +28,8 @@ WARM = 2
 # Of the numbers that a statement draws, which no code has.
 SEED = 0x5EED0F10
 POINT, CONTEXT = Ref("x"), "context"
+# Calls that give as much for each point, and by how much that may be another number where the point is alone: rounding.
+POINTWISE, NEAR = ("forward", "inverse", "log_prob", "base_log_prob"), 1e-9
 OTHER_WAY = {"forward": "inverse", "inverse": "forward"}
 
 Call = Callable[[Any, Any, Any], Any]
@@ -43,7 +45,7 @@ class Part:
 
 class Calls:
     """The calls of a target in a mode and a direction, each traced when it is first asked for; ``more``: that its dialect
-    lacks.
+    lacks; ``batch``: the shape of batches, where that matters.
     """
 
     def __init__(
@@ -52,8 +54,9 @@ class Calls:
         mode: str = "eval",
         direction: str = "forward",
         more: Mapping[str, Call] | None = None,
+        batch: Shape | None = None,
     ) -> None:
-        self.recipe, self.mode, self.direction = recipe, mode, direction
+        self.recipe, self.mode, self.direction, self.batch = recipe, mode, direction, batch
         self._more = dict(more or {})
         self._arrays: dict[str, Any] = {}
         self._parts: dict[str, Part | str] = {}
@@ -79,10 +82,15 @@ class Calls:
             for size in shape
         }
         rows = next((count for count in ROWS if count not in held), ROWS[0])
-        points = [
-            backend.tensor(draw(facts.domain, (rows, *facts.event_shape), rng), recipe.dtype)
-            for _ in range(PATHS)
-        ]
+        usual = rows, *facts.event_shape
+        rows = rows if self.batch is None else self.batch[0]
+
+        def drawn(shape: Shape) -> list[Any]:
+            return [
+                backend.tensor(draw(facts.domain, shape, rng), recipe.dtype) for _ in range(PATHS)
+            ]
+
+        points = drawn(usual)
         context = None
         if facts.context_shape is not None:
             numbers = rng.standard_normal((rows, *facts.context_shape))
@@ -91,7 +99,7 @@ class Calls:
         for batch in points[:WARM]:
             recipe.dialect.forward(obj, batch, context)  # type: ignore[misc]  # it has one
         backend.set_mode(obj, self.mode == "train")
-        return obj, points, context
+        return obj, points if self.batch is None else drawn(self.batch), context
 
     @property
     def normalizing(self) -> str:
@@ -178,7 +186,31 @@ class Calls:
         traced = self.recipe.backend.traced(obj, self.call(name), points[0], context)
         if not traced.agrees(points[1 : 1 + BESIDE]):
             raise Unsupported("what was traced is not what the object computes")
+        if self.mode == "eval" and name in POINTWISE and not self._alone(name, points[0]):
+            raise Unsupported("it computes something else of one point than of several")
         return Part(traced, traced.graph())
+
+    def _alone(self, name: str, points: Any) -> bool:
+        """Whether a call gives for the first point by itself what it gives for that among others, but for rounding."""
+        obj, _, context = self.prepared
+        given = None if context is None else context[:1]
+        results = [
+            [
+                detached(one)
+                for one in (out if isinstance(out, tuple) else (out,))
+                if one is not None
+            ]
+            for out in (
+                self.call(name)(obj, points, context),
+                self.call(name)(obj, points[:1], given),
+            )
+        ]
+        several, alone = ([np.asarray(one) for one in found] for found in results)
+        return all(
+            np.shape(one) == np.shape(other[:1]) and np.allclose(one, other[:1], NEAR, NEAR, True)
+            for one, other in zip(alone, several, strict=True)
+            if np.ndim(other) and len(other) == len(points)
+        )
 
 
 class Composition:

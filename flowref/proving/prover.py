@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from flowref.loading import recipe_of
-from flowref.model import Condition, Law, Normalizer, Target, Unsupported, one_line
+from flowref.model import Condition, Facts, Law, Normalizer, Shape, Target, Unsupported, one_line
 from flowref.model.graph import Branches, Graph, Ref
 from flowref.proving.certificates import Certificate
-from flowref.proving.compositions import POINT, Calls, Composition
+from flowref.proving.compositions import POINT, ROWS, Calls, Composition
 from flowref.proving.criteria import LAWS
 from flowref.proving.identities import WEIGHTS, Proof, identity, numbers_of
 from flowref.proving.repairs import repairs
@@ -34,7 +35,7 @@ class Statement:
     """``words``: as a sentence; ``criterion``: of `LAWS`; ``needs``: which calls of a dialect; ``results``: that the criterion is
     of; ``points``: at which, "points" of the domain, "latents", their images, or "data", of which there is a density;
     ``mended``: the call that is edited where the statement is wrong, of which it is the value; ``mode``: in which it is
-    said, whatever that of the law is.
+    said, whatever that of the law is; ``batches``: further shapes of batches at which it is to hold.
     """
 
     words: str
@@ -44,6 +45,7 @@ class Statement:
     points: str = "points"
     mended: str = ""
     mode: str = ""
+    batches: Callable[[Facts], list[Shape]] = lambda facts: []
 
 
 def _round_trip(of: Composition) -> tuple[Ref, Ref]:
@@ -83,6 +85,13 @@ def _normalizer(of: Composition) -> Normalizer:
 def _of_channels(of: Composition) -> tuple[Ref, Ref]:
     normalizer = _normalizer(of)
     return of.columns(normalizer.call, normalizer.channel)
+
+
+def _batches_of_channels(facts: Facts) -> list[Shape]:
+    """One sample with several positions, and as many of these as channels."""
+    event = facts.event_shape
+    one = [(1, *event)] if math.prod(event[1:]) > 1 else []
+    return [*one, (ROWS[0], event[0], event[0])] if len(event) == 2 else [*one]
 
 
 def _bias_before(of: Composition) -> tuple[Ref, Ref]:
@@ -135,6 +144,7 @@ STATEMENTS = {
         (),
         _of_channels,
         mode="train",
+        batches=_batches_of_channels,
     ),
     "batch-norm/gradient[bias-before]": Statement(
         "the framework's gradient of a bias that is added before the layer is zero",
@@ -244,29 +254,41 @@ def _repairs(statement: Statement, graph: Graph, paths: Sequence[Branches]) -> t
     return tuple(map(str, repairs(graph, paths, statement.criterion, statement.mended)))
 
 
-# Of the last target that was asked for, by mode and direction.
-_KEPT: dict[tuple[str, str], Calls] = {}
+# Of the last target that was asked for, by mode, direction and shape of batches.
+_KEPT: dict[tuple[str, str, Shape | None], Calls] = {}
 
 
-def calls_of(target: Target, condition: Condition, mode: str = "") -> Calls:
+def calls_of(
+    target: Target, condition: Condition, mode: str = "", batch: Shape | None = None
+) -> Calls:
     """The calls of a target in a condition, whose graphs are kept for its next statement. Raises: `TargetError`, `SpecError`,
     `Unsupported`.
     """
     recipe = recipe_of(target).given(condition)
     if any(calls.recipe is not recipe for calls in _KEPT.values()):
         _KEPT.clear()
-    key = mode or condition.mode, condition.direction
-    return _KEPT.setdefault(key, Calls(recipe, *key))
+    key = mode or condition.mode, condition.direction, batch
+    return _KEPT.setdefault(key, Calls(recipe, *key[:2], batch=batch))
 
 
 def _certificate_of(target: Target, law: Law, most: Most, *, edits: bool = False) -> Certificate:
     statement = replace(STATEMENTS[law.base], words=_words(law))
+    claim = partial(Certificate, str(target), law.id, statement.words, statement.criterion)
     try:
         calls = calls_of(target, law.condition, statement.mode)
+        found = certificate_of(calls, str(target), law.id, statement, most, edits=edits)
+        for batch in statement.batches(calls.recipe.facts) if found.proof.proved else ():
+            calls = calls_of(target, law.condition, statement.mode, batch)
+            other = certificate_of(calls, str(target), law.id, statement, most).proof
+            if not other.proved or (found.proof.whole and not other.whole):
+                return claim(
+                    Proof(
+                        False, reason=f"at batches of shape {batch} {other.reason or other.clause}"
+                    )
+                )
+        return found
     except Unsupported as error:  # it takes no such context
-        reason = Proof(False, reason=str(error))
-        return Certificate(str(target), law.id, statement.words, statement.criterion, reason)
-    return certificate_of(calls, str(target), law.id, statement, most, edits=edits)
+        return claim(Proof(False, reason=str(error)))
 
 
 def certificate_of(
