@@ -157,7 +157,7 @@ STATEMENTS = {
         "the framework's derivative of f(x) by x, through the statistics of the batch, is its derivative",
         "slope",
         ("forward",),
-        lambda of: of.slope(("forward", 0)),
+        lambda of: of.slope(("forward", 0), apart=False),
     ),
     "gradient/input[value]": Statement(
         "the framework's derivative of f(x) by x is its derivative",
