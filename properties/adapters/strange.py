@@ -940,3 +940,17 @@ class Leaving(Warped):
     def logdet(self) -> Any:
         """That of the last call."""
         return self._logdet
+
+
+class States(Warped):
+    """Value and running log-det in one dictionary, which comes back so."""
+
+    def forward(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Data to latents."""
+        z, ladj = self.onward(state["x"])
+        return {**state, "x": z, "lj": state["lj"] + ladj}
+
+    def inverse(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Latents to data."""
+        x, ladj = self.back(state["x"])
+        return {**state, "x": x, "lj": state["lj"] + ladj}

@@ -232,6 +232,15 @@ def called_couple(
     return run((x, before), **dict(given))
 
 
+def called_state(
+    obj: Any, x: Any, context: Any, before: Any, keys: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes and returns a dictionary of value and running log-det. ``keys``: theirs."""
+    run = getattr(obj, method) if method else obj
+    out = run({keys[0]: x, keys[1]: before}, **dict(given))
+    return out[keys[0]], out[keys[1]]
+
+
 def called_on_parts(
     obj: Any, z: Any, context: Any, shapes: Any, method: str = "", given: Any = ()
 ) -> Any:

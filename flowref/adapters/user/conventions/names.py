@@ -72,7 +72,7 @@ SYNCS = (
 ADDED = frozenset(
     {
         "logdet", "logdets", "ldj", "sldj", "ladj", "logdetj", "logdetjac", "logdetjacobian", "logabsdet",
-        "logabsdetjacobian", "logjac", "logjacobian", "sumlogdet", "sumldj", "sumlogabsdet",
+        "logabsdetjacobian", "logjac", "logjacobian", "sumlogdet", "sumldj", "sumlogabsdet", "lj", "logj",
     }
 )  # fmt: skip
 # What else such a parameter is called: of a determinant, a Jacobian or a derivative.

@@ -12,19 +12,18 @@ from typing import Any
 from flowref.adapters.common.documentation import NEGATED, documents
 from flowref.adapters.common.onto_simplex import onto_simplex
 from flowref.adapters.user.conventions import asking
-from flowref.adapters.user.conventions.ahead import way_ahead
 from flowref.adapters.user.conventions.arrays import computes_in_arrays
-from flowref.adapters.user.conventions.back import way_back
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE, likely_of
 from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.encoding import ENCODE, refuse_autoencoder
 from flowref.adapters.user.conventions.forms import formed
+from flowref.adapters.user.conventions.inverse import way_back
 from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import is_array
 from flowref.adapters.user.conventions.roles import forward_way
+from flowref.adapters.user.conventions.search import BACK_ALONE, Asked, heard, ways_of
 from flowref.adapters.user.conventions.signs import refuse_added
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM, shortened
-from flowref.adapters.user.conventions.spoken import BACK_ALONE
 from flowref.adapters.user.conventions.volumes import agrees
 from flowref.model import Ambiguous, Dialect, Shape, TargetError
 
@@ -68,8 +67,11 @@ def settle_map(
         raise TargetError("it has no forward")
     if way.form == "plain" and computes_in_arrays(obj, way.ask, x, context):
         way = replace(way, form="arrays", usual=False, words=way.words or IN_ARRAYS)
-    way, spoken = way_ahead(obj, way, x, context, chosen, volume)
-    once = Once(obj)
+    asked = Asked(obj, x, x, context, chosen, volume)
+    spoken = heard(asked, [*ways_of(asked, way)])
+    if spoken is None:
+        raise TargetError(f"{way.method or 'forward'} returns nothing of a map")
+    way, once = spoken.way, Once(obj)
     latent, ladj = once(spoken.function, x, context)
     if not is_array(latent):
         raise TargetError(f"forward returned a {type(latent).__name__}; expected an array")
@@ -85,7 +87,7 @@ def settle_map(
     # Of a map of a simplex the last entry is left out later.
     longer = FROM in chosen and latent.shape[-1] == x.shape[-1] - 1
     if shorter or longer or math.prod(latent.shape) == math.prod(x.shape):
-        back, more, hints = way_back(once, way, spoken, (x, latent, context), chosen)
+        back, more, hints = way_back(once, way, spoken, latent, asked)
         words += more
         dialect = replace(dialect, inverse=back)
     if dialect.log_prob is None and spoken.unjudged:

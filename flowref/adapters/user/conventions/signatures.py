@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user.conventions.names import (
     BACKWARDS,
     ENDS,
@@ -16,6 +16,7 @@ from flowref.adapters.user.conventions.names import (
     RECONSTRUCTS,
     SIGNS,
     SPANS,
+    VALUES,
     is_context,
     may_be_context,
     plain,
@@ -87,17 +88,35 @@ def unpacked(obj: Any, method: str) -> tuple[str, ...]:
     """The names that the code of a method gives to the parts of its one argument; empty where it takes
     more, or no apart.
     """
-    names = required(obj, method)
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(type(obj), method))))
-    except (AttributeError, OSError, TypeError, SyntaxError):  # it has no code that can be read
-        return ()
-    for node in ast.walk(tree):
+    names, tree = required(obj, method), code_of(getattr(type(obj), method, None))
+    for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Assign) and names == [getattr(node.value, "id", "")]:
             parts = getattr(node.targets[0], "elts", ())
             if parts and all(isinstance(part, ast.Name) for part in parts):
                 return tuple(part.id for part in parts)
     return ()
+
+
+def keys(obj: Any, method: str) -> tuple[str, ...]:
+    """The names of a value and of a running log-det by which the code of a method reads its one argument; empty where
+    it reads others, or takes more.
+    """
+    names, tree = required(obj, method), code_of(getattr(type(obj), method, None))
+    if len(names) != 1 or tree is None:
+        return ()
+    read = [
+        node.slice.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == names[0]
+        and isinstance(node.slice, ast.Constant)
+    ]
+    found = dict.fromkeys(key for key in read if isinstance(key, str))
+    values = [key for key in found if plain(key) in VALUES]
+    running = [key for key in found if sign_of(key)]
+    alone = len(values) == len(running) == 1 and len(found) == 2
+    return (values[0], running[0]) if alone else ()
 
 
 def second(obj: Any, method: str) -> str:
@@ -250,11 +269,8 @@ def methods(obj: Any) -> list[str]:
 
 def refuses(obj: Any, method: str) -> bool:
     """Whether all that a method does is to raise, as the way back does of a map that has none."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(type(obj), method))))
-    except Exception:  # compiled code tells nothing
-        return False
-    body = tree.body[0].body if isinstance(tree.body[0], ast.FunctionDef) else []
+    tree = code_of(getattr(type(obj), method, None))
+    body = tree.body[0].body if tree and isinstance(tree.body[0], ast.FunctionDef) else []
     said = [one for one in body if not (isinstance(one, ast.Expr) and _is_text(one.value))]
     return bool(said) and isinstance(said[0], ast.Raise)
 
