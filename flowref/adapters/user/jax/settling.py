@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flowref import backends
+from flowref.adapters.common.events import Fit, Fits, Seen, first_event
 from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.onto_simplex import words
 from flowref.adapters.common.signatures import required
@@ -53,7 +54,7 @@ from flowref.adapters.user.jax.speaking import (
 )
 from flowref.adapters.user.jax.traces import key_reaches, of_traces
 from flowref.adapters.user.probing import raised_most as told_most
-from flowref.adapters.user.stretching import ENOUGH, told_shapes
+from flowref.adapters.user.stretching import told_shapes
 from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError, UnknownShape, draw
 from flowref.model.silence import UNMOVED
 
@@ -78,30 +79,27 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
     if facts.event_shape or getattr(obj, "event_shape", None) == ():
         return _settled(obj, dialect, facts)
     raised: list[Exception] = []
-    tried: set[Shape] = set()
-    loose: list[Settled] = []
     told = set(told_shapes(owner_of(obj), (*FEATURES, *SHAPES)))
-    for shape in event_shapes(obj, state):
-        if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
-            continue
-        if len(loose) == ENOUGH:
-            break
+
+    def fits(shape: Shape, seen: Seen) -> Fits[Settled]:
         if len(shape) != 1 and any(isinstance(one, OneNumber) for one in raised):
-            continue  # what adds up the entries of vectors does so along the last axis of others
-        tried.add(shape)
+            return None  # what adds up the entries of vectors does so along the last axis of others
         try:
             found = _settled(obj, dialect, replace(facts, event_shape=shape))
             draws = dialect.sample is None or found[0].sample is not None
             if draws and (shape in told or not _loose(obj, *found[:2])):
-                return found if shape in told else guessed(obj, dialect, found, state)
+                return Fit.WELL, found
         except (Drawing, Ambiguous):
             raise
         except Exception as error:  # the shape does not fit; what is raised most often is told
             raised.append(error)
-        else:  # another shape may fit better
-            loose.append(found)
-    if loose:
-        return guessed(obj, dialect, loose[0], state)
+            return None
+        return Fit.STRETCHED, found  # another shape may fit better
+
+    found = first_event(event_shapes(obj, state), fits)
+    if found is not None:
+        shape = found[1].event_shape
+        return found if shape in told else guessed(obj, dialect, found, state)
     if none := next((one for one in raised if "which is no bijection" in str(one)), None):
         raise none
     if unmapped := next((one for one in raised if isinstance(one, Unmapped)), None):
