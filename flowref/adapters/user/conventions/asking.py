@@ -377,11 +377,15 @@ def density_without(obj: Any, x: Any, context: Any, call: Any, offset: float) ->
 
 
 def split(z: Any, shapes: Any) -> Any:
-    """Flat latents as a list of tensors of given shapes."""
+    """Flat latents, of a batch or of one event, as a list of arrays of given shapes."""
     import math
 
-    parts = z.split([math.prod(shape) for shape in shapes], -1)
-    return [part.reshape(len(z), *shape) for part, shape in zip(parts, shapes, strict=True)]
+    parts, start = [], 0
+    for shape in shapes:
+        end = start + math.prod(shape)
+        parts.append(z[..., start:end].reshape(*z.shape[:-1], *shape))
+        start = end
+    return parts
 
 
 def zeros(obj: Any, x: Any, context: Any, ask: Any, value: Any) -> Any:

@@ -88,7 +88,7 @@ def unpacked(obj: Any, method: str) -> tuple[str, ...]:
     """The names that the code of a method gives to the parts of its one argument; empty where it takes
     more, or no apart.
     """
-    names, tree = required(obj, method), code_of(getattr(type(obj), method, None))
+    names, tree = required(obj, method), code_of(attribute(obj, method))
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Assign) and names == [getattr(node.value, "id", "")]:
             parts = getattr(node.targets[0], "elts", ())
@@ -101,7 +101,7 @@ def keys(obj: Any, method: str) -> tuple[str, ...]:
     """The names of a value and of a running log-det by which the code of a method reads its one argument; empty where
     it reads others, or takes more.
     """
-    names, tree = required(obj, method), code_of(getattr(type(obj), method, None))
+    names, tree = required(obj, method), code_of(attribute(obj, method))
     if len(names) != 1 or tree is None:
         return ()
     read = [

@@ -8,6 +8,7 @@ import contextlib
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from flowref import backends
 from flowref.adapters.common import onto_sphere
 from flowref.adapters.common.onto_simplex import FEW, excess, onto_simplex
 from flowref.adapters.common.signatures import named, required
+from flowref.adapters.user.conventions.call_forms import ARGUMENTS, GATHERED
 from flowref.adapters.user.conventions.names import sign_of
 from flowref.adapters.user.conventions.readings import Result, fields_of
 from flowref.adapters.user.conventions.returns import levels, read
@@ -27,6 +29,7 @@ from flowref.adapters.user.jax.speaking import (
     ONTO,
     SIZES,
     Draw,
+    Methods,
     Way,
     by_name,
     dense,
@@ -105,8 +108,26 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
     right and code of batches wrong: it is taken for the first, but where its way back takes batches alone
     (see `with_batches`).
     """
-    found = _of_map(obj, with_sign(with_running(obj, with_key(obj, way))), x, context)
+    way = with_running(obj, with_key(obj, way))
+    try:
+        found = _of_map(obj, way, x, context)
+    except Exception:
+        if (other := _gathered(obj, way, x, context)) is None:
+            raise
+        found = other
     return with_excess(obj, found, x, context) if found.simplex == ONTO else found
+
+
+def _gathered(obj: Any, way: Way, x: Any, context: Any) -> Way | None:
+    """The way of a map that takes and returns value and running log-det together; None where it does not."""
+    methods = Methods(obj, way.keyed)
+    for form in GATHERED if way.form == "plain" else ():
+        for one in ARGUMENTS[form].suits(methods, way, x, context):
+            with contextlib.suppress(Exception):  # it takes something else
+                return _of_map(
+                    obj, replace(way, form=form, sign=one.sign, keys=one.keys), x, context
+                )
+    return None
 
 
 def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
@@ -168,7 +189,7 @@ def with_batches(obj: Any, way: Way, back: Way, x: Any, context: Any) -> Way:
         takes = _batched(obj, many, (value, ladj), x, context) and ladj is not None
     except Exception:  # it takes no batches
         return way
-    back = with_sign(with_running(obj, with_key(obj, replace(back, inverse=True))))
+    back = with_running(obj, with_key(obj, replace(back, inverse=True)))
     if not takes or ladj.ndim or _works(obj, replace(back, single=True), y, context):
         return way
     return many if _works(obj, replace(back, single=False), y, context) else way
@@ -191,21 +212,15 @@ def with_key(obj: Any, way: Way) -> Way:
 
 def with_running(obj: Any, way: Way) -> Way:
     """A way that feeds a running log-det to a method that asks for one, or counts it from zero: by its name, or the
-    second parameter where a user says so.
+    second parameter where a user says so; with what the call does to it, by that name, or as a user says.
     """
-    run = method_of(obj, way.method)
-    names = running_of(run)
-    if "running" in dict(way.chosen) and not names:
-        names = required(run)[1:2]
-    return replace(way, running=names[0]) if len(names) == 1 else way
-
-
-def with_sign(way: Way) -> Way:
-    """A way that knows whether a running number grows or falls by the log-det: by its name, or as a user says."""
-    said = dict(way.chosen).get("running", sign_of(way.running))
+    run, said = method_of(obj, way.method), dict(way.chosen).get("running", "")
+    names = running_of(run) or (required(run)[1:2] if said else [])
     if said not in ("add", "subtract", ""):
         raise SpecError(f"running was given as {said!r}; expected add or subtract")
-    return replace(way, falls=bool(way.running) and said == "subtract")
+    if len(names) != 1 or way.form != "plain":
+        return way
+    return replace(way, form="running", keyword=names[0], sign=said or sign_of(names[0]))
 
 
 def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], context: Any) -> None:
@@ -214,7 +229,7 @@ def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], conte
     """
     given = None if context is None else context[:1]
     for way, x in zip(ways, points, strict=True):
-        if not way.falls or way.alone or dict(way.chosen).get("running"):
+        if way.sign != "subtract" or way.alone or dict(way.chosen).get("running"):
             return
         try:
             exact, told = _log_dets(obj, way, x[:1], given)
@@ -222,7 +237,7 @@ def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], conte
             return
         if abs(exact) <= SAME or not np.allclose(np.sum(told), -exact, rtol=SAME, atol=SAME):
             return
-    raise Ambiguous(ADDED_BOTH_WAYS.format(ways[0].running))
+    raise Ambiguous(ADDED_BOTH_WAYS.format(ways[0].keyword))
 
 
 def _log_dets(obj: Any, way: Way, x: Any, context: Any) -> tuple[float, Any]:
@@ -268,6 +283,10 @@ def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
     out = called(over_rows, obj, x, context, way)
     if not isinstance(out, tuple | list | Mapping) and not fields_of(out):
         out = _array(out)
+    if way.form in GATHERED:
+        later = called(partial(over_rows, more=1.0), obj, x, context, way)
+        if len(out) != ARGUMENTS[way.form].returned or not near(later[1], out[1] + 1):
+            raise TargetError("what it returns second is no running log-det")
     reading = read(_result(obj, way, out, x))
     way = replace(way, reading=reading)
     if way.unseen and way.alone:

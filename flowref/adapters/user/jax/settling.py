@@ -19,6 +19,7 @@ from flowref.adapters.common.onto_simplex import words
 from flowref.adapters.common.signatures import required
 from flowref.adapters.common.stretching import stretches
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE
+from flowref.adapters.user.conventions.call_forms import GATHERED, running_words
 from flowref.adapters.user.conventions.names import CONTEXTS, plain
 from flowref.adapters.user.conventions.settling import NO_LADJ, refuse_unread
 from flowref.adapters.user.event_shapes import FEATURES, SIDE, SIDES, shapes
@@ -44,6 +45,7 @@ from flowref.adapters.user.jax.speaking import (
     FROM,
     KEYS,
     ONTO,
+    Methods,
     Way,
     dense,
     drawn,
@@ -317,8 +319,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         said += [words(way.excess)] if way.simplex else []
         said += way.reading.words
         if way.running:
-            done = "subtracted" if way.falls else "added"
-            said.append(f"running log-det, {done} ({way.running})")
+            said.append(running_words(Methods(obj, way.keyed), way))
         value, ladj = called(mapped, obj, x, context, way)
         facts = replace(facts, latent_shape=tuple(value.shape[1:]))
         facts, more = of_keys(obj, "forward", mapped, facts, x, context, way)
@@ -330,7 +331,10 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         if dialect.inverse is not None:
             y = np.asarray(value)
             back = replace(way_of(dialect.inverse), single=way.single, inverse=True)
-            back = replace(back, parts=way.reading.parts)
+            if way.reading.parts:
+                back = replace(back, form="levels", shapes=way.reading.parts)
+            elif way.form in GATHERED:
+                back = replace(back, form=way.form, sign=way.sign, keys=way.keys)
             if way.simplex:
                 back = replace(back, simplex=FROM, excess=-way.excess)
             back = with_running(obj, with_key(obj, back))
