@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from functools import partial
 from typing import Any
 
 # Parameters that take any number of arguments.
@@ -32,6 +33,8 @@ def required(run: Any) -> list[str]:
 
 def code_of(written: Any) -> ast.Module | None:
     """The code of a function or of a class; None where there is none that can be read."""
+    while isinstance(written, partial):
+        written = written.func
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(written)))
     except (OSError, TypeError, SyntaxError):
