@@ -40,7 +40,7 @@ from flowref.adapters.user.jax.speaking import (
     running_of,
     value_of,
 )
-from flowref.model import Ambiguous, Facts, SpecError, TargetError, place_of
+from flowref.model import Ambiguous, Facts, SpecError, TargetError, draw, place_of
 
 # Rows of batches that are tried: no number of features that is usual.
 ROWS, FEWER = 7, 5
@@ -84,6 +84,19 @@ def as_arrays(x: Any, context: Any) -> tuple[Any, Any]:
     import jax.numpy as jnp
 
     return jnp.asarray(x), None if context is None else jnp.asarray(context)
+
+
+def points_of(facts: Facts, ordinary: bool = False) -> tuple[Any, Any]:
+    """A batch of events of the domain, with contexts. ``ordinary``: of numbers between a quarter and three where no domain
+    is declared.
+    """
+    rng, shape = np.random.default_rng(0), (ROWS, *facts.event_shape)
+    x, context = draw(facts.domain, shape, rng), None
+    if ordinary and not facts.declared:
+        x = rng.uniform(0.25, 0.75, shape)
+    if facts.context_shape is not None:
+        context = rng.standard_normal((ROWS, *facts.context_shape))
+    return x, context
 
 
 def with_form(obj: Any, way: Way, facts: Facts, ladj: Any, x: Any, context: Any) -> Facts:

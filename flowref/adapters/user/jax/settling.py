@@ -18,9 +18,9 @@ from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.onto_simplex import words
 from flowref.adapters.common.signatures import required
 from flowref.adapters.common.stretching import stretches
+from flowref.adapters.user import contexts
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE
 from flowref.adapters.user.conventions.call_forms import GATHERED, running_words
-from flowref.adapters.user.conventions.names import CONTEXTS, plain
 from flowref.adapters.user.conventions.settling import NO_LADJ, refuse_unread
 from flowref.adapters.user.event_shapes import FEATURES, SIDE, SIDES, shapes
 from flowref.adapters.user.jax.calling import (
@@ -35,6 +35,7 @@ from flowref.adapters.user.jax.calling import (
     of_map,
     of_sampler,
     owner_of,
+    points_of,
     refuse_added,
     with_batches,
     with_form,
@@ -57,7 +58,7 @@ from flowref.adapters.user.jax.speaking import (
 from flowref.adapters.user.jax.traces import key_reaches, of_traces
 from flowref.adapters.user.probing import raised_most as told_most
 from flowref.adapters.user.stretching import told_shapes
-from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError, UnknownShape, draw
+from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError, UnknownShape
 from flowref.model.silence import UNMOVED
 
 # Keys that show whether a call draws: signs that are drawn agree for some.
@@ -126,11 +127,7 @@ def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
             "events, and calls do not show which; give it as ?event=3 or ?event=2,4,4 (or --event 3), or "
             "as an attribute event_shape"
         )
-    rng, key = np.random.default_rng(0), jax.random.key(0)
-    x = jax.numpy.asarray(draw(facts.domain, (ROWS, *facts.event_shape), rng))
-    context = None
-    if facts.context_shape is not None:
-        context = jax.numpy.asarray(rng.standard_normal((ROWS, *facts.context_shape)))
+    key, (x, context) = jax.random.key(0), as_arrays(*points_of(facts))
     push, value = of_draws(obj, dialect.push, x, context, key)
     pull = None if dialect.pull is None else of_draws(obj, dialect.pull, value, context, key)[0]
     onward = key_reaches(obj, push, x, context)
@@ -249,14 +246,10 @@ def with_context(
     """The same for what asks for a context: of the size that an attribute tells, or the only one that
     every call takes.
     """
-    told = [
-        value
-        for key, value in getattr(owner_of(obj), "__dict__", {}).items()
-        if plain(key) in CONTEXTS and type(value) is int and value > 0
-    ]
+    told = contexts.told(owner_of(obj))
     found: list[Settled] = []
     raised: list[Exception] = []
-    for size in told[:1] or CONTEXT_SIZES:
+    for size in told or CONTEXT_SIZES:
         try:
             found.append(settle(obj, dialect, replace(facts, context_shape=(size,)), state))
         except Exception as error:  # it does not fit
@@ -283,25 +276,16 @@ def _loose(obj: Any, dialect: Dialect, facts: Facts) -> bool:
 
     if dialect.forward is None or len(facts.event_shape) != 1:
         return False
-    rng = np.random.default_rng(0)
-    x, context = rng.uniform(0.25, 0.75, (ROWS, *facts.event_shape)), None
-    if facts.context_shape is not None:
-        context = rng.standard_normal((ROWS, *facts.context_shape))
     try:
-        closed = jax.make_jaxpr(partial(dialect.forward, apart(obj)))(*as_arrays(x, context))
+        points = as_arrays(*points_of(replace(facts, declared=False), ordinary=True))
+        closed = jax.make_jaxpr(partial(dialect.forward, apart(obj)))(*points)
     except Exception:  # what cannot be traced tells nothing
         return False
     return stretches(closed.jaxpr, ROWS)
 
 
 def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
-    rng = np.random.default_rng(0)
-    x = draw(facts.domain, (ROWS, *facts.event_shape), rng)
-    if not facts.declared:
-        x = rng.uniform(0.25, 0.75, (ROWS, *facts.event_shape))
-    context = None
-    if facts.context_shape is not None:
-        context = rng.standard_normal((ROWS, *facts.context_shape))
+    x, context = points_of(facts, ordinary=True)
     said: list[str] = []
     if not facts.promises.get("fixed") and (told_by := backends.find("jax").resting(obj)):
         facts = replace(facts, unmoved=told_by)
