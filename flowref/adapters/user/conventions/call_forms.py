@@ -144,10 +144,15 @@ class Way:
                 keys=forward.keys,
                 usual=False,
             )
-        halved = asking.halved in forward.around and asking.halved not in self.around
-        if halved and self.form in ("plain", "running"):
-            return replace(self, around=(asking.halved, *self.around), usual=False)
+        for change in (asking.halved, asking.turned):
+            missing = change in forward.around and change not in self.around
+            if missing and self.form in ("plain", "running"):
+                return replace(self, around=(change, *self.around), usual=False)
         return self
+
+    def turned(self) -> Way:
+        """The same of points as columns."""
+        return replace(self, around=(*self.around, asking.turned), usual=False)
 
 
 def _plain(way: Way) -> Any:
@@ -335,9 +340,8 @@ def with_more(obj: Any, way: Way, chosen: Chosen) -> Way:
     if way.form in ("plain", "running") and not way.context:
         context = signatures.apart(obj, method, 2 if running else 1)
         way = replace(way, context=context, usual=way.usual and not context)
-    columns = chosen.get(BATCH_AXIS) == "last" and way.form == "plain"
-    if columns and asking.turned not in way.around:
-        way = replace(way, around=(*way.around, asking.turned), usual=False)
+    if chosen.get(BATCH_AXIS) == "last" and way.form == "plain" and asking.turned not in way.around:
+        way = way.turned()
     if (text := chosen.get(MASKED_OUT)) and (mask := Mask.parse(text)).name in takes:
         way = replace(way, mask=mask, usual=False)
     name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")

@@ -23,6 +23,7 @@ from flowref.adapters.user.conventions.beside import (
 )
 from flowref.adapters.user.conventions.call_forms import (
     ARGUMENTS,
+    BATCH_AXIS,
     Chosen,
     Way,
     asked_name,
@@ -104,6 +105,9 @@ def ways_of(asked: Asked, way: Way) -> Iterator[Way]:
             words = f"{way.words}, the last of its states"
             yield replace(way, around=(*way.around, asking.ended), words=words)
         yield from suited[False]
+        plainly = way.form == "plain" and not way.bound and BATCH_AXIS not in asked.chosen
+        if plainly and asked.context is None and len(asked.x.shape) == 2:
+            yield way.turned()
     elif asked.onward.parts:
         yield replace(way, form="levels", shapes=asked.onward.parts)
     else:
@@ -141,6 +145,9 @@ def heard(asked: Asked, ways: Sequence[Way]) -> Spoken | None:
             spoken = _several(asked, way, out)
         elif way.form == "wrapped":
             spoken = _wrapped(asked, way, out)
+        elif asking.turned in way.around and BATCH_AXIS not in asked.chosen and not asked.onward:
+            # Nobody says that points are columns: a log-det for each shows it.
+            spoken = _read(asked, way, out) if _shapes(out)[1] == (len(asked.x),) else None
         elif asked.onward is None and not _of_rows(out, asked.x):
             # Code that takes entries of one argument by their places takes the first rows of a batch for them.
             unsure = unsure or (way, out)
@@ -157,10 +164,18 @@ def heard(asked: Asked, ways: Sequence[Way]) -> Spoken | None:
     raise raised
 
 
+def _shapes(out: Any) -> tuple[Shape, Shape]:
+    """The shapes of a value that came back, and of what came beside it."""
+    parts = [*out, None] if isinstance(out, (tuple, list)) and out else [out, None]
+    value, beside = (tuple(getattr(part, "shape", ())) for part in parts[:2])
+    return value, beside
+
+
 def _of_rows(out: Any, x: Any) -> bool:
-    """Whether what came back has a value for each point."""
-    value = out[0] if isinstance(out, (tuple, list)) and out else out
-    return tuple(getattr(value, "shape", ()))[:1] == (len(x),)
+    """Whether what came back has a value for each point, and no log-det for each column of them."""
+    value, ladj = _shapes(out)
+    columns = len(x.shape) == 2 and ladj == x.shape[1:] != x.shape[:1]
+    return value[:1] == (len(x),) and not columns
 
 
 def _halves(asked: Asked, ways: Sequence[Way]) -> Spoken | None:

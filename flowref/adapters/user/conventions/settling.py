@@ -77,7 +77,8 @@ def settle_map(
         raise TargetError(f"forward returned a {type(latent).__name__}; expected an array")
     if way.method == ENCODE and "forward" not in chosen:
         refuse_autoencoder(obj, x, latent, ladj)
-    words = [*filter(None, [way.words]), *spoken.words]
+    columns = ["the batch axis is the last"] if asking.turned in way.around else []
+    words = [*filter(None, [way.words]), *columns, *spoken.words]
     dialect = replace(dialect, forward=spoken.function, inverse=None)
     if spoken.log_prob is not None and dialect.log_prob is None:
         dialect = replace(dialect, log_prob=spoken.log_prob)
