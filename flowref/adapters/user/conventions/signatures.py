@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flowref.adapters.common.signatures import code_of
@@ -141,12 +141,15 @@ def later(obj: Any, method: str) -> list[str]:
     ]
 
 
+def first(obj: Any, method: str, names: Callable[[str], Any], default: Any) -> str:
+    """The first parameter of that default whose name is one of some, or nothing."""
+    taken = parameters(obj, method)
+    return next((one.name for one in taken if one.default is default and names(one.name)), "")
+
+
 def switch(obj: Any, method: str) -> str:
     """The parameter that asks for the log-det, which is not returned by default, or nothing."""
-    for one in parameters(obj, method):
-        if one.default is False and sign_of(one.name) == "add":
-            return one.name
-    return ""
+    return first(obj, method, lambda name: sign_of(name) == "add", False)
 
 
 def alike(obj: Any, method: str) -> int:
@@ -197,18 +200,12 @@ def _from_0_to_1(default: Any) -> bool:
 
 def flag(obj: Any, method: str, default: bool = False) -> str:
     """The parameter of that default that turns a method around, or nothing."""
-    for one in parameters(obj, method):
-        if plain(one.name) in FLAGS and one.default is default:
-            return one.name
-    return ""
+    return first(obj, method, lambda name: plain(name) in FLAGS, default)
 
 
 def reconstructs(obj: Any, method: str) -> str:
     """The parameter of a way back that has it take latents for what forward returned, or nothing."""
-    for one in parameters(obj, method):
-        if plain(one.name) in RECONSTRUCTS and one.default is False:
-            return one.name
-    return ""
+    return first(obj, method, lambda name: plain(name) in RECONSTRUCTS, False)
 
 
 def words(obj: Any, method: str) -> tuple[str, tuple[Any, ...]]:

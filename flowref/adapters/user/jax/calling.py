@@ -17,6 +17,7 @@ from flowref import backends
 from flowref.adapters.common import onto_sphere
 from flowref.adapters.common.onto_simplex import FEW, excess, onto_simplex
 from flowref.adapters.common.signatures import named, required
+from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.call_forms import ARGUMENTS, GATHERED
 from flowref.adapters.user.conventions.names import sign_of
 from flowref.adapters.user.conventions.readings import Result, fields_of
@@ -134,7 +135,8 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
 def _gathered(obj: Any, way: Way, x: Any, context: Any) -> Way | None:
     """The way of a map that takes and returns value and running log-det together; None where it does not."""
     methods = Methods(obj, way.keyed)
-    for form in GATHERED if way.form == "plain" else ():
+    taken_apart = signatures.unpacked(methods, way.method) or signatures.keys(methods, way.method)
+    for form in GATHERED if way.form == "plain" and taken_apart else ():
         for one in ARGUMENTS[form].suits(methods, way, x, context):
             with contextlib.suppress(Exception):  # it takes something else
                 return _of_map(
