@@ -117,12 +117,7 @@ class Way:
     def speak(self, value: Any = None, ladj: Any = None, column: bool = False) -> Any:
         """The function of a dialect: by default for a value and a log-det in this order."""
         if self.running:
-            run = {
-                "add": asking.added,
-                "subtract": asking.subtracted,
-                "none": asking.running_dropped,
-            }
-            return partial(run[self.sign], ask=self.ask, column=column)
+            return partial(asking.running, ask=self.ask, sign=self.sign, column=column)
         several = self.form == "several"
         value = value or (answers.several if several else partial(answers.entry, index=0))
         ladj = ladj or partial(answers.entry, index=-1 if several else 1)
