@@ -94,7 +94,7 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
             abilities["sample"] = draw
         if callable(getattr(obj, "bits_per_dim", None)):
             abilities["bits_per_dim"] = partial(calls.log_prob_named, method="bits_per_dim")
-    if dense and mapping and any(offers_base(obj, name) for name in calls.BASES):
+    if dense and mapping and calls.base_name(obj):
         abilities |= {"base_log_prob": calls.base_log_prob, "base_sample": calls.base_sample}
     if callable(getattr(obj, "repair", None)):
         abilities["repair"] = contributions.repair
@@ -119,11 +119,6 @@ def _named(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) -> str:
 def unsettled(way: Way, column: bool) -> Any:
     """The function of a dialect for a call that nobody has made yet: a pair, or a value alone."""
     return way.speak(answers.first_of, answers.second_of, column=column)
-
-
-def offers_base(obj: Any, name: str) -> bool:
-    """Whether an object has a density of that name."""
-    return hasattr(getattr(obj, name, None), "log_prob")
 
 
 def offers(obj: Any, name: str) -> bool:

@@ -7,16 +7,8 @@ from typing import Any
 
 from flowref.adapters.user import contributions
 
-BASES = (
-    "base",
-    "base_dist",
-    "base_distribution",
-    "prior",
-    "distribution",
-    "q0",
-    "latent",
-    "base_density",
-)
+# What the base of a density is called.
+BASES = ("base", "base_dist", "base_distribution", "prior", "distribution", "q0", "latent", "base_density")  # fmt: skip
 
 
 def told_late(obj: Any, x: Any, context: Any = None) -> Any:
@@ -87,15 +79,14 @@ def dequantize(obj: Any, levels: Any, noise: Any) -> Any:
     return method(levels, noise)
 
 
-def base_of(obj: Any) -> Any:
-    """The density that an object has under one of the usual names of a base."""
-    bases = (getattr(obj, name, None) for name in BASES)
-    return next(base for base in bases if hasattr(base, "log_prob"))
+def base_name(obj: Any) -> str:
+    """The first of the usual names of a base under which an object has a density; empty where there is none."""
+    return next((name for name in BASES if hasattr(getattr(obj, name, None), "log_prob")), "")
 
 
 def base_sample(obj: Any, n: int, context: Any) -> Any:
     """Draw n latents from the base of an object, by a number or a shape."""
-    base = base_of(obj)
+    base = getattr(obj, base_name(obj))
     try:
         out = base.sample((n,))
     except TypeError:
@@ -105,7 +96,7 @@ def base_sample(obj: Any, n: int, context: Any) -> Any:
 
 def base_log_prob(obj: Any, z: Any, context: Any) -> Any:
     """The base log-density of each latent; trailing axes of an elementwise base are summed."""
-    value = base_of(obj).log_prob(z)
+    value = getattr(obj, base_name(obj)).log_prob(z)
     return value.reshape(len(z), -1).sum(1)
 
 

@@ -17,7 +17,7 @@ from flowref.adapters.common.jax_states import EQUINOX, EVALUATING, LINEN, style
 from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.signatures import required
 from flowref.adapters.user import contributions
-from flowref.adapters.user.calls import BASES
+from flowref.adapters.user.calls import base_name
 from flowref.adapters.user.conventions.beside import LOG_DET, NOTHING, OF_INVERSE, methods_of
 from flowref.adapters.user.conventions.method_names import roles_of
 from flowref.adapters.user.conventions.names import FLAGS
@@ -174,8 +174,7 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
         density = next((name for name in DENSITIES if _offers(obj, name)), "")
     if density:
         found["log_prob"] = partial(dense, way=Way(before + density))
-        base = next((name for name in BASES if _offers(getattr(obj, name, None), "log_prob")), "")
-        if base and there:
+        if there and (base := base_name(obj)):
             found["base_log_prob"] = partial(based, name=base)
         if _offers(obj, "bits_per_dim"):
             found["bits_per_dim"] = partial(dense, way=Way(before + "bits_per_dim"))
