@@ -91,20 +91,14 @@ def ways_of(asked: Asked, way: Way) -> Iterator[Way]:
     back as the map is given them, and by a value alone.
     """
     if asked.onward is None:
-        suited = {
-            sure: [
-                one
-                for row in ARGUMENTS.values()
-                if row.sure is sure
-                for one in row.suits(asked.obj, way, asked.x, asked.context)
-            ]
-            for sure in (True, False)
-        }
-        yield from (*suited[True], way)
+        given = asked.obj, way, asked.x, asked.context
+        suited = [(row.sure, one) for row in ARGUMENTS.values() for one in row.suits(*given)]
+        yield from (one for sure, one in suited if sure)
+        yield way
         if any(kind == "span" for _, kind in way.bound):
             words = f"{way.words}, the last of its states"
             yield replace(way, around=(*way.around, asking.ended), words=words)
-        yield from suited[False]
+        yield from (one for sure, one in suited if not sure)
         plainly = way.form == "plain" and not way.bound and BATCH_AXIS not in asked.chosen
         if plainly and asked.context is None and len(asked.x.shape) == 2:
             yield way.turned()
