@@ -16,7 +16,13 @@ from flowref.adapters.user.conventions.names import LIKELY
 from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import is_array
 from flowref.adapters.user.conventions.roles import inverse_ways
-from flowref.adapters.user.conventions.search import Asked, Spoken, as_it_is, heard, ways_of
+from flowref.adapters.user.conventions.search import (
+    Request,
+    ResolvedCall,
+    candidates,
+    resolve,
+    unresolved,
+)
 from flowref.model import Ambiguous, one_line
 
 # How near a way back that iterates comes; which share of entries are near at least, and of one that is called so;
@@ -29,26 +35,26 @@ FOREIGN = re.compile(
 MISMATCH = re.compile(
     r"same dtype|scalar type|double != float|float != double|Double.*Float|dtype mismatch|should be the same"
 )
-Found = tuple[Way, Spoken, Any]
+Found = tuple[Way, ResolvedCall, Any]
 
 
 def way_back(
-    once: Once, forward: Way, onward: Spoken, latent: Any, asked: Asked
+    once: Once, forward: Way, onward: ResolvedCall, latent: Any, request: Request
 ) -> tuple[Any, list[str], list[str]]:
-    """The function that goes back, or None; what the line says of it; and hints. ``asked``: of the map; ``onward``: how it
-    was heard; ``latent``: what it returned.
+    """The function that goes back, or None; what the line says of it; and hints. ``request``: of the map; ``onward``: how it
+    is called and read; ``latent``: what it returned.
     """
-    obj, chosen = once.obj, asked.chosen
-    asked = replace(asked, points=latent, onward=onward)
+    obj, chosen = once.obj, request.chosen
+    request = replace(request, points=latent, onward=onward)
     found: list[Found] = []
     hints: list[str] = []
     ways = inverse_ways(obj, forward, chosen)
     for way in ways:
-        asks = list(ways_of(asked, way))
+        asks = list(candidates(request, way))
         meant = asks[0].usual or "inverse" in chosen
         try:
-            back = heard(asked, asks)
-            value = None if back is None else once(back.function, latent, asked.context)[0]
+            back = resolve(request, asks)
+            value = None if back is None else once(back.function, latent, request.context)[0]
         except NotImplementedError:
             return None, ["no inverse"], ["no inverse: it raises NotImplementedError"]
         except Ambiguous:
@@ -63,16 +69,16 @@ def way_back(
             if meant:
                 # One that takes a tuple for a value says so.
                 as_given = asks[-1 if "tuple" in str(error) else 0]
-                return as_it_is(asked, as_given), list(filter(None, [way.words])), []
+                return unresolved(request, as_given), list(filter(None, [way.words])), []
             hints.append(f"{_name(way)} raised {one_line(error, 80)}")
             continue
-        if back is not None and value is not None and (meant or value.shape == asked.x.shape):
+        if back is not None and value is not None and (meant or value.shape == request.x.shape):
             found.append((way, back, value))
-    found = found if ways else _going_back(forward, asked)
+    found = found if ways else _going_back(forward, request)
     if not found:
         return None, [], [*_missing(obj, forward, hints)]
     if len(found) > 1:  # a parameter that the code takes and forgets turns nothing around
-        there = once(onward.function, latent, asked.context)[0]
+        there = once(onward.function, latent, request.context)[0]
         turned = [one for one in found if not (one[0].given and _same(one[2], there))]
         found = turned or found
     (way, back, value), *more = found
@@ -86,24 +92,24 @@ def way_back(
     return back.function, [*filter(None, [words]), *back.words], []
 
 
-def _going_back(forward: Way, asked: Asked) -> list[Found]:
+def _going_back(forward: Way, request: Request) -> list[Found]:
     """The method that brings most entries of latents back to where they came from, whatever it is called, some
     of them where it is called as a way back is; none where several go elsewhere, or where the map moves little.
     """
-    x, latent = asked.x, asked.points
+    x, latent = request.x, request.points
     plain = forward.form == "plain" and is_array(latent) and latent.shape == x.shape
     if not plain or _share(latent, x) >= 1 - SOME:
         return []
     back: list[Found] = []
-    for name in signatures.methods(asked.obj):
+    for name in signatures.methods(request.obj):
         if name in (forward.method, "forward") or FOREIGN.search(name):
             continue
         with contextlib.suppress(Exception):  # it may want anything
-            alone = replace(asked, obj=copy.deepcopy(asked.obj))
+            alone = replace(request, obj=copy.deepcopy(request.obj))
             way = Way(name, words=f"inverse: {name}(), which goes back")
-            if (spoken := heard(alone, [*ways_of(alone, way)])) is None:
+            if (spoken := resolve(alone, [*candidates(alone, way)])) is None:
                 continue
-            value = spoken.function(alone.obj, latent.clone(), asked.context)[0]
+            value = spoken.function(alone.obj, latent.clone(), request.context)[0]
             if _share(value, x) >= (SOME if name in LIKELY else MOST):
                 back.append((way, spoken, value))
     return back[:1] if all(_same(value, back[0][2]) for _, _, value in back) else []

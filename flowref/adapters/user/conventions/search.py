@@ -41,7 +41,7 @@ RUNNING = "the running log-det that it is given"
 
 
 @dataclass(frozen=True)
-class Spoken:
+class ResolvedCall:
     """One call of an object as it is made and read: the ``way`` it is made, the function of the dialect, what its words
     are, how latents come as a list, what tells its log-det beside it, and what of it nobody judges,
     what of the size of a point nobody reads, and to which of its arguments it writes.
@@ -59,11 +59,11 @@ class Spoken:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """An object that is asked for one direction at some points.
+class Request:
+    """One direction of an object, which is called at some points.
 
     ``x``: points on the side of the data; ``points``: those of its input, latents on the way back; ``volume``: whether
-    it is said to preserve volume; ``onward``: how its map was heard, of a way back.
+    it is said to preserve volume; ``onward``: how its map was resolve, of a way back.
     """
 
     obj: Any
@@ -72,7 +72,7 @@ class Asked:
     context: Any
     chosen: Chosen
     volume: bool = False
-    onward: Spoken | None = None
+    onward: ResolvedCall | None = None
 
     def result(self, way: Way, out: Any) -> Result:
         """What a call returned."""
@@ -86,12 +86,12 @@ class Asked:
         return way.ask(self.obj, self.points, self.context, *before)
 
 
-def ways_of(asked: Asked, way: Way) -> Iterator[Way]:
+def candidates(request: Request, way: Way) -> Iterator[Way]:
     """The ways in which a role may be given points, likeliest first: of a map as its signature leaves them open, of a way
     back as the map is given them, and by a value alone.
     """
-    if asked.onward is None:
-        given = asked.obj, way, asked.x, asked.context
+    if request.onward is None:
+        given = request.obj, way, request.x, request.context
         suited = [(row.sure, one) for row in ARGUMENTS.values() for one in row.suits(*given)]
         yield from (one for sure, one in suited if sure)
         yield way
@@ -99,19 +99,19 @@ def ways_of(asked: Asked, way: Way) -> Iterator[Way]:
             words = f"{way.words}, the last of its states"
             yield replace(way, around=(*way.around, asking.ended), words=words)
         yield from (one for sure, one in suited if not sure)
-        plainly = way.form == "plain" and not way.bound and BATCH_AXIS not in asked.chosen
-        if plainly and asked.context is None and len(asked.x.shape) == 2:
+        plainly = way.form == "plain" and not way.bound and BATCH_AXIS not in request.chosen
+        if plainly and request.context is None and len(request.x.shape) == 2:
             yield way.turned()
-    elif asked.onward.parts:
-        yield replace(way, form="levels", shapes=asked.onward.parts)
+    elif request.onward.parts:
+        yield replace(way, form="levels", shapes=request.onward.parts)
     else:
-        alike = way.like(asked.onward.way)
+        alike = way.like(request.onward.way)
         yield alike
         if alike.running and not way.running:
             yield way
 
 
-def heard(asked: Asked, ways: Sequence[Way]) -> Spoken | None:
+def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
     """How the first of some ways speaks that runs and comes back as its row says; None where those that run do not.
 
     Raises: what the first of them raises where none runs, `TargetError` and `Ambiguous` where nothing tells what came
@@ -121,39 +121,41 @@ def heard(asked: Asked, ways: Sequence[Way]) -> Spoken | None:
     unsure: tuple[Way, Any] | None = None
     for way in ways:
         try:
-            spoken = _running(asked, way) if way.running else None
+            spoken = _running(request, way) if way.running else None
             if spoken is not None:
                 return spoken
             if way.running:
-                if way.form != "running" or (asked.onward and not way.keyword):
+                if way.form != "running" or (request.onward and not way.keyword):
                     continue
                 usual = bool(way.keyword) and not (way.words or way.given)
                 way = replace(way, form="plain", sign="", keyword="", usual=usual)
-            out = asked.answer(way)
+            out = request.answer(way)
         except FlowrefError:
             raise
         except Exception as error:  # another way may be meant
             raised = raised or error
             continue
         if way.form == "several":
-            spoken = _several(asked, way, out)
+            spoken = _several(request, way, out)
         elif way.form == "wrapped":
-            spoken = _wrapped(asked, way, out)
-        elif asking.turned in way.around and BATCH_AXIS not in asked.chosen and not asked.onward:
+            spoken = _wrapped(request, way, out)
+        elif (
+            asking.turned in way.around and BATCH_AXIS not in request.chosen and not request.onward
+        ):
             # Nobody says that points are columns: a log-det for each shows it.
-            spoken = _read(asked, way, out) if _shapes(out)[1] == (len(asked.x),) else None
-        elif asked.onward is None and not _of_rows(out, asked.x):
+            spoken = _read(request, way, out) if _shapes(out)[1] == (len(request.x),) else None
+        elif request.onward is None and not _of_rows(out, request.x):
             # Code that takes entries of one argument by their places takes the first rows of a batch for them.
             unsure = unsure or (way, out)
         else:
-            return _read(asked, way, out)
+            return _read(request, way, out)
         if spoken is not None:
             return spoken
     if unsure is not None:
-        return _read(asked, *unsure)
+        return _read(request, *unsure)
     if raised is None:
         return None
-    if asked.onward is None and (halves := _halves(asked, ways)) is not None:
+    if request.onward is None and (halves := _halves(request, ways)) is not None:
         return halves
     raise raised
 
@@ -172,16 +174,16 @@ def _of_rows(out: Any, x: Any) -> bool:
     return value[:1] == (len(x),) and not columns
 
 
-def _halves(asked: Asked, ways: Sequence[Way]) -> Spoken | None:
+def _halves(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
     """A map that takes a tuple of two halves of a point, and returns one; None where it does not."""
-    x, way = asked.x, ways[0]
+    x, way = request.x, ways[0]
     if asking.halved in way.around or len(x.shape) < 2 or x.shape[1] < 2:
         return None
     words = "; ".join(filter(None, (way.words, "a tuple of two halves in, and out")))
     way = replace(way, around=(asking.halved, *way.around), usual=False, words=words)
     try:
-        spoken = heard(asked, [way])
-        fits = spoken and spoken.function(asked.obj, x, asked.context)[0].shape == x.shape
+        spoken = resolve(request, [way])
+        fits = spoken and spoken.function(request.obj, x, request.context)[0].shape == x.shape
     except Exception:  # the call as it is usual is told
         return None
     return spoken if fits else None
@@ -196,114 +198,118 @@ def follows(later: Any, out: Any) -> bool:
     return bool((moved.abs() < 1e-4).all())
 
 
-def _running(asked: Asked, way: Way) -> Spoken | None:
+def _running(request: Request, way: Way) -> ResolvedCall | None:
     """A call that is fed a running log-det, as numbers or as a column of them; None where it gives none back."""
     refused: Exception | None = None
     row, alone = ARGUMENTS[way.form], replace(way, form="plain", sign="")
     for column in (False, True) if row.column else (False,):
-        before = asking.running_numbers(asked.x, column)
+        before = asking.running_numbers(request.x, column)
         given = before.clone()
         try:
-            out = asked.answer(way, given)
+            out = request.answer(way, given)
         except Exception as error:
             refused = refused or error
             if (column or not row.column) and not way.keyword:
-                raise refused from None  # numbers in a column are asked after: the others are usual
+                raise refused from None  # numbers in a column are tried after: the others are usual
             continue
-        if asked.onward and not isinstance(out, (tuple, list)):
-            reading = read(asked.result(way, out))
-            return Spoken(way, alone.speak(reading.value, reading.ladj), (BACK_ALONE,))
+        if request.onward and not isinstance(out, (tuple, list)):
+            reading = read(request.result(way, out))
+            return ResolvedCall(way, alone.speak(reading.value, reading.ladj), (BACK_ALONE,))
         if not isinstance(out, (tuple, list)) or len(out) < row.returned or not is_array(out[1]):
             return None
-        if way.form != "running" and (len(out) > row.returned or not _of_rows(out, asked.x)):
+        if way.form != "running" and (len(out) > row.returned or not _of_rows(out, request.x)):
             return None  # two halves of a point would be a pair as well
-        once = not out[1].shape and not way.keyword and _silent(asked, alone)
+        once = not out[1].shape and not way.keyword and _silent(request, alone)
         if tuple(out[1].shape) != tuple(before.shape) and not once:
             continue
-        if way.keyword and not follows(asked.answer(way, before + 1), out):
+        if way.keyword and not follows(request.answer(way, before + 1), out):
             return None
-        if asked.onward is None:
+        if request.onward is None:
             writes = "" if bool((given == before).all()) else RUNNING
-            words = (running_words(asked.obj, way),)
-            return Spoken(way, way.speak(column=column), words, writes=writes)
-        handed_back = bool((out[1] == before).all()) and asked.chosen.get("inverse_ladj") != "given"
-        if handed_back and _changes(asked.onward.way, asked, before):
-            return Spoken(way, replace(way, sign="none").speak(column=column), (BACK_ALONE,))
-        return Spoken(way, way.speak(column=column))
+            words = (running_words(request.obj, way),)
+            return ResolvedCall(way, way.speak(column=column), words, writes=writes)
+        handed_back = (
+            bool((out[1] == before).all()) and request.chosen.get("inverse_ladj") != "given"
+        )
+        if handed_back and _changes(request.onward.way, request, before):
+            return ResolvedCall(way, replace(way, sign="none").speak(column=column), (BACK_ALONE,))
+        return ResolvedCall(way, way.speak(column=column))
     return None
 
 
-def _silent(asked: Asked, alone: Way) -> bool:
+def _silent(request: Request, alone: Way) -> bool:
     """Whether a call tells a log-det only where it is fed one: what it then tells is the running one
     with its own, even where that is one number for all points.
     """
     try:
-        out = asked.answer(alone)
+        out = request.answer(alone)
     except Exception:  # it asks for the running log-det
         return True
     return not (isinstance(out, (tuple, list)) and len(out) > 1 and is_array(out[1]))
 
 
-def _changes(onward: Way, asked: Asked, before: Any) -> bool:
+def _changes(onward: Way, request: Request, before: Any) -> bool:
     """Whether a map changes the running log-det that its inverse hands back untouched."""
     if not onward.running:
         return True
-    out = onward.ask(asked.obj, asked.x, asked.context, before.clone())
+    out = onward.ask(request.obj, request.x, request.context, before.clone())
     return not bool((out[1] == before).all())
 
 
-def _several(asked: Asked, way: Way, out: Any) -> Spoken | None:
+def _several(request: Request, way: Way, out: Any) -> ResolvedCall | None:
     """A call that gave as many arrays as it took, which make up a point, with a log-det after them or without one."""
-    count, onward = len(way.sizes), asked.onward
+    count, onward = len(way.sizes), request.onward
     arrays = isinstance(out, (tuple, list)) and all(map(is_array, out))
     told = arrays and len(out) == count + 1
     joined = arrays and len(out) == count
-    joined = joined and sum(math.prod(one.shape) for one in out) == math.prod(asked.x.shape)
+    joined = joined and sum(math.prod(one.shape) for one in out) == math.prod(request.x.shape)
     alone = way.speak(answers.joined, answers.none)
     if onward is not None:
         lost = joined and "no log-det" not in onward.words[0]
-        return Spoken(way, alone if joined else way.speak(), (BACK_ALONE,) if lost else ())
+        return ResolvedCall(way, alone if joined else way.speak(), (BACK_ALONE,) if lost else ())
     if told:
-        return Spoken(way, way.speak(), (f"{count} tensors in, {count} out; log-det last",))
-    if joined and signatures.alike(asked.obj, asked_name(asked.obj, way)):
-        return Spoken(way, alone, (f"{count} tensors in, {count} out, no log-det",))
+        return ResolvedCall(way, way.speak(), (f"{count} tensors in, {count} out; log-det last",))
+    if joined and signatures.alike(request.obj, asked_name(request.obj, way)):
+        return ResolvedCall(way, alone, (f"{count} tensors in, {count} out, no log-det",))
     return None
 
 
-def _wrapped(asked: Asked, way: Way, out: Any) -> Spoken | None:
+def _wrapped(request: Request, way: Way, out: Any) -> ResolvedCall | None:
     """A call that takes a tuple of one tensor and returns one, with the log-det beside it."""
     pair = isinstance(out, tuple) and len(out) == 2 and isinstance(out[0], (tuple, list))
-    words = () if asked.onward else ("a tuple of one tensor in, and out",)
-    return Spoken(way, way.speak(answers.only_of), words) if pair or asked.onward else None
+    words = () if request.onward else ("a tuple of one tensor in, and out",)
+    return ResolvedCall(way, way.speak(answers.only_of), words) if pair or request.onward else None
 
 
 # How what came back is read.
 
 
-def _read(asked: Asked, way: Way, out: Any) -> Spoken:
+def _read(request: Request, way: Way, out: Any) -> ResolvedCall:
     """A call as what it returned is read, and as what tells the log-det of a value that came alone."""
-    result = asked.result(way, out)
+    result = request.result(way, out)
     if packed := columns(result):
-        return Spoken(way, way.speak(packed.value, packed.ladj), packed.words)
-    if is_array(out) and way.form != "levels" and (told := _told(asked, way)) is not None:
+        return ResolvedCall(way, way.speak(packed.value, packed.ladj), packed.words)
+    if is_array(out) and way.form != "levels" and (told := _told(request, way)) is not None:
         return told
-    usual = asked.onward is not None and way.usual and way.form == "plain" and not stated(result)
+    usual = request.onward is not None and way.usual and way.form == "plain" and not stated(result)
     first = out[0] if isinstance(out, tuple) else out
     if usual and not number_first(result) and is_array(first):
         words = () if isinstance(out, tuple) and out[1:2] != (None,) else (BACK_ALONE,)
-        return Spoken(way, way.speak(answers.first_of, answers.second_of), words)
+        return ResolvedCall(way, way.speak(answers.first_of, answers.second_of), words)
     reading = read(result)
     alone = reading.ladj is answers.none
-    if asked.onward is not None:
+    if request.onward is not None:
         function = way.speak(reading.value, reading.ladj)
-        return Spoken(way, function, (BACK_ALONE,) if alone and not asked.onward.parts else ())
-    if alone and asked.volume:
+        return ResolvedCall(
+            way, function, (BACK_ALONE,) if alone and not request.onward.parts else ()
+        )
+    if alone and request.volume:
         function = partial(asking.zeros, ask=way.ask, value=reading.value)
-        return Spoken(way, function, reading.words, reading.parts)
+        return ResolvedCall(way, function, reading.words, reading.parts)
     dense = None
     if reading.log_prob:
         dense = partial(asking.log_prob_by, ask=way.ask, entries=reading.log_prob)
-    return Spoken(
+    return ResolvedCall(
         way,
         way.speak(reading.value, reading.ladj),
         reading.words,
@@ -314,32 +320,37 @@ def _read(asked: Asked, way: Way, out: Any) -> Spoken:
     )
 
 
-def _told(asked: Asked, way: Way) -> Spoken | None:
+def _told(request: Request, way: Way) -> ResolvedCall | None:
     """A call that returns its value alone, with what tells its log-det beside it; None where nothing does."""
-    obj, chosen, onward, name = asked.obj, asked.chosen, asked.onward, asked_name(asked.obj, way)
-    point = obj, way.ask, asked.points, asked.context
+    obj, chosen, onward, name = (
+        request.obj,
+        request.chosen,
+        request.onward,
+        asked_name(request.obj, way),
+    )
+    point = obj, way.ask, request.points, request.context
     option = LOG_DET if onward is None else OF_INVERSE
     said, value = chosen.get(option, ""), answers.whole
     usual = usual_log_det(obj) if way.usual else None
     if said and said != NOTHING:
         told = told_by_option(obj, option, said, *point[1:])
         line = told.words if onward is None else f"log-det of {name}: {said}"
-        return Spoken(way, told.onward(way.ask, value), (line,), beside=told)
+        return ResolvedCall(way, told.onward(way.ask, value), (line,), beside=told)
     if onward is None:
         found = None if said or OF_INVERSE in chosen else usual or told_beside(*point, name)
         if found is None:
             return None
         silent = way.usual and found.name == USUAL
         words = () if silent else (found.words,)
-        return Spoken(way, found.onward(way.ask, value), words, beside=found)
+        return ResolvedCall(way, found.onward(way.ask, value), words, beside=found)
     alone = way.speak(value, answers.none)
     if onward.beside is not None:
         told = onward.beside
         if told.arity or told_beside(*point, name, (0,)):
-            return Spoken(way, told.back(way.ask, value))
-        return Spoken(way, alone, (BACK_ALONE,))
+            return ResolvedCall(way, told.back(way.ask, value))
+        return ResolvedCall(way, alone, (BACK_ALONE,))
     if usual is not None:
-        return Spoken(way, usual.back(way.ask, value))
+        return ResolvedCall(way, usual.back(way.ask, value))
     own = told_beside(*point, name, (1,)) if way.form == "plain" and LOG_DET not in chosen else None
     if own is None:
         return None
@@ -348,16 +359,16 @@ def _told(asked: Asked, way: Way) -> Spoken | None:
     if agrees(obj, turned, *point[2:]) and not agrees(obj, call, *point[2:]):
         # It may mean the map, or have the wrong sign: nobody knows.
         line = f"not judged: {own.name}(z) is minus the log-det of {name}: told of the map, or with the wrong sign"
-        return Spoken(way, alone, (line,))
-    return Spoken(way, call, (f"log-det of {name}: {own.name}(z)",))
+        return ResolvedCall(way, alone, (line,))
+    return ResolvedCall(way, call, (f"log-det of {name}: {own.name}(z)",))
 
 
-def as_it_is(asked: Asked, way: Way) -> Any:
+def unresolved(request: Request, way: Way) -> Any:
     """A way back that raises here, for the laws to report."""
     if way.form not in ("plain", "levels"):
         return way.speak()
     if way.form == "levels" or not way.usual:
         return way.speak(answers.whole, answers.none)
-    if told := usual_log_det(asked.obj):
+    if told := usual_log_det(request.obj):
         return told.back(way.ask, answers.whole)
     return way.speak(answers.first_of, answers.second_of)

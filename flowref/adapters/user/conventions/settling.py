@@ -21,7 +21,7 @@ from flowref.adapters.user.conventions.inverse import way_back
 from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import is_array
 from flowref.adapters.user.conventions.roles import forward_way
-from flowref.adapters.user.conventions.search import BACK_ALONE, Asked, heard, ways_of
+from flowref.adapters.user.conventions.search import BACK_ALONE, Request, candidates, resolve
 from flowref.adapters.user.conventions.signs import refuse_added
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM, shortened
 from flowref.adapters.user.conventions.volumes import agrees
@@ -67,8 +67,8 @@ def settle_map(
         raise TargetError("it has no forward")
     if way.form == "plain" and computes_in_arrays(obj, way.ask, x, context):
         way = replace(way, form="arrays", usual=False, words=way.words or IN_ARRAYS)
-    asked = Asked(obj, x, x, context, chosen, volume)
-    spoken = heard(asked, [*ways_of(asked, way)])
+    request = Request(obj, x, x, context, chosen, volume)
+    spoken = resolve(request, [*candidates(request, way)])
     if spoken is None:
         raise TargetError(f"{way.method or 'forward'} returns nothing of a map")
     way, once = spoken.way, Once(obj)
@@ -88,7 +88,7 @@ def settle_map(
     # Of a map of a simplex the last entry is left out later.
     longer = FROM in chosen and latent.shape[-1] == x.shape[-1] - 1
     if shorter or longer or math.prod(latent.shape) == math.prod(x.shape):
-        back, more, hints = way_back(once, way, spoken, latent, asked)
+        back, more, hints = way_back(once, way, spoken, latent, request)
         words += more
         dialect = replace(dialect, inverse=back)
     if dialect.log_prob is None and spoken.unjudged:
