@@ -63,7 +63,7 @@ class Request:
     """One direction of an object, which is called at some points.
 
     ``x``: points on the side of the data; ``points``: those of its input, latents on the way back; ``volume``: whether
-    it is said to preserve volume; ``onward``: how its map was resolve, of a way back.
+    it is said to preserve volume; ``onward``: how its map was resolved, of a way back.
     """
 
     obj: Any
