@@ -136,12 +136,11 @@ def _gathered(obj: Any, way: Way, x: Any, context: Any) -> Way | None:
     """The way of a map that takes and returns value and running log-det together; None where it does not."""
     methods = Methods(obj, way.keyed)
     taken_apart = signatures.unpacked(methods, way.method) or signatures.keys(methods, way.method)
-    for form in GATHERED if way.form == "plain" and taken_apart else ():
-        for one in ARGUMENTS[form].suits(methods, way, x, context):
-            with contextlib.suppress(Exception):  # it takes something else
-                return _of_map(
-                    obj, replace(way, form=form, sign=one.sign, keys=one.keys), x, context
-                )
+    rows = map(ARGUMENTS.__getitem__, GATHERED) if way.form == "plain" and taken_apart else ()
+    suited: list[Any] = [one for row in rows for one in row.suits(methods, way, x, context)]
+    for one in suited:
+        with contextlib.suppress(Exception):  # it takes something else
+            return _of_map(obj, one, x, context)
     return None
 
 
