@@ -12,10 +12,8 @@ import numpy as np
 
 from flowref.adapters.user.jax.calling import apart, as_arrays, points_of
 from flowref.adapters.user.jax.reading import iterates
+from flowref.adapters.user.solvers import FOUND, SOLVED
 from flowref.model import Dialect, Facts
-
-# What an iteration, and a log-det that is integrated, are held to where nothing is promised of them.
-FOUND, SOLVED = 1e-5, 1e-4
 
 
 def of_traces(
