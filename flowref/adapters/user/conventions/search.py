@@ -29,7 +29,7 @@ from flowref.adapters.user.conventions.call_forms import (
     asked_name,
     running_words,
 )
-from flowref.adapters.user.conventions.readings import Result, is_array
+from flowref.adapters.user.conventions.readings import Result, is_array, size_of
 from flowref.adapters.user.conventions.returns import number_first, read
 from flowref.adapters.user.conventions.stated_returns import columns, stated
 from flowref.adapters.user.conventions.volumes import agrees
@@ -202,14 +202,15 @@ def _running(request: Request, way: Way) -> ResolvedCall | None:
     """A call that is fed a running log-det, as numbers or as a column of them; None where it gives none back."""
     refused: Exception | None = None
     row, alone = ARGUMENTS[way.form], replace(way, form="plain", sign="")
-    for column in (False, True) if row.column else (False,):
+    columns_too = (False, True) if row.column else (False,)
+    for column in columns_too:
         before = asking.running_numbers(request.x, column)
         given = before.clone()
         try:
             out = request.answer(way, given)
         except Exception as error:
             refused = refused or error
-            if (column or not row.column) and not way.keyword:
+            if column is columns_too[-1] and not way.keyword:
                 raise refused from None  # numbers in a column are tried after: the others are usual
             continue
         if request.onward and not isinstance(out, (tuple, list)):
@@ -228,10 +229,9 @@ def _running(request: Request, way: Way) -> ResolvedCall | None:
             writes = "" if bool((given == before).all()) else RUNNING
             words = (running_words(request.obj, way),)
             return ResolvedCall(way, way.speak(column=column), words, writes=writes)
-        handed_back = (
-            bool((out[1] == before).all()) and request.chosen.get("inverse_ladj") != "given"
-        )
-        if handed_back and _changes(request.onward.way, request, before):
+        unchanged = bool((out[1] == before).all())
+        meant = request.chosen.get("inverse_ladj") == "given"
+        if unchanged and not meant and _changes(request.onward.way, request, before):
             return ResolvedCall(way, replace(way, sign="none").speak(column=column), (BACK_ALONE,))
         return ResolvedCall(way, way.speak(column=column))
     return None
@@ -259,17 +259,17 @@ def _changes(onward: Way, request: Request, before: Any) -> bool:
 def _several(request: Request, way: Way, out: Any) -> ResolvedCall | None:
     """A call that gave as many arrays as it took, which make up a point, with a log-det after them or without one."""
     count, onward = len(way.sizes), request.onward
-    arrays = isinstance(out, (tuple, list)) and all(map(is_array, out))
-    told = arrays and len(out) == count + 1
-    joined = arrays and len(out) == count
-    joined = joined and sum(math.prod(one.shape) for one in out) == math.prod(request.x.shape)
+    sizes = [*map(size_of, out)] if isinstance(out, (tuple, list)) else [-1]
+    arrays, whole = min(sizes, default=-1) >= 0, sum(sizes) == size_of(request.x)
+    values_alone = arrays and whole and len(sizes) == count
     alone = way.speak(answers.joined, answers.none)
     if onward is not None:
-        lost = joined and "no log-det" not in onward.words[0]
-        return ResolvedCall(way, alone if joined else way.speak(), (BACK_ALONE,) if lost else ())
-    if told:
+        lost = values_alone and "no log-det" not in onward.words[0]
+        function = alone if values_alone else way.speak()
+        return ResolvedCall(way, function, (BACK_ALONE,) if lost else ())
+    if arrays and len(sizes) == count + 1:
         return ResolvedCall(way, way.speak(), (f"{count} tensors in, {count} out; log-det last",))
-    if joined and signatures.alike(request.obj, asked_name(request.obj, way)):
+    if values_alone and signatures.alike(request.obj, asked_name(request.obj, way)):
         return ResolvedCall(way, alone, (f"{count} tensors in, {count} out, no log-det",))
     return None
 

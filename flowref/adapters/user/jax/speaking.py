@@ -240,13 +240,11 @@ def based(obj: Any, z: Any, context: Any, name: str) -> Any:
     return getattr(obj, name).log_prob(z).reshape(len(z), -1).sum(1)
 
 
-def over_rows(obj: Any, x: Any, context: Any, way: Way, more: float = 0.0) -> Any:
-    """What a method returns for a batch: called on all of it, or mapped over its events. ``more``: what is added to a
-    running log-det.
-    """
+def over_rows(obj: Any, x: Any, context: Any, way: Way) -> Any:
+    """What a method returns for a batch: called on all of it, or mapped over its events."""
     import jax
 
-    before = running_numbers(x) + more if way.running else None
+    before = running_numbers(x) if way.running else None
     if way.simplex == FROM:
         x = with_last(x, jax.numpy.concatenate)
     if not way.single:
