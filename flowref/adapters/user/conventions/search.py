@@ -33,7 +33,7 @@ from flowref.adapters.user.conventions.readings import Result, is_array, size_of
 from flowref.adapters.user.conventions.returns import number_first, read
 from flowref.adapters.user.conventions.stated_returns import columns, stated
 from flowref.adapters.user.conventions.volumes import agrees
-from flowref.model import FlowrefError, Shape
+from flowref.model import FlowrefError, Shape, TargetError
 
 BACK_ALONE = "inverse without log-det"
 # What a call may write to, beside its input and its context.
@@ -157,6 +157,13 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
         return None
     if request.onward is None and (halves := _halves(request, ways)) is not None:
         return halves
+    method = asked_name(request.obj, ways[0])
+    read_by_name = signatures.names_read(request.obj, method)
+    if request.onward is None and read_by_name and not signatures.keys(request.obj, method):
+        raise TargetError(
+            f"{method} takes a dictionary and reads {', '.join(map(repr, read_by_name))} of it; expected the point under a "
+            "name such as x, and a running log-det under one such as log_det: audit a wrapper that takes these"
+        ) from raised
     raise raised
 
 

@@ -97,22 +97,22 @@ def unpacked(obj: Any, method: str) -> tuple[str, ...]:
     return ()
 
 
-def keys(obj: Any, method: str) -> tuple[str, ...]:
-    """The names of a value and of a running log-det by which the code of a method reads its one argument; empty where
-    it reads others, or takes more.
-    """
+def names_read(obj: Any, method: str) -> list[str]:
+    """The names by which the code of a method reads its one argument, a dictionary; none where it takes more."""
     names, tree = required(obj, method), code_of(attribute(obj, method))
-    if len(names) != 1 or tree is None:
-        return ()
     read = [
         node.slice.value
-        for node in ast.walk(tree)
+        for node in (ast.walk(tree) if tree and len(names) == 1 else ())
         if isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == names[0]
+        and getattr(node.value, "id", "") == names[0]
         and isinstance(node.slice, ast.Constant)
     ]
-    found = dict.fromkeys(key for key in read if isinstance(key, str))
+    return list(dict.fromkeys(key for key in read if isinstance(key, str)))
+
+
+def keys(obj: Any, method: str) -> tuple[str, ...]:
+    """Those of a value and of a running log-det, where a method reads nothing else of its one argument."""
+    found = names_read(obj, method)
     values = [key for key in found if plain(key) in VALUES]
     running = [key for key in found if sign_of(key)]
     alone = len(values) == len(running) == 1 and len(found) == 2
