@@ -10,6 +10,7 @@ from functools import partial
 from flowref.loading import recipe_of
 from flowref.model import Condition, Facts, Law, Normalizer, Shape, Target, Unsupported, one_line
 from flowref.model.graph import Branches, Graph, Ref
+from flowref.model.structure.batch_norm import PARTS
 from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import POINT, ROWS, Calls, Composition
 from flowref.proving.criteria import LAWS
@@ -83,8 +84,8 @@ def _of_batches(of: Composition) -> tuple[Ref, Ref | None]:
 
 def _normalizer(of: Composition) -> Normalizer:
     found = of.calls.recipe.facts.normalizer
-    if found is None:
-        raise Unsupported("it is no batch normalizer")
+    if found is None or found.statistics == PARTS:
+        raise Unsupported("it does not normalize whole batches")
     return found
 
 
@@ -94,10 +95,11 @@ def _of_channels(of: Composition) -> tuple[Ref, Ref]:
 
 
 def _batches_of_channels(facts: Facts) -> list[Shape]:
-    """One sample with several positions, and as many of these as channels."""
+    """More samples, one sample with several positions, and as many of these as channels."""
     event = facts.event_shape
-    one = [(1, *event)] if math.prod(event[1:]) > 1 else []
-    return [*one, (ROWS[0], event[0], event[0])] if len(event) == 2 else [*one]
+    found = [(ROWS[-1], *event)]
+    found += [(1, *event)] if math.prod(event[1:]) > 1 else []
+    return [*found, (ROWS[0], event[0], event[0])] if len(event) == 2 else found
 
 
 def _bias_before(of: Composition) -> tuple[Ref, Ref]:
