@@ -191,30 +191,26 @@ class Calls:
         return Part(traced, traced.graph())
 
     def demand_alone(self, name: str, points: Any) -> None:
-        """Raises: `Unsupported` where a call gives for the first point by itself what it does not give for that among others,
-        but for rounding.
+        """Raises: `Unsupported` where a call gives for a point by itself what it does not give for that among others, but for
+        rounding.
         """
         obj, _, context = self.prepared
-        given = None if context is None else context[:1]
-        results = [
-            [
-                detached(one)
-                for one in (out if isinstance(out, tuple) else (out,))
-                if one is not None
-            ]
-            for out in (
-                self.call(name)(obj, points, context),
-                self.call(name)(obj, points[:1], given),
-            )
-        ]
-        several, alone = ([np.asarray(one) for one in found] for found in results)
         rows = len(points)
-        expected = [one[:1] if np.shape(one)[:1] == (rows,) else one for one in several]
-        if not all(
-            np.shape(one) == np.shape(other) and np.allclose(one, other, NEAR, NEAR, equal_nan=True)
-            for one, other in zip(alone, expected, strict=True)
-        ):
-            raise Unsupported("it computes something else of one point than of several")
+
+        def results(at: slice) -> list[Any]:
+            out = self.call(name)(obj, points[at], None if context is None else context[at])
+            found = out if isinstance(out, tuple) else (out,)
+            return [np.asarray(detached(one)) for one in found if one is not None]
+
+        several = results(slice(None))
+        for row in range(rows):
+            at = slice(row, row + 1)
+            expected = [one[at] if np.shape(one)[:1] == (rows,) else one for one in several]
+            if not all(
+                np.shape(one) == np.shape(other) and np.allclose(one, other, NEAR, NEAR, True)
+                for one, other in zip(results(at), expected, strict=True)
+            ):
+                raise Unsupported("it computes something else of one point than of several")
 
 
 class Composition:
@@ -271,6 +267,8 @@ class Composition:
             if apart and (by == "points" or self.calls.mode == "eval"):
                 self.calls.demand_alone(name, self.points[0])
         found = self.call(self.calls.slope(of, by))
+        if by == "parameters" and any(map(_loose, self._nodes.values())):
+            raise Unsupported("it holds arrays that may come of its parameters")
         moved = "self." if by == "parameters" else POINT.name
         self._arrays |= {one for one in self.calls.arrays if one.startswith(ALONG + moved)}
         return found
@@ -368,6 +366,10 @@ class Composition:
     def paths(self) -> tuple[Branches, ...]:
         """That the points take, where they take the shapes of the graph."""
         return tuple(Branches(one) for one in self._paths if one is not None)
+
+
+def _loose(node: Node) -> bool:
+    return node.op == "constant" and node.kind == "float" and node.shape != ()
 
 
 def _taken(call: Call, place: int, obj: Any, x: Any, context: Any) -> Any:
