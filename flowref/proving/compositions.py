@@ -369,7 +369,7 @@ class Composition:
 
 
 def _loose(node: Node) -> bool:
-    return node.op == "constant" and node.kind == "float" and node.shape != ()
+    return node.op == "constant" and node.kind == "float"
 
 
 def _taken(call: Call, place: int, obj: Any, x: Any, context: Any) -> Any:

@@ -143,7 +143,7 @@ RIGHT = [
     ("Hooked", (VALUE, LOG_DET)),
     ("LogDetDetached", (VALUE, LOG_DET, WEIGHTS)),
     ("Rows", ALL),
-    ("Moments", ALL),
+    ("Moments", (VALUE, LOG_DET, WEIGHTS)),
     ("Rectified", ALL),
     ("StraightThrough", (LOG_DET, WEIGHTS, WEIGHTS_OF_LOG_DET)),
     ("Gathered", ALL),
