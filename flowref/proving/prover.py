@@ -46,8 +46,8 @@ def after(first: Any, obj: Any, x: Any, context: Any, second: Any) -> Any:
     """A call of what another one gave. Between them the first is made at other points, and what it gave is copied: what an
     object keeps of a call, by whatever name, is then of no use to the next.
     """
-    value = first(obj, x, context)[0].clone()
-    first(obj, x.roll(1, 0), context)
+    value = copied(first(obj, x, context)[0])
+    first(obj, turned(x), context)
     return second(obj, value, context)
 
 
@@ -64,8 +64,8 @@ def _densities(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
     if told is None:
         raise Unsupported("it returns no log-det")
     base = dialect.base_log_prob(obj, z, context)
-    dialect.forward(obj, x.roll(1, 0), context)
-    return dialect.log_prob(obj, x.clone(), context), base + told
+    dialect.forward(obj, turned(x), context)
+    return dialect.log_prob(obj, copied(x), context), base + told
 
 
 def _round_trip(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
@@ -232,3 +232,13 @@ def prepared(recipe: Recipe) -> tuple[Any, list[Any], Any]:
 def detached(value: Any) -> Any:
     """An array without the graph of its gradients, where a framework keeps one."""
     return value.detach() if hasattr(value, "detach") else value
+
+
+def copied(value: Any) -> Any:
+    """An array of the same numbers."""
+    return value.clone() if hasattr(value, "clone") else value.copy()
+
+
+def turned(x: Any) -> Any:
+    """A batch whose last point is the first."""
+    return x.roll(1, 0) if hasattr(x, "roll") else x[np.arange(-1, len(x) - 1)]
