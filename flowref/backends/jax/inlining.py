@@ -231,24 +231,39 @@ def _cond(steps: Inlining, equation: Any, held: list[Held]) -> list[Held]:
     return steps.run(branches[min(max(int(which), 0), len(branches) - 1)], held[1:])
 
 
+def _solve(steps: Inlining, equation: Any, held: list[Held]) -> list[Held]:
+    """By its own solver."""
+    lengths = equation.params["const_lengths"]
+    before = lengths.matvec + lengths.vecmat
+    consts = held[before : before + lengths.solve]
+    return steps.run(equation.params["jaxprs"].solve, [*consts, *held[sum(lengths) :]])
+
+
 LOOPS: dict[str, Callable[[Inlining, Any, list[Held]], list[Held]]] = {
     "scan": _scan,
     "while": _while,
     "cond": _cond,
+    "custom_linear_solve": _solve,
 }
 
 
 Rule = Callable[[Any], Callable[..., Any]]
 
 
-def _stretching(function: Callable[..., Any]) -> Rule:
-    """Of arrays of the shape of the result."""
+def _chosen(*pieces: Callable[..., tuple[Any, Any, Any]]) -> Rule:
+    """By comparisons, which a path decides: with numbers as they are, which tell of signs. ``pieces``: of the arguments, and in
+    turn of what was chosen, whether it is true, and what is chosen then and else.
+    """
 
     def rule(equation: Any) -> Callable[..., Any]:
-        shape, dtype = equation.outvars[0].aval.shape, equation.outvars[0].aval.dtype
+        out = equation.outvars[0].aval
 
         def run(*given: Any) -> Any:
-            return function(*(_wide(one, shape, dtype) for one in given))
+            for piece in pieces:
+                which, *parts = piece(*given)
+                yes, no = (_wide(one, out.shape, out.dtype) for one in parts)
+                given = (lax.select_n(_wide(which, out.shape, bool), no, yes), *given[1:])
+            return given[0]
 
         return run
 
@@ -270,12 +285,6 @@ def _counted(equation: Any) -> Callable[..., Any]:
     shape, axis = equation.params["shape"], equation.params["dimension"]
     dtype = equation.outvars[0].aval.dtype
     return lambda: lax.convert_element_type(lax.broadcasted_iota(np.int64, shape, axis), dtype)
-
-
-def _clamped(low: Any, x: Any, high: Any) -> Any:
-    """By comparisons, which a path decides."""
-    x = lax.select_n(lax.lt(x, low), x, low)
-    return lax.select_n(lax.gt(x, high), x, high)
 
 
 def _broadcast(equation: Any) -> Callable[..., Any]:
@@ -360,6 +369,12 @@ def entries(x: Any, places: Any) -> Any:
     )  # fmt: skip
 
 
+def _places(each: Sequence[Any]) -> Any:
+    """Places in an array as a list, of places along each axis."""
+    strides = np.cumprod([1, *each[0].shape[:0:-1]])[::-1]
+    return sum(one * stride for one, stride in zip(each, strides, strict=True))
+
+
 def _moving(equation: Any) -> Callable[..., Any]:
     """What puts entries of arrays elsewhere, by what it makes of their places: of each array that is no array of places."""
     name, kinds = equation.primitive.name, [one.aval.dtype for one in equation.invars]
@@ -401,11 +416,9 @@ def _sort(equation: Any) -> Callable[..., Any]:
     def run(*given: Any) -> Any:
         shape = given[0].shape
         _, order = lax.sort((given[0], lax.broadcasted_iota(np.int64, shape, axis)), dimension=axis)
-        strides = np.cumprod([1, *shape[:0:-1]])[::-1]
-        places = order * strides[axis]
-        for other in set(range(len(shape))) - {axis}:
-            places = places + lax.broadcasted_iota(np.int64, shape, other) * strides[other]
-        return [entries(one, places) for one in given]
+        each = [lax.broadcasted_iota(np.int64, shape, other) for other in range(len(shape))]
+        each[axis] = order
+        return [entries(one, _places(each)) for one in given]
 
     return run
 
@@ -424,14 +437,53 @@ def _triangular(equation: Any) -> Callable[..., Any]:
     return lambda a, b: lower(lax.transpose(a, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2)), b)
 
 
+def _factors(equation: Any) -> Callable[..., Any]:
+    """An elimination without pivots, of rows in the order that pivots took, which a path decides."""
+    bound = behavior.bound(equation)
+
+    def run(x: Any) -> Any:
+        _, pivots, order = bound(x)
+        each = [lax.broadcasted_iota(np.int64, x.shape, axis) for axis in range(x.ndim)]
+        rows = lax.convert_element_type(_unsqueezed(order, x.ndim - 1), np.int64)
+        each[-2] = lax.broadcast_in_dim(rows, x.shape, range(x.ndim))
+        return [_eliminated(entries(x, _places(each))), pivots, order]
+
+    return run
+
+
+def _eliminated(x: Any) -> Any:
+    """L and U in one matrix."""
+    row, column = x.ndim - 2, x.ndim - 1
+    if 1 in x.shape[row:]:
+        first = lax.slice_in_dim(x, 0, 1, axis=row)
+        if x.shape[row] == 1:
+            return x
+        rest = lax.slice_in_dim(x, 1, None, axis=row)
+        return lax.concatenate([first, lax.div(rest, _wide(first, rest.shape, x.dtype))], row)
+    top, below = lax.slice_in_dim(x, 0, 1, axis=row), lax.slice_in_dim(x, 1, None, axis=row)
+    left, right = (
+        lax.slice_in_dim(below, 0, 1, axis=column),
+        lax.slice_in_dim(below, 1, None, axis=column),
+    )
+    pivot = lax.slice_in_dim(top, 0, 1, axis=column)
+    factor = lax.div(left, _wide(pivot, left.shape, x.dtype))
+    across = _wide(lax.slice_in_dim(top, 1, None, axis=column), right.shape, x.dtype)
+    rest = lax.sub(right, lax.mul(_wide(factor, right.shape, x.dtype), across))
+    return lax.concatenate([top, lax.concatenate([factor, _eliminated(rest)], column)], row)
+
+
 # What operations are taken apart into, where they give floating numbers.
 RULES: dict[str, Rule] = {
-    "max": _stretching(lambda a, b: lax.select_n(lax.gt(a, b), b, a)),
-    "min": _stretching(lambda a, b: lax.select_n(lax.lt(a, b), b, a)),
-    "abs": _stretching(lambda x: lax.select_n(lax.lt(x, lax.full_like(x, 0.0)), x, lax.neg(x))),
-    "clamp": _stretching(_clamped),
-    "erfc": _stretching(lambda x: lax.sub(lax.full_like(x, 1.0), lax.erf(x))),
-    "tan": _stretching(lambda x: lax.div(lax.sin(x), lax.cos(x))),
+    "max": _chosen(lambda a, b: (lax.gt_p.bind(a, b), a, b)),
+    "min": _chosen(lambda a, b: (lax.lt_p.bind(a, b), a, b)),
+    "abs": _chosen(lambda x: (lax.lt_p.bind(x, np.float64(0)), lax.neg(x), x)),
+    # Of the lower end, an array and the upper end.
+    "clamp": _chosen(
+        lambda low, x, high: (lax.lt_p.bind(x, low), low, x),
+        lambda y, x, high: (lax.gt_p.bind(y, high), high, y),
+    ),
+    "erfc": lambda _: lambda x: lax.sub_p.bind(np.float64(1), lax.erf(x)),
+    "tan": lambda _: lambda x: lax.div(lax.sin(x), lax.cos(x)),
     "iota": _counted,
     "broadcast_in_dim": _broadcast,
     "slice": _slice,
@@ -444,6 +496,7 @@ RULES: dict[str, Rule] = {
     "sort": _sort,
     **dict.fromkeys(("cumsum", "cumprod"), _running),
     "triangular_solve": _triangular,
+    "lu": _factors,
 }
 # What is taken apart of truth values, too.
 ANY = ("broadcast_in_dim", "slice", "split", "stack")
