@@ -189,7 +189,7 @@ def _traced(recipe: Recipe, statement: Statement, most: tuple[int, int]) -> Call
             obj, points, context = prepared(recipe)
             forward: Any = dialect.forward
             if statement.latents:
-                points = [detached(forward(obj, one, context)[0]) for one in points]
+                points = [detached(backend.once(forward, obj, one, context)[0]) for one in points]
             traced = backend.traced(obj, partial(statement.call, dialect), points[0], context)
             if not traced.agrees(points[1 : 1 + BESIDE]):
                 raise Unsupported("what was traced is not what the object computes")
@@ -222,10 +222,11 @@ def prepared(recipe: Recipe) -> tuple[Any, list[Any], Any]:
     context = None
     if facts.context_shape is not None:
         context = backend.tensor(rng.standard_normal((rows, *facts.context_shape)), recipe.dtype)
-    backend.set_mode(obj, True)
-    for batch in points[:WARM]:
-        recipe.dialect.forward(obj, batch, context)  # type: ignore[misc]  # it has one
-    backend.set_mode(obj, False)
+    if backend.modes:
+        backend.set_mode(obj, True)
+        for batch in points[:WARM]:
+            recipe.dialect.forward(obj, batch, context)  # type: ignore[misc]  # it has one
+        backend.set_mode(obj, False)
     return obj, points, context
 
 

@@ -41,7 +41,7 @@ class Traced:
         self.trained = frozenset(name for name, one in zip(self.names, moves, strict=True) if one)
         self.call, self.context, self.x = call, context, x
         self.given = (*self.state, x) if context is None else (*self.state, x, context)
-        self.program = self._trace()
+        self.program, self.guards = self._trace()
         jaxpr = self.program.jaxpr
         # What depends on no input is what it is where it was traced.
         self.moving, self.narrow = set(jaxpr.invars), set[Any]()
@@ -121,7 +121,7 @@ class Traced:
         points, *given = zip(self.inputs, shapes[count:], strict=True)
         whole = Graph(
             dict(zip(self.names, shapes, strict=False)), points, given[0] if given else None, constants,
-            tuple(nodes), (outputs[0], outputs[1] if len(outputs) > 1 else None), (), self.trained,
+            tuple(nodes), (outputs[0], outputs[1] if len(outputs) > 1 else None), self.guards, self.trained,
         )  # fmt: skip
         return replace(whole, nodes=tuple(whole.needed(())))
 
@@ -174,7 +174,7 @@ class Traced:
         """Whether the graph computes what the object does, at points and with other weights: where it is traced again it is
         the same, and op by op the object gives the same but for rounding.
         """
-        again = self._trace()
+        again, _ = self._trace()
         if str(again.jaxpr) != str(self.program.jaxpr) or not all(
             np.array_equal(plain(one), plain(other), equal_nan=plain(one).dtype.kind == "f")
             for one, other in zip(again.consts, self.program.consts, strict=True)
@@ -184,10 +184,10 @@ class Traced:
         more = self.given[len(self.state) + 1 :]
         others = [one + AWAY * np.abs(rng.standard_normal(one.shape)) for one in self.state]
         compared = 0
-        for state in (self.state, others):
+        for state, batches in ((self.state, points), (others, points[:1])):
             # The same one for all points: what it keeps of a call may change the next.
             obj = self.tree.filled([jnp.asarray(one) for one in state])
-            for x in points:
+            for x in batches:
                 try:
                     with uncompiled():
                         there = self._results(obj, x, self.context)

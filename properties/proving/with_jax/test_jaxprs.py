@@ -106,7 +106,29 @@ def spline(m: Any, x: Any, shift: int = 0) -> Any:
     return starts[at] + slopes[at] * (x - left[at]), jnp.log(slopes[at + shift]).sum()
 
 
+def branched(m: Any, x: Any, told: Any = jnp.cosh) -> Any:
+    """Another map on either side of a point, by branches, and for some weights, by a branch of all."""
+    each = jax.vmap(lambda y: jax.lax.cond(y > 0, lambda: 2 * y, lambda: jnp.sinh(y)))(x)
+    ladj = jnp.where(x > 0, math.log(2), jnp.log(told(x))).sum()
+    return jax.lax.cond(
+        m.a[0] > 0, lambda: (each, ladj), lambda: (each * jnp.exp(m.b), ladj + m.b.sum())
+    )
+
+
+def checked(m: Any, x: Any) -> Any:
+    """A map that raises where weights are large, as `equinox.error_if` does."""
+
+    def fail() -> Any:
+        def host(y: Any) -> Any:
+            raise ValueError
+
+        return jax.pure_callback(host, x, x, vmap_method="sequential")
+
+    return jax.lax.cond(m.a[0] > 9, fail, lambda: x) * jnp.exp(m.a), m.a.sum()
+
+
 RIGHT = {
+    "branched": branched,
     "affine": lambda m, x: (x * m.a + m.b, jnp.log(jnp.abs(m.a)).sum()),
     "exponential": lambda m, x: (x * jnp.exp(m.a) + m.b, m.a.sum()),
     "softplus": lambda m, x: (
@@ -156,6 +178,8 @@ RIGHT = {
     ),
 }
 WRONG = {
+    "branched": lambda m, x: branched(m, x, jnp.sinh),
+    "large": lambda m, x: jax.lax.cond(m.a[0] > 9, lambda: (2 * x, 0.0), lambda: (x, 0.0)),
     "halved": lambda m, x: (x * jnp.exp(m.a), m.a.sum() / 2),
     "negated": lambda m, x: (x * jnp.exp(m.a), -m.a.sum()),
     "nearly": lambda m, x: (x * jnp.exp(m.a), m.a.sum() * (1 + 1e-12)),
@@ -215,7 +239,9 @@ REFUSED = {
     "complex": (lambda m, x: (jnp.abs(x * 1j), 0.0), "complex"),
     "narrowed": (lambda m, x: (jax.lax.reduce_precision(x, 8, 7), 0.0), "reduce_precision"),
     "branch": (
-        lambda m, x: jax.lax.cond(m.a[0] > 9, lambda: (2 * x, 0.0), lambda: (x, 0.0)),
+        lambda m, x: jax.lax.switch(
+            jnp.argmax(m.a), [lambda: (2 * x, 0.0), lambda: (x, 0.0), lambda: (x, 0.0)]
+        ),
         "a branch that depends on numbers, cond (test_jaxprs.py:",
     ),
     "unending": (
@@ -274,6 +300,12 @@ def test_what_is_right_is_proved(name: str) -> None:
     """For all weights."""
     found = proof(RIGHT[name])
     assert found.proved and "all weights" in found.weights, found.reason
+
+
+def test_what_raises_bounds_a_claim() -> None:
+    """It is of where code does not raise."""
+    found = proof(checked)
+    assert found.proved and found.bounded and "conditions" in found.conditions[0], found.reason
 
 
 def test_pieces_that_are_looked_up_are_proved_on_paths() -> None:
