@@ -60,11 +60,14 @@ def _opposite(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
 
 
 def _densities(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
-    z, told = dialect.forward(obj, x, context)
+    normalize = getattr(dialect, dialect.normalizing)  # from data to latents
+    if normalize is None:
+        raise Unsupported(f"it has no {dialect.normalizing}")
+    z, told = normalize(obj, x, context)
     if told is None:
         raise Unsupported("it returns no log-det")
     base = dialect.base_log_prob(obj, z, context)
-    dialect.forward(obj, turned(x), context)
+    normalize(obj, turned(x), context)
     return dialect.log_prob(obj, copied(x), context), base + told
 
 
@@ -99,7 +102,7 @@ STATEMENTS = {
         "the log-det of the inverse at f(x) is minus that of forward at x", "equal", BOTH, _opposite
     ),
     "density/change-of-variables": Statement(
-        "the log-density is that of the base at f(x) plus the log-det",
+        "the log-density is that of the base at the latents of x plus the log-det",
         "equal",
         ("forward", "log_prob", "base_log_prob"),
         _densities,
@@ -188,7 +191,8 @@ def _traced(recipe: Recipe, statement: Statement, most: tuple[int, int]) -> Call
         with backend.sandbox(0, recipe.dtype):
             obj, points, context = prepared(recipe)
             forward: Any = dialect.forward
-            if statement.latents:
+            of_data = "log_prob" in statement.needs and dialect.normalizing == "inverse"
+            if statement.latents or of_data:
                 points = [detached(backend.once(forward, obj, one, context)[0]) for one in points]
             traced = backend.traced(obj, partial(statement.call, dialect), points[0], context)
             if not traced.agrees(points[1 : 1 + BESIDE]):

@@ -24,7 +24,7 @@ PROVED = [
     ("flowjax:Householder", MAP),
     ("flowjax:Scan[Affine]", {"map/log-det"}),
     ("flowjax:TriangularAffine", {"map/log-det"}),
-    ("flowjax:LogNormal", {"density/change-of-variables"}),
+    ("flowjax:distributions.Normal", {"density/change-of-variables"}),
 ]
 # What is proved on paths, or under conditions.
 IN_PART = [
