@@ -245,6 +245,7 @@ def _eliminated(x: Any) -> Any:
     return lax.concatenate([top, lax.concatenate([factor, _eliminated(rest)], column)], row)
 
 
+MOVING = ("gather", "dynamic_slice", "dynamic_update_slice", "scatter", "pad", "tile")
 # What operations are taken apart into, where they give floating numbers.
 RULES: dict[str, Rule] = {
     "max": _chosen(lambda a, b: (lax.gt_p.bind(a, b), a, b)),
@@ -263,13 +264,11 @@ RULES: dict[str, Rule] = {
     "split": _split,
     "stack": _stack,
     "dot_general": _dot,
-    **dict.fromkeys(
-        ("gather", "dynamic_slice", "dynamic_update_slice", "scatter", "pad", "tile"), _moving
-    ),
+    **dict.fromkeys(MOVING, _moving),
     "sort": _sort,
     **dict.fromkeys(("cumsum", "cumprod"), _running),
     "triangular_solve": _triangular,
     "lu": _factors,
 }
 # What is taken apart of truth values, too.
-ANY = ("broadcast_in_dim", "slice", "split", "stack")
+ANY = (*MOVING, "broadcast_in_dim", "slice", "split", "stack")

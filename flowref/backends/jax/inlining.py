@@ -113,6 +113,8 @@ class Inlining:
             return self.run(called, held)
         if not equation.outvars:  # it prints
             return []
+        if name == "optimization_barrier":
+            return held
         if name == "convert_element_type" and not isinstance(held[0].now, jax.core.Tracer):
             value = np.asarray(held[0].now)
             if not value.ndim:  # a number in code stays one
@@ -129,8 +131,8 @@ class Inlining:
         rule = RULES.get(name)
         kinds = [getattr(one.aval, "dtype", None) for one in (*equation.outvars, *equation.invars)]
         floats = kinds[0] == np.float64 and np.complex128 not in kinds
-        apart = rule is not None and (floats or name in ANY)
-        bound = rule(equation) if apart and rule is not None else behavior.bound(equation)
+        apart = floats or (name in ANY and kinds[0] == np.bool_)
+        bound = rule(equation) if rule is not None and apart else behavior.bound(equation)
         out = bound(*(one.now for one in held))
         results = list(out) if isinstance(out, list | tuple) else [out]
         return [Held(*pair) for pair in zip(results, fixed(equation, held), strict=True)]

@@ -15,6 +15,7 @@ import numpy as np
 
 from flowref.backends.data import is_mask
 from flowref.backends.jax.inlining import Untraced, inlined, line_of, place_of
+from flowref.backends.jax.retracing import identical
 from flowref.backends.jax.stepping import Operation, plain
 from flowref.backends.jax.trees import apart, moving, paths
 from flowref.backends.jax.uncompiled import uncompiled
@@ -35,6 +36,8 @@ class Traced:
     ) -> None:
         self.state, self.tree = apart(obj)
         self.names = [f"self{path}" for path in paths(obj)]
+        if len(set(self.names)) < len(self.state):
+            raise Untraced("two of its arrays have one name")
         moves = moving(obj)
         # Of an ordinary object nothing tells which arrays are weights.
         moves = moves if any(moves) else [not is_mask(leaf) for leaf in self.state]
@@ -105,7 +108,7 @@ class Traced:
         """As residues are run through it. Raises: `Untraced` of what is computed in single precision."""
         jaxpr, count = self.program.jaxpr, len(self.state)
         constants: dict[str, Any] = dict(zip(self.names, map(np.asarray, self.state), strict=True))
-        nodes = [self._constant(one, constants) for one in jaxpr.constvars]
+        nodes = [self._constant(one, constants) for one in jaxpr.constvars if _numeric(one)]
         for equation in jaxpr.eqns:
             nodes += self._nodes(equation, constants)
         outputs = []
@@ -135,7 +138,7 @@ class Traced:
         for variable in equation.outvars:
             kind, name = _kind(variable.aval.dtype), self.by.get(variable, "")
             if variable not in self.moving and kind != "float":
-                if isinstance(variable.aval.dtype, np.dtype):  # random keys are none
+                if _numeric(variable):
                     yield self._constant(variable, constants)
                 continue
             if kind in ("int", "bool"):
@@ -152,7 +155,9 @@ class Traced:
                 constants[number.name] = np.asarray(args[alone[0]])
                 args[alone[0]] = Ref(number.name)
                 yield number
-            found = _operator(equation, args)
+            # Whole numbers are decided; several results are taken apart before.
+            plain_one = kind != "int" and len(equation.outvars) == 1
+            found = _operator(equation, args) if plain_one else None
             if found is not None and found[0] in ("isnan", "isfinite"):
                 found = None if equation.invars[0] in self.narrow else found
             if equation.primitive.name == "gather" and found is not None:
@@ -175,9 +180,9 @@ class Traced:
         the same, and op by op the object gives the same but for rounding.
         """
         again, _ = self._trace()
+        consts = zip(again.consts, self.program.consts, strict=False)
         if str(again.jaxpr) != str(self.program.jaxpr) or not all(
-            np.array_equal(plain(one), plain(other), equal_nan=plain(one).dtype.kind == "f")
-            for one, other in zip(again.consts, self.program.consts, strict=True)
+            identical(jnp.asarray(one), jnp.asarray(other)) for one, other in consts
         ):
             return False
         rng = np.random.default_rng(0)
@@ -226,6 +231,11 @@ def _read(values: dict[Any, Any], atom: Any) -> Any:
     return np.asarray(atom.val, atom.aval.dtype) if hasattr(atom, "val") else values[atom]
 
 
+def _numeric(variable: Any) -> bool:
+    """Whether a value is of numbers or truth values, and not of random keys."""
+    return isinstance(variable.aval.dtype, np.dtype)
+
+
 def _kind(dtype: Any) -> str:
     """Of what a node gives, as `Node` has it; another word for other precisions and for random keys."""
     if dtype == np.float64:
@@ -252,7 +262,7 @@ SAME = {
     "logistic": "sigmoid",
     "le_to": "le",
     "lt_to": "lt",
-    **dict.fromkeys(("copy", "copy_p", "optimization_barrier"), "clone"),
+    **dict.fromkeys(("copy", "copy_p"), "clone"),
     "stop_gradient": "detach",
 }
 TRUTHS = {"and": "logical_and", "or": "logical_or", "not": "logical_not"}

@@ -127,7 +127,29 @@ def checked(m: Any, x: Any) -> Any:
     return jax.lax.cond(m.a[0] > 9, fail, lambda: x) * jnp.exp(m.a), m.a.sum()
 
 
+def masked(m: Any, x: Any, told: int = 1) -> Any:
+    """Scales where the other entry is positive, which is looked up."""
+    scales, other = jnp.array([2.0, 3.0]), (x > 0)[jnp.array([1, 0])]
+    at = (x > 0)[jnp.array([told, 1 - told])]
+    return jnp.where(other, scales, 1.0) * x, jnp.where(at, jnp.log(scales), 0.0).sum()
+
+
+def fenced(m: Any, x: Any, told: int = 1) -> Any:
+    """What a barrier gives."""
+    both = jax.lax.optimization_barrier((m.a, m.b))
+    return x * jnp.exp(both[1]) + both[0], both[told].sum()
+
+
+def keyed(m: Any, x: Any) -> Any:
+    """A key beside the numbers."""
+    key = jax.random.split(jax.random.key(3))[0]
+    return x + 0.0 * jax.random.key_data(key)[0], 0.0
+
+
 RIGHT = {
+    "masked": masked,
+    "fenced": fenced,
+    "keyed": keyed,
     "branched": branched,
     "affine": lambda m, x: (x * m.a + m.b, jnp.log(jnp.abs(m.a)).sum()),
     "exponential": lambda m, x: (x * jnp.exp(m.a) + m.b, m.a.sum()),
@@ -178,6 +200,8 @@ RIGHT = {
     ),
 }
 WRONG = {
+    "masked": lambda m, x: masked(m, x, 0),
+    "fenced": lambda m, x: fenced(m, x, 0),
     "branched": lambda m, x: branched(m, x, jnp.sinh),
     "large": lambda m, x: jax.lax.cond(m.a[0] > 9, lambda: (2 * x, 0.0), lambda: (x, 0.0)),
     "halved": lambda m, x: (x * jnp.exp(m.a), m.a.sum() / 2),
