@@ -150,6 +150,7 @@ RIGHT = {
     "masked": masked,
     "fenced": fenced,
     "keyed": keyed,
+    "no axes": lambda m, x: (jnp.sum(x * jnp.exp(m.a), axis=()), m.a.sum()),
     "branched": branched,
     "affine": lambda m, x: (x * m.a + m.b, jnp.log(jnp.abs(m.a)).sum()),
     "exponential": lambda m, x: (x * jnp.exp(m.a) + m.b, m.a.sum()),
@@ -199,6 +200,8 @@ RIGHT = {
         -2 * m.a[0],
     ),
 }
+# What counts truth values, or chooses the largest, is proved on paths.
+ON_PATHS = ("two slopes", "softmax")
 WRONG = {
     "masked": lambda m, x: masked(m, x, 0),
     "fenced": lambda m, x: fenced(m, x, 0),
@@ -260,6 +263,10 @@ REFUSED = {
     "array": (lambda m, x: (x * np.asarray(x).sum(), 0.0), "a number leaves an array"),
     "cast": (lambda m, x: (x.astype("float32").astype("float64"), 0.0), "float32"),
     "half": (lambda m, x: (x + x.astype("bfloat16"), 0.0), "bfloat16"),
+    "product": (
+        lambda m, x: (jnp.dot(jnp.eye(2), x, preferred_element_type="float32") * 1.0 * m.a[0], 0.0),
+        "float32 numbers, by dot_general",
+    ),
     "complex": (lambda m, x: (jnp.abs(x * 1j), 0.0), "complex"),
     "narrowed": (lambda m, x: (jax.lax.reduce_precision(x, 8, 7), 0.0), "reduce_precision"),
     "branch": (
@@ -307,6 +314,11 @@ def drawing(m: Any, x: Any) -> Any:
     return x * np.random.standard_normal(), 0.0
 
 
+def trembling(m: Any, x: Any) -> Any:
+    """A small number that is drawn at each call."""
+    return x * (1 + 1e-13 * np.random.standard_normal()), jnp.zeros(len(x))
+
+
 def asking(m: Any, x: Any) -> Any:
     """Another map where it is traced, of a batch."""
     traced = isinstance(x, jax.core.Tracer)
@@ -324,6 +336,7 @@ def test_what_is_right_is_proved(name: str) -> None:
     """For all weights."""
     found = proof(RIGHT[name])
     assert found.proved and "all weights" in found.weights, found.reason
+    assert (found.paths > 0) == (name in ON_PATHS), found.clause
 
 
 def test_what_raises_bounds_a_claim() -> None:
@@ -365,7 +378,7 @@ def test_what_is_not_modelled_is_refused(name: str) -> None:
     assert not found.proved and reason in found.reason, found.reason
 
 
-@pytest.mark.parametrize("run", [counted, once, drawing, left, asking])
+@pytest.mark.parametrize("run", [counted, once, drawing, trembling, left, asking])
 def test_a_graph_that_is_not_the_object_proves_nothing(run: Any) -> None:
     """The call is traced again, and made op by op."""
     assert proof_of(run).reason == "the graph differs from the object"
