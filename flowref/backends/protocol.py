@@ -129,6 +129,8 @@ class Backend(Protocol):
     # As adapters name it in ``Adapter.backend``, and the import name of the framework.
     name: str
     requires: str
+    # Whether objects have a train mode and an eval mode.
+    modes: bool = False
 
     def owns(self, obj: Any) -> bool:
         """Whether a live object is of this framework: by its class, or by the arrays it holds."""

@@ -131,14 +131,14 @@ def same(one: str, other: str) -> None:
 @click.group(
     cls=Group,
     titles={"Commands": {"check": "Run the graphs in files again, at other random points."}},
-    examples=(("flowref certificate check proofs/*.json", "needs no torch"),),
+    examples=(("flowref certificate check proofs/*.json", "needs neither torch nor JAX"),),
 )
 def certificate() -> None:
     """Proofs that `flowref certify --output` wrote."""
 
 
 @certificate.command(
-    cls=Command, examples=(("flowref certificate check proofs/*.json", "without torch"),)
+    cls=Command, examples=(("flowref certificate check proofs/*.json", "without torch or JAX"),)
 )
 @click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False)
@@ -147,7 +147,7 @@ def certificate() -> None:
     "--seed", type=int, help="Of the random points; by default others than those of the proof."
 )
 def check(files: tuple[str, ...], seed: int | None) -> None:
-    """Check proofs: the graph in a file is run at other random points. It takes no torch, and no search.
+    """Check proofs: the graph in a file is run at other random points. It takes neither torch nor JAX, and no search.
 
     Exit codes: 0 all hold, 1 one does not, 2 a file that is none.
     """

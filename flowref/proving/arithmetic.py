@@ -210,6 +210,8 @@ def logical_or(a: Any, b: Any) -> Any:
 def where(bit: Any, a: Any, b: Any) -> Residues:
     """a where a bit is one and b where it is zero."""
     if isinstance(bit, np.ndarray):
+        if bit.all() or not bit.any():  # of numbers that are chosen nowhere nothing is asked
+            a = b = lifted(a if bit.all() else b, a if isinstance(a, Residues) else b)
         return _chosen(bit, *both(a, b))
     one, other = aligned(lifted(a, bit), lifted(b, bit))
     found: Residues = other + bit * (one - other)

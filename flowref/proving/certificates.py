@@ -77,8 +77,8 @@ class Certificate:
             f"passes with probability below 2^-{bits}"
         )
         yield (
-            f"  Trusted   the trace, of {len(graph.nodes)} operators, which was run beside the object; what torch takes its "
-            "operators apart into"
+            f"  Trusted   the trace, of {len(graph.nodes)} operators, which was run beside the object; what its operators "
+            "were taken apart into"
         )
         yield from (f"  With      {one}" for one in self.repairs)
         yield "  Not said  rounding, other shapes, single precision, the other mode, what other versions compute"

@@ -95,10 +95,13 @@ class Calls:
         if facts.context_shape is not None:
             numbers = rng.standard_normal((rows, *facts.context_shape))
             context = backend.tensor(numbers, recipe.dtype)
-        backend.set_mode(obj, True)
-        for batch in points[:WARM]:
-            recipe.dialect.forward(obj, batch, context)  # type: ignore[misc]  # it has one
-        backend.set_mode(obj, self.mode == "train")
+        if backend.modes:
+            backend.set_mode(obj, True)
+            for batch in points[:WARM]:
+                recipe.dialect.forward(obj, batch, context)  # type: ignore[misc]  # it has one
+            backend.set_mode(obj, self.mode == "train")
+        elif self.mode == "train":
+            raise Unsupported("it has no train mode")
         return obj, points if self.batch is None else drawn(self.batch), context
 
     @property
@@ -135,7 +138,8 @@ class Calls:
 
     def _values(self, call: Call, points: Sequence[Any]) -> list[Any]:
         obj, _, context = self.prepared
-        results = [call(obj, one, context) for one in points]
+        once = self.recipe.backend.once
+        results = [once(call, obj, one, context) for one in points]
         return [detached(one[0] if isinstance(one, tuple) else one) for one in results]
 
     def values(self, name: str, points: Sequence[Any]) -> list[Any]:
@@ -198,7 +202,8 @@ class Calls:
         rows = len(points)
 
         def results(at: slice) -> list[Any]:
-            out = self.call(name)(obj, points[at], None if context is None else context[at])
+            given = None if context is None else context[at]
+            out = self.recipe.backend.once(self.call(name), obj, points[at], given)
             found = out if isinstance(out, tuple) else (out,)
             return [np.asarray(detached(one)) for one in found if one is not None]
 

@@ -249,6 +249,7 @@ def solve_triangular(
     a: Residues, b: Residues, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Residues:
     """The solution of a triangular system."""
+    a, b = both(a, b)
     if not left:
         turned = transpose(a, -1, -2), transpose(b, -1, -2)
         found: Residues = transpose(

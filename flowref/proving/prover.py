@@ -133,7 +133,7 @@ STATEMENTS = {
         "the log-det of the inverse at f(x) is minus that of forward at x", "equal", BOTH, _opposite
     ),
     "density/change-of-variables": Statement(
-        "the log-density is that of the base at f(x) plus the log-det",
+        "the log-density is that of the base at the latents of x plus the log-det",
         "equal",
         ("log_prob", "base_log_prob"),
         _densities,

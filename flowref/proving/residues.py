@@ -379,7 +379,7 @@ class Residues:
 
     def sqrt(self) -> Residues:
         """A root, in F_p[i], of a sign that is drawn for each number."""
-        if self.im is not None:
+        if any(one is not None and one.any() for one in (self.im, self.d_im)):
             raise NotModelled("a root of what holds a root")
         self._above("a root")
         p = self.field.p(self.axes)

@@ -163,5 +163,7 @@ def _numbers(value: Any) -> bool:
 def _whole(value: Any) -> bool:
     """Whether an operand is of whole numbers, on which numpy is exact."""
     if isinstance(value, np.ndarray):
-        return value.dtype.kind in "biu" or bool((value % 1 == 0).all())
+        return value.dtype.kind in "biu" or bool(
+            (np.isfinite(value) & (np.round(value) == value)).all()
+        )
     return isinstance(value, Residues) or not isinstance(value, float) or value % 1 == 0

@@ -147,6 +147,12 @@ class Jax(Backend):
 
         return counted()
 
+    def traced(self, obj: Any, call: Any, x: Any, context: Any) -> Any:
+        """See `Backend.traced`."""
+        from flowref.backends.jax.tracing import Traced
+
+        return Traced(obj, call, x, context)
+
     def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
         """Programs are rounded when they are compiled (see `Subject.noise`): no code outside of a
         subject can be.

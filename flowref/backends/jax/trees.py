@@ -96,6 +96,21 @@ def apart(obj: Any, every: bool = False) -> tuple[list[Any], Tree]:
     return leaves, _apart(obj, leaves, (), numeric if every else floating)
 
 
+def paths(obj: Any) -> Iterator[str]:
+    """Where the floating arrays of an object stand in it, as code writes it: ".bijections[0].loc"."""
+    yield from _paths(obj, "", ())
+
+
+def _paths(obj: Any, before: str, above: tuple[int, ...]) -> Iterator[str]:
+    for path, node in jax.tree_util.tree_flatten_with_path(obj)[0]:
+        place = before + jax.tree_util.keystr(path)
+        if floating(node):
+            yield place
+        elif openable(node) and id(node) not in above and len(above) < DEEPEST:
+            for name, held in vars(node).items():
+                yield from _paths(held, f"{place}.{name}", (*above, id(node)))
+
+
 def numeric(leaf: Any) -> bool:
     """Whether a leaf is an array of numbers or of flags."""
     return isinstance(leaf, jax.Array | np.ndarray) and not _is_key(leaf)

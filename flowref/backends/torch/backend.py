@@ -20,6 +20,7 @@ class Torch(Backend):
     """PyTorch on the CPU, imported when it is first used."""
 
     name = requires = "torch"
+    modes = True
 
     def worker_setup(self) -> None:
         """Import torch, and let it use one thread: the order of sums depends on their number."""

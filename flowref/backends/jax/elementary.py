@@ -1,0 +1,274 @@
+"""Operations of JAX that have other names elsewhere, taken apart into few: comparisons and choices, products of matrices, and
+entries of an array by their places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax import lax
+
+from flowref.backends.jax import behavior
+
+Rule = Callable[[Any], Callable[..., Any]]
+
+
+def _chosen(*pieces: Callable[..., tuple[Any, Any, Any]]) -> Rule:
+    """By comparisons, which a path decides: with numbers as they are, which tell of signs. ``pieces``: of the arguments, and in
+    turn of what was chosen, whether it is true, and what is chosen then and else.
+    """
+
+    def rule(equation: Any) -> Callable[..., Any]:
+        out = equation.outvars[0].aval
+
+        def run(*given: Any) -> Any:
+            for piece in pieces:
+                which, *parts = piece(*given)
+                yes, no = (wide(one, out.shape, out.dtype) for one in parts)
+                given = (lax.select_n(wide(which, out.shape, bool), no, yes), *given[1:])
+            return given[0]
+
+        return run
+
+    return rule
+
+
+def wide(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Stretched along axes of one."""
+    if np.shape(x) == shape:
+        return x
+    return (
+        lax.broadcast_in_dim(x, shape, range(len(shape)))
+        if np.ndim(x)
+        else lax.full(shape, x, dtype)
+    )
+
+
+def _counted(equation: Any) -> Callable[..., Any]:
+    """Whole numbers, of which nothing has to be computed."""
+    shape, axis = equation.params["shape"], equation.params["dimension"]
+    dtype = equation.outvars[0].aval.dtype
+    return lambda: lax.convert_element_type(lax.broadcasted_iota(np.int64, shape, axis), dtype)
+
+
+def _broadcast(equation: Any) -> Callable[..., Any]:
+    """A reshape, and a stretch of axes of one."""
+    shape, places = equation.params["shape"], equation.params["broadcast_dimensions"]
+    ones = [1] * len(shape)
+    for place, size in zip(places, equation.invars[0].aval.shape, strict=True):
+        ones[place] = size
+
+    def run(x: Any) -> Any:
+        if not np.ndim(x):
+            return lax.broadcast(x, shape)
+        x = x if np.shape(x) == tuple(ones) else lax.reshape(x, ones)
+        return x if tuple(ones) == tuple(shape) else lax.broadcast_in_dim(x, shape, range(x.ndim))
+
+    return run
+
+
+def _slice(equation: Any) -> Callable[..., Any]:
+    """Cut along one axis after another."""
+    params = equation.params
+    steps = params["strides"] or [1] * len(params["start_indices"])
+    ends = list(zip(params["start_indices"], params["limit_indices"], steps, strict=True))
+
+    def run(x: Any) -> Any:
+        for axis, (start, end, step) in enumerate(ends):
+            if (start, end, step) != (0, x.shape[axis], 1):
+                x = lax.slice_in_dim(x, start, end, step, axis)
+        return x
+
+    return run
+
+
+def _split(equation: Any) -> Callable[..., Any]:
+    axis, sizes = equation.params["axis"], equation.params["sizes"]
+    ends = np.cumsum([0, *sizes]).tolist()
+    return lambda x: [
+        lax.slice_in_dim(x, start, start + size, 1, axis)
+        for start, size in zip(ends, sizes, strict=False)
+    ]
+
+
+def _stack(equation: Any) -> Callable[..., Any]:
+    axis = equation.params["axis"]
+    return lambda *given: lax.concatenate([unsqueezed(one, axis) for one in given], axis)
+
+
+def _dot(equation: Any) -> Callable[..., Any]:
+    """A product of matrices, with one batch axis or none."""
+    (left_in, right_in), (left_batch, right_batch) = equation.params["dimension_numbers"]
+    left, right = (variable.aval for variable in equation.invars)
+    left_free = [axis for axis in range(left.ndim) if axis not in (*left_in, *left_batch)]
+    right_free = [axis for axis in range(right.ndim) if axis not in (*right_in, *right_batch)]
+    rows, inner, columns = (
+        math.prod(whole.shape[axis] for axis in axes)
+        for whole, axes in ((left, left_free), (left, left_in), (right, right_free))
+    )
+    batch = [math.prod(left.shape[axis] for axis in left_batch)] if left_batch else []
+    shape, kind = equation.outvars[0].aval.shape, equation.params["preferred_element_type"]
+    first = len(batch)
+    numbers = (((first + 1,), (first,)), (tuple(range(first)),) * 2)
+
+    def moved(x: Any, order: Sequence[int], sizes: Sequence[int]) -> Any:
+        x = x if list(order) == sorted(order) else lax.transpose(x, order)
+        return x if x.shape == tuple(sizes) else lax.reshape(x, sizes)
+
+    def run(x: Any, y: Any) -> Any:
+        x = moved(x, (*left_batch, *left_free, *left_in), (*batch, rows, inner))
+        y = moved(y, (*right_batch, *right_in, *right_free), (*batch, inner, columns))
+        out = lax.dot_general(x, y, numbers, preferred_element_type=kind)
+        return out if out.shape == tuple(shape) else lax.reshape(out, shape)
+
+    return run
+
+
+def unsqueezed(x: Any, axis: int) -> Any:
+    """With an axis of one."""
+    shape = np.shape(x)
+    return lax.reshape(x, (*shape[:axis], 1, *shape[axis:]))
+
+
+def entries(x: Any, places: Any) -> Any:
+    """Some entries of an array, by their places in the array as a list."""
+    numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+    return lax.gather(
+        lax.reshape(x, (math.prod(np.shape(x)),)), unsqueezed(places, np.ndim(places)), numbers, (1,),
+        mode="promise_in_bounds",
+    )  # fmt: skip
+
+
+def _places(each: Sequence[Any]) -> Any:
+    """Places in an array as a list, of places along each axis."""
+    strides = np.cumprod([1, *each[0].shape[:0:-1]])[::-1]
+    return sum(one * stride for one, stride in zip(each, strides, strict=True))
+
+
+def _moving(equation: Any) -> Callable[..., Any]:
+    """What puts entries of arrays elsewhere, by what it makes of their places: of each array that is no array of places."""
+    name, kinds = equation.primitive.name, [one.aval.dtype for one in equation.invars]
+    bound = behavior.bound(equation)
+    if name == "gather" and equation.params["mode"].name == "FILL_OR_DROP":
+        bound = _bound(equation, fill_value=-1)
+
+    def run(*given: Any) -> Any:
+        arrays = [one for one, kind in zip(given, kinds, strict=True) if kind == kinds[0]]
+        ends = np.cumsum([0, *(math.prod(np.shape(one)) for one in arrays)]).tolist()
+        numbers = iter(
+            np.arange(start, end).reshape(np.shape(one))
+            for one, start, end in zip(arrays, ends, ends[1:], strict=False)
+        )
+        places = bound(
+            *(
+                next(numbers) if kind == kinds[0] else one
+                for one, kind in zip(given, kinds, strict=True)
+            )
+        )
+        whole = [lax.reshape(one, (math.prod(np.shape(one)),)) for one in arrays]
+        found = entries(whole[0] if len(whole) == 1 else lax.concatenate(whole, 0), places)
+        if name != "gather" or equation.params["mode"].name != "FILL_OR_DROP":
+            return found
+        nothing = lax.full(found.shape, np.nan, found.dtype)
+        return lax.select_n(lax.lt(places, np.zeros((), places.dtype)), found, nothing)
+
+    return run
+
+
+def _bound(equation: Any, **params: Any) -> Callable[..., Any]:
+    return lambda *given: equation.primitive.bind(*given, **{**equation.params, **params})
+
+
+def _sort(equation: Any) -> Callable[..., Any]:
+    """By the order of the first array, which a path decides."""
+    axis = equation.params["dimension"]
+
+    def run(*given: Any) -> Any:
+        shape = given[0].shape
+        _, order = lax.sort((given[0], lax.broadcasted_iota(np.int64, shape, axis)), dimension=axis)
+        each = [lax.broadcasted_iota(np.int64, shape, other) for other in range(len(shape))]
+        each[axis] = order
+        return [entries(one, _places(each)) for one in given]
+
+    return run
+
+
+def _running(equation: Any) -> Callable[..., Any]:
+    axis, back = equation.params["axis"], equation.params["reverse"]
+    forward = _bound(equation, reverse=False)
+    return lambda x: lax.rev(forward(lax.rev(x, (axis,))), (axis,)) if back else forward(x)
+
+
+def _triangular(equation: Any) -> Callable[..., Any]:
+    params = equation.params
+    if not params["transpose_a"]:
+        return behavior.bound(equation)
+    lower = _bound(equation, transpose_a=False, lower=not params["lower"])
+    return lambda a, b: lower(lax.transpose(a, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2)), b)
+
+
+def _factors(equation: Any) -> Callable[..., Any]:
+    """An elimination without pivots, of rows in the order that pivots took, which a path decides."""
+    bound = behavior.bound(equation)
+
+    def run(x: Any) -> Any:
+        _, pivots, order = bound(x)
+        each = [lax.broadcasted_iota(np.int64, x.shape, axis) for axis in range(x.ndim)]
+        rows = lax.convert_element_type(unsqueezed(order, x.ndim - 1), np.int64)
+        each[-2] = lax.broadcast_in_dim(rows, x.shape, range(x.ndim))
+        return [_eliminated(entries(x, _places(each))), pivots, order]
+
+    return run
+
+
+def _eliminated(x: Any) -> Any:
+    """L and U in one matrix."""
+    row, column = x.ndim - 2, x.ndim - 1
+    if 1 in x.shape[row:]:
+        first = lax.slice_in_dim(x, 0, 1, axis=row)
+        if x.shape[row] == 1:
+            return x
+        rest = lax.slice_in_dim(x, 1, None, axis=row)
+        return lax.concatenate([first, lax.div(rest, wide(first, rest.shape, x.dtype))], row)
+    top, below = lax.slice_in_dim(x, 0, 1, axis=row), lax.slice_in_dim(x, 1, None, axis=row)
+    left, right = (
+        lax.slice_in_dim(below, 0, 1, axis=column),
+        lax.slice_in_dim(below, 1, None, axis=column),
+    )
+    pivot = lax.slice_in_dim(top, 0, 1, axis=column)
+    factor = lax.div(left, wide(pivot, left.shape, x.dtype))
+    across = wide(lax.slice_in_dim(top, 1, None, axis=column), right.shape, x.dtype)
+    rest = lax.sub(right, lax.mul(wide(factor, right.shape, x.dtype), across))
+    return lax.concatenate([top, lax.concatenate([factor, _eliminated(rest)], column)], row)
+
+
+MOVING = ("gather", "dynamic_slice", "dynamic_update_slice", "scatter", "pad", "tile")
+# What operations are taken apart into, where they give floating numbers.
+RULES: dict[str, Rule] = {
+    "max": _chosen(lambda a, b: (lax.gt_p.bind(a, b), a, b)),
+    "min": _chosen(lambda a, b: (lax.lt_p.bind(a, b), a, b)),
+    "abs": _chosen(lambda x: (lax.lt_p.bind(x, np.float64(0)), lax.neg(x), x)),
+    # Of the lower end, an array and the upper end.
+    "clamp": _chosen(
+        lambda low, x, high: (lax.lt_p.bind(x, low), low, x),
+        lambda y, x, high: (lax.gt_p.bind(y, high), high, y),
+    ),
+    "erfc": lambda _: lambda x: lax.sub_p.bind(np.float64(1), lax.erf(x)),
+    "tan": lambda _: lambda x: lax.div(lax.sin(x), lax.cos(x)),
+    "iota": _counted,
+    "broadcast_in_dim": _broadcast,
+    "slice": _slice,
+    "split": _split,
+    "stack": _stack,
+    "dot_general": _dot,
+    **dict.fromkeys(MOVING, _moving),
+    "sort": _sort,
+    **dict.fromkeys(("cumsum", "cumprod"), _running),
+    "triangular_solve": _triangular,
+    "lu": _factors,
+}
+# What is taken apart of truth values, too.
+ANY = (*MOVING, "broadcast_in_dim", "slice", "split", "stack")
