@@ -10,17 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from flowref.proving.arrangements import axes_of, cut, lifted, permute, select, unsqueeze, view
+from flowref.proving.arrangements import axes_of, cut, permute, select, unsqueeze, view
 from flowref.proving.fields import Words
-from flowref.proving.residues import (
-    ABOVE,
-    POSITIVE,
-    UNKNOWN,
-    NotModelled,
-    Residues,
-    aligned,
-    joined,
-)
+from flowref.proving.numbers import ABOVE, POSITIVE, UNKNOWN, NotModelled, aligned, joined, lifted
+from flowref.proving.residues import Residues
 
 # Whole powers up to which a number is multiplied by itself.
 HIGHEST = 64
@@ -346,7 +339,8 @@ def running(join: Callable[[Residues, Residues], Residues]) -> Callable[..., Res
         parts = [select(x, dim, at) for at in range(x.shape[dim])]
         for at in range(1, len(parts)):
             parts[at] = join(parts[at - 1], parts[at])
-        return joined([unsqueeze(part, dim % x.axes) for part in parts], dim)
+        found: Residues = joined([unsqueeze(part, dim % x.axes) for part in parts], dim)
+        return found
 
     return run
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from flowref.proving.arithmetic import total
-from flowref.proving.arrangements import lifted, view
+from flowref.proving.arrangements import view
 from flowref.proving.fields import inverse, times
-from flowref.proving.residues import Residues
+from flowref.proving.numbers import lifted
+from flowref.proving.residues import Field, Residues
 from flowref.proving.runs import Run
 
 
@@ -23,11 +24,11 @@ from flowref.proving.runs import Run
 class Law:
     """``holds``: of a run; ``slopes``: whether derivatives by the entries of points are asked for."""
 
-    holds: Callable[[Run], bool]
+    holds: Callable[[Run[Field]], bool]
     slopes: bool
 
 
-def _log_det(run: Run) -> bool:
+def _log_det(run: Run[Field]) -> bool:
     r"""$(\det J)^2 = (e^{\log\det})^2$ for each point, which depends on no other."""
     value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     rows = run.graph.points[1][0]
@@ -63,7 +64,7 @@ def _log_det(run: Run) -> bool:
     )
 
 
-def _equal(run: Run) -> bool:
+def _equal(run: Run[Field]) -> bool:
     """Two results are the same numbers, or have the same squares of their exponentials, which are positive."""
     one, other = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     like = next((each for each in (one, other) if isinstance(each, Residues)), None)

@@ -16,7 +16,8 @@ from flowref.model import PROVED_WHOLE
 from flowref.model.graph import Branches, Graph
 from flowref.proving.criteria import Law
 from flowref.proving.fields import LEVELS
-from flowref.proving.residues import Field, NotModelled
+from flowref.proving.numbers import NotModelled
+from flowref.proving.residues import Field
 from flowref.proving.runs import Run, decides
 
 # Towers of a proof without roots and open comparisons, and of one with them: each has a sign of its own, of which one half
@@ -166,9 +167,9 @@ def _all_hold(
     decimal: bool,
     paths: Sequence[Branches | None],
     seed: int,
-) -> list[Run]:
+) -> list[Run[Field]]:
     """The runs of all paths, if the law holds in each; none where it does not, or cannot be run."""
-    runs: list[Run] = []
+    runs: list[Run[Field]] = []
     for number, path in enumerate(paths):
         try:
             run = holds(graph, law, weights, decimal, path, seed + number)
@@ -187,7 +188,7 @@ def holds(
     decimal: bool,
     path: Branches | None,
     seed: int,
-) -> Run | None:
+) -> Run[Field] | None:
     """The run in which the law holds; None where it does not."""
     signed = _rooted(graph) or (path is None and _opens(graph, weights))
     for towers in (FEW, MANY) if signed else (FEW,):

@@ -19,7 +19,8 @@ from flowref.proving.arrangements import (
     view,
 )
 from flowref.proving.fields import Pair, Words, plus
-from flowref.proving.residues import NotModelled, Residues, joined
+from flowref.proving.numbers import NotModelled, joined
+from flowref.proving.residues import Residues
 
 
 def matmul(a: Any, b: Any) -> Residues:

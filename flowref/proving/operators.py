@@ -16,7 +16,8 @@ import numpy as np
 from flowref.proving import arithmetic as of
 from flowref.proving import arrangements as arranged
 from flowref.proving import matrices
-from flowref.proving.residues import POSITIVE, NotModelled, Residues
+from flowref.proving.numbers import POSITIVE, NotModelled
+from flowref.proving.residues import Residues
 
 # Half of a number.
 HALF = Fraction(1, 2)

@@ -15,8 +15,9 @@ from typing import Any
 from flowref.model.graph import Branches, Graph, Node, Ref, references
 from flowref.proving.criteria import LAWS
 from flowref.proving.identities import FEW, WEIGHTS, Proof, identity, numbers_of
+from flowref.proving.numbers import NotModelled
 from flowref.proving.operators import ARRANGEMENTS
-from flowref.proving.residues import Field, NotModelled
+from flowref.proving.residues import Field
 from flowref.proving.runs import Run
 
 # Numbers that are computed to try edits of a graph, and edits that are tried at most; repairs that are told.
@@ -80,7 +81,7 @@ def repairs(graph: Graph, paths: Sequence[Branches]) -> list[Repair]:
     return []
 
 
-def _proved(graph: Graph, edit: Edit, run: Run, paths: Sequence[Branches]) -> Repair | None:
+def _proved(graph: Graph, edit: Edit, run: Run[Field], paths: Sequence[Branches]) -> Repair | None:
     changed = edited(graph, edit)
     before = {id(node) for node in graph.nodes}
     behind = changed.moving(*(node.name for node in changed.nodes if id(node) not in before))
