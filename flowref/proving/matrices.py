@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,9 @@ def convolution(
     transposed: bool,
     output_padding: Any,
     groups: int,
-) -> Residues:
+    products: Callable[[Any, Any], Any] = matmul,
+    sums: Callable[[Any, Any], Any] = add,
+) -> Any:
     """Convolutions, as products of matrices with the patches of an input."""
     if transposed:
         raise NotModelled("a transposed convolution")
@@ -109,10 +112,12 @@ def convolution(
         own = patches[:, group * ins : (group + 1) * ins].reshape(len(patches), -1)
         rows = cut(kernel, 0, group * outs // groups, (group + 1) * outs // groups)
         taken_in = taken(view(image, [math.prod(image.shape)]), (own,))
-        parts.append(matmul(taken_in, transpose(view(rows, [outs // groups, own.shape[1]]), 0, 1)))
+        parts.append(
+            products(taken_in, transpose(view(rows, [outs // groups, own.shape[1]]), 0, 1))
+        )
     found = view(joined(parts, -1), [batch, *counts, outs])
     found = permute(found, [0, len(found.shape) - 1, *range(1, len(found.shape) - 1)])
-    return found if bias is None else add(found, view(bias, [1, outs, *(1 for _ in counts)]))
+    return found if bias is None else sums(found, view(bias, [1, outs, *(1 for _ in counts)]))
 
 
 def slogdet(a: Residues) -> tuple[Residues, Residues]:

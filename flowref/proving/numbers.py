@@ -99,3 +99,9 @@ def lifted(value: Any, like: AnyNumbers) -> AnyNumbers:
     """A number, an array of numbers or truth values, as the kind of another one."""
     found: Any = value if isinstance(value, Numbers) else like.lifted(value)
     return found  # type: ignore[no-any-return]  # of the kind of ``like``
+
+
+def operands(one: Any, other: Any) -> tuple[Any, Any]:
+    """Two operands, of which one at least is an array of some kind, as arrays of that kind."""
+    like = one if isinstance(one, Numbers) else other
+    return lifted(one, like), lifted(other, like)
