@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,12 @@ class Graph:
         own = ((node.name, node.shape) for node in self.nodes)
         return dict((*self.weights.items(), self.points, *given, *own))
 
+    @property
+    def writes(self) -> bool:
+        """Whether a node writes to weights, points or a context."""
+        sources = {*self.weights, *self.inputs}
+        return any(node.op == "copy_" and node.args[0].name in sources for node in self.nodes)
+
     def needed(self, known: Container[str]) -> list[Node]:
         """The nodes that the outputs come of, in their order; what is ``known`` comes of nothing."""
         wanted = {ref.name for ref in self.outputs if ref is not None}
@@ -96,6 +102,21 @@ def references(value: Any) -> list[Ref]:
     if isinstance(value, tuple | list):
         return [ref for one in value for ref in references(one)]
     return []
+
+
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """A node whose arguments go by other names; those that have none keep their own."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, Ref):
+            return Ref(names.get(value.name, value.name))
+        if isinstance(value, Mapping):
+            return {name: changed(one) for name, one in value.items()}
+        if isinstance(value, tuple | list):
+            return type(value)(map(changed, value))
+        return value
+
+    return replace(node, args=changed(node.args), named=changed(node.named))
 
 
 @dataclass(frozen=True)

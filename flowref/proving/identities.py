@@ -87,18 +87,6 @@ def identity(
     """
     if reason := _refused(graph, law):
         return Proof(False, reason=reason), ()
-    different = list({path.key: path for path in paths}.values())
-    # What does not hold for these weights, on one path or for all outcomes, holds for no others.
-    readings: dict[bool, list[Any]] = {}
-    reason = "it is no identity"
-    for decimal, path in product((False, True), (None, *different[:1])):
-        try:
-            if holds(graph, law, frozenset(), decimal, path, seed):
-                taken = [None] if path is None else different
-                readings.setdefault(decimal, []).append(taken)
-        except NotModelled as error:
-            if path is not None or not different:
-                reason = f"not modelled: {error}"
     loose = {
         one.name
         for one in graph.nodes
@@ -110,6 +98,27 @@ def identity(
         frozenset(graph.trained),
         frozenset(),
     ]
+    different = list({path.key: path for path in paths}.values())
+    reason = "it is no identity"
+
+    def claim(weights: frozenset[str], runs: Sequence[Run], paths: int) -> Proof:
+        conditions = dict.fromkeys(one for run in runs for one in run.conditions)
+        words, fields = WEIGHTS[free.index(weights)], runs[-1].field.towers
+        return Proof(True, fields, paths, words, tuple(conditions), free=tuple(sorted(weights)))
+
+    strongest = _all_hold(graph, law, free[0], False, [None], seed)
+    if strongest and (proof := claim(free[0], strongest, 0)).whole:
+        return proof, ()
+    # What does not hold for these weights, on one path or for all outcomes, holds for no others.
+    readings: dict[bool, list[Any]] = {}
+    for decimal, path in product((False, True), (None, *different[:1])):
+        try:
+            if holds(graph, law, frozenset(), decimal, path, seed):
+                taken = [None] if path is None else different
+                readings.setdefault(decimal, []).append(taken)
+        except NotModelled as error:
+            if path is not None or not different:
+                reason = f"not modelled: {error}"
     best: tuple[Proof, tuple[Branches, ...]] | None = None
     for weights, decimal in product(dict.fromkeys(free), readings):
         # Where nothing is open, one path is all.
@@ -120,15 +129,11 @@ def identity(
             runs = _all_hold(graph, law, weights, decimal, taken, seed)
             if not runs:
                 continue
-            conditions = dict.fromkeys(one for run in runs for one in run.conditions)
             on = tuple(path for path in taken if path is not None)
-            claim, fields = WEIGHTS[free.index(weights)], runs[-1].field.towers
-            proof = Proof(
-                True, fields, len(on), claim, tuple(conditions), free=tuple(sorted(weights))
-            )
+            proof = claim(weights, runs, len(on))
             if proof.whole:
                 return proof, on
-            if best is None or (best[0].bounded and not proof.bounded and claim != WEIGHTS[-1]):
+            if best is None or (best[0].bounded and not proof.bounded and weights):
                 best = proof, on
         reason = "it is no identity on all paths of drawn points"
     return best or (Proof(False, reason=reason), ())
@@ -140,7 +145,7 @@ def numbers_of(graph: Graph, law: Law) -> int:
     directions = math.prod(graph.points[1]) // rows + rows if law.slopes else 0
     moving, shapes = graph.moving(graph.points[0]), graph.shapes
     found = 0
-    for node in graph.nodes:
+    for node in graph.needed(()):
         inner = 1
         if node.op in PRODUCTS:
             factor = shapes[node.args[PRODUCTS[node.op]].name]
@@ -155,9 +160,7 @@ def _refused(graph: Graph, law: Law) -> str:
         return "it returns no log-det"
     if law.slopes and math.prod(graph.points[1]) > ENTRIES * graph.points[1][0]:
         return f"its events have more than {ENTRIES} entries"
-    sources = {*graph.weights, graph.points[0]}
-    writes = any(node.op == "copy_" and node.args[0].name in sources for node in graph.nodes)
-    return "it writes to its weights, or to its input" if writes else ""
+    return "it writes to its weights, or to its input" if graph.writes else ""
 
 
 def _all_hold(

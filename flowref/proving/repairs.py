@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flowref.model.graph import Branches, Graph, Node, Ref, references
+from flowref.model.graph import Branches, Graph, Node, Ref, references, renamed
 from flowref.proving.criteria import LAWS
 from flowref.proving.identities import FEW, WEIGHTS, Proof, identity, numbers_of
 from flowref.proving.numbers import NotModelled
@@ -103,25 +103,15 @@ def edited(graph: Graph, edit: Edit) -> Graph:
     given = [ref for node in edit.nodes for ref in references(node.args)]
     known = [at[ref.name] for ref in given if ref.name in at]
     last = max([at[edit.place.name], *known])
-    nodes: list[Node] = []
+    nodes, names = list[Node](), {edit.place.name: edit.value}
     for number, node in enumerate(graph.nodes):
-        nodes.append(_with(node, edit) if node.name in own and node is not edit.place else node)
+        changed = node.name in own and node is not edit.place
+        nodes.append(renamed(node, names) if changed else node)
         if number == last:
             nodes += edit.nodes
     value, told = graph.outputs
     told = Ref(edit.value) if told == Ref(edit.place.name) else told
     return replace(graph, nodes=tuple(nodes), outputs=(value, told))
-
-
-def _with(node: Node, edit: Edit) -> Node:
-    def changed(value: Any) -> Any:
-        if isinstance(value, Ref):
-            return Ref(edit.value) if value.name == edit.place.name else value
-        if isinstance(value, tuple | list):
-            return type(value)(map(changed, value))
-        return value
-
-    return replace(node, args=changed(node.args)) if _uses(node, edit.place.name) else node
 
 
 def _uses(node: Node, name: str) -> bool:

@@ -73,15 +73,13 @@ class Field(Towers):
             raise NotModelled("numbers that are not finite")
         if not found.size:
             return Residues(self, np.zeros((self.towers, LEVELS, *found.shape), np.uint64))
-        unique, places = np.unique(found, return_inverse=True)
-        each = np.array([self._fraction(Fraction(one)) for one in unique.tolist()], np.uint64)
-        re = np.moveaxis(each[places.reshape(found.shape)], (-2, -1), (0, 1))
+        re = self._doubles(found) if found.dtype == np.float64 else self._fractions(found)
         sign = np.where(found > 0, POSITIVE, np.where(found < 0, NEGATIVE, ABOVE)).astype(np.int8)
         numbers = found.astype(float) if found.dtype.kind in "biuf" else np.asarray(float(value))
         twice = 2 * numbers
         counted = bool((twice % 1 == 0).all() and (abs(twice) <= MOST_HALVES).all())
         number = Residues(
-            self, np.ascontiguousarray(re), sign=sign, halves=twice.astype(int) if counted else None
+            self, re, sign=sign, halves=twice.astype(int) if counted else None
         )
         return (
             aligned(number, Residues(self, np.zeros((1, 1, *shape), np.uint64)))[0]
@@ -89,11 +87,34 @@ class Field(Towers):
             else number
         )
 
-    def _fraction(self, value: Fraction) -> list[list[int]]:
-        return [
-            [value.numerator * pow(value.denominator, -1, int(p)) % int(p) for p in one]
-            for one in self.primes
-        ]
+    def _fractions(self, numbers: Any) -> Words:
+        unique, places = np.unique(numbers, return_inverse=True)
+        each = np.array(
+            [
+                [
+                    [one.numerator * pow(one.denominator, -1, int(p)) % int(p) for p in tower]
+                    for tower in self.primes
+                ]
+                for one in map(Fraction, unique.tolist())
+            ],
+            np.uint64,
+        )
+        return np.ascontiguousarray(
+            np.moveaxis(each[places.reshape(numbers.shape)], (-2, -1), (0, 1))
+        )
+
+    def _doubles(self, numbers: Any) -> Words:
+        """Of m 2^e, with m a whole number of 53 bits."""
+        mantissas, exponents = np.frexp(numbers)
+        wholes = (mantissas * 2.0**53).astype(np.int64)
+        unique, places = np.unique(exponents - 53, return_inverse=True)
+        powers = np.array(
+            [[[pow(2, int(e), int(p)) for e in unique] for p in tower] for tower in self.primes],
+            np.uint64,
+        )
+        p = self.p(numbers.ndim)
+        found = abs(wholes).astype(np.uint64) % p * powers[..., places.reshape(numbers.shape)] % p
+        return np.where(wholes < 0, (p - found) % p, found)
 
     def free(self, shape: Sequence[int], directions: Words | None = None) -> Residues:
         """Indeterminates; with their derivatives by ``directions``, (count, ...), if these are given."""

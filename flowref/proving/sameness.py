@@ -11,7 +11,8 @@ import numpy as np
 from flowref.loading import Recipe, recipe_of
 from flowref.model import Target, TargetError, one_line
 from flowref.proving.certificates import Certificate
-from flowref.proving.prover import Statement, certificate_of, detached, prepared
+from flowref.proving.compositions import Calls, detached
+from flowref.proving.prover import MOST_NUMBERS, MOST_OPERATIONS, Most, Statement, certificate_of
 
 # Numbers that differ by no more of their size are told to be no different: rounding.
 NEAR = 1e-9
@@ -63,21 +64,24 @@ class Pair:
     def _compared(self, name: str, words: str, read: Callable[[Any], Any]) -> Iterator[Comparison]:
         recipe, call = self.one, getattr(self.two.dialect, name)
 
-        def both(dialect: Any, obj: Any, x: Any, context: Any) -> Any:
-            own = read(getattr(dialect, name)(obj, x, context))
+        def both(obj: Any, x: Any, context: Any) -> Any:
+            own = read(getattr(recipe.dialect, name)(obj, x, context))
             with recipe.backend.lent(obj, self.beside, self.names):
                 return own, read(call(self.beside, x, context))
 
+        calls = Calls(recipe, {"both": both})
         statement = Statement(
-            f"both give the same {words}", "equal", (name,), both, latents=name == "inverse"
+            f"both give the same {words}",
+            "equal",
+            (name,),
+            lambda of: of.call("both"),
+            latents=name == "inverse",
         )
         with recipe.backend.sandbox(0, recipe.dtype):
-            obj, points, context = prepared(recipe)
-            if name == "inverse":
-                forward: Any = recipe.dialect.forward
-                points = [detached(forward(obj, x, context)[0]) for x in points]
+            obj, _, context = calls.prepared
+            points = calls.latents if statement.latents else calls.points
             try:
-                results = [both(recipe.dialect, obj, x, context) for x in points]
+                results = [both(obj, x, context) for x in points]
             except Exception as error:
                 text = one_line(error, 300)
                 raise TargetError(
@@ -86,7 +90,9 @@ class Pair:
         if all(one is not None and two is not None for one, two in results):
             pairs = zip(points, results, strict=True)
             different = next(filter(None, (_different(x, *pair) for x, pair in pairs)), None)
-            claim = certificate_of(recipe, self.targets, f"same {words}", statement)
+            claim = certificate_of(
+                calls, self.targets, f"same {words}", statement, Most(MOST_OPERATIONS, MOST_NUMBERS)
+            )
             yield Comparison(words, claim, different)
 
 
@@ -102,7 +108,7 @@ def same(target: Target, other: Target) -> Pair:
     with one.backend.sandbox(0, one.dtype):
         beside = one.backend.cast(two.build(), one.dtype)
         one.backend.set_mode(beside, False)
-        names = one.backend.correspondence(prepared(one)[0], beside)
+        names = one.backend.correspondence(Calls(one).prepared[0], beside)
     return Pair(f"{target} and {other}", one, two, beside, names)
 
 
