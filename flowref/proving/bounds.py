@@ -18,6 +18,7 @@ from flowref.proving import arrangements as arranged
 from flowref.proving import enclosures as of
 from flowref.proving.arithmetic import merged_axes, running, triangle
 from flowref.proving.arrangements import axes_of, cut, select, taken, transpose, unsqueeze
+from flowref.proving.determinants import log_det
 from flowref.proving.enclosures import INCREASING
 from flowref.proving.intervals import FUNCTION, Intervals
 from flowref.proving.matrices import convolution
@@ -342,6 +343,27 @@ def solve_triangular(
     return joined([rows[at] for at in range(size)], -2)
 
 
+def slogdet(a: Any) -> tuple[Intervals, Intervals]:
+    """The sign of a determinant, which is not told, and its logarithm, as a decomposition with partial pivoting computes them:
+    that of a matrix which is no further from this one than (Higham, section 9.3) gamma n 2^(n - 1) times its largest entry.
+    """
+    size = a.shape[-1]
+    largest = 2.0 ** (size - 1) * a.size.max((-2, -1), keepdims=True)
+    off = of.up(2 * of.gamma(size) * size * largest)
+    low, high = log_det((of.down(a.low - off), of.up(a.high + off)))
+    # The sum of sizes of the logarithms of pivots, none of which is larger than so.
+    logs = 2 * size * np.maximum(np.log(2 * largest[..., 0, 0]), 0.0) + of.largest((low, high))
+    rounding = (of.gamma(size) + 2 * FUNCTION * of.gamma(1)) * logs
+    ends = of.down(low - rounding), of.up(high + rounding)
+    open_ends = (
+        None
+        if a.d is None
+        else (np.full(a.d[0].shape[:-2], -np.inf), np.full(a.d[0].shape[:-2], np.inf))
+    )
+    sign_ = a.certain(np.full(low.shape, -1.0), np.full(low.shape, 1.0))
+    return sign_, a.made(ends, of.up(ends[1] - ends[0]), open_ends)
+
+
 def _cast(x: Any, dtype: Any = None, **settings: Any) -> Any:
     """To another type: of truth values and whole numbers, which keep their values, and of numbers to what they are."""
     name = str(dtype).removeprefix("torch.")
@@ -425,6 +447,7 @@ BOUNDS: dict[str, Callable[..., Any]] = {
     "addmm": addmm,
     "mv": lambda a, x: arranged.squeeze(matmul(a, unsqueeze(x, 1)), 1),
     "convolution": partial(convolution, products=matmul, sums=add),
+    "_linalg_slogdet": slogdet,
     "linalg_solve_triangular": lambda a, b, upper, left=True, unitriangular=False: (
         solve_triangular(a, b, upper, left, unitriangular)
     ),

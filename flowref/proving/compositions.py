@@ -180,7 +180,14 @@ class Composition:
         if len(given) < len(of):
             raise Unsupported("it returns no log-det")
         shapes = [self._nodes[one.name].shape for one in given if one.name in self._nodes]
-        node = Node(f"statement.{len(self._nodes)}", op, tuple(given), {}, "float", shapes[0] if shapes else ())
+        node = Node(
+            f"statement.{len(self._nodes)}",
+            op,
+            tuple(given),
+            {},
+            "float",
+            shapes[0] if shapes else (),
+        )
         self._nodes[node.name] = node
         return Ref(node.name)
 

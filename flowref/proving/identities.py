@@ -101,7 +101,7 @@ def identity(
     different = list({path.key: path for path in paths}.values())
     reason = "it is no identity"
 
-    def claim(weights: frozenset[str], runs: Sequence[Run], paths: int) -> Proof:
+    def claim(weights: frozenset[str], runs: Sequence[Run[Field]], paths: int) -> Proof:
         conditions = dict.fromkeys(one for run in runs for one in run.conditions)
         words, fields = WEIGHTS[free.index(weights)], runs[-1].field.towers
         return Proof(True, fields, paths, words, tuple(conditions), free=tuple(sorted(weights)))

@@ -33,12 +33,14 @@ SMALL = 1e-290
 class Boxes:
     """Boxes that points lie in, side by side.
 
-    ``low``, ``high``: (boxes, *event); ``decimal``: whether numbers in code stand for others, by less than a unit in the last
-    place (`literals`); ``line``, ``conditions``: as of all kinds of numbers.
+    ``low``, ``high``: (boxes, *event); ``context``: of each point of a batch, if there is one; ``decimal``: whether numbers in
+    code stand for others, by less than a unit in the last place (`literals`); ``line``, ``conditions``: as of all kinds of
+    numbers.
     """
 
     low: Any
     high: Any
+    context: Any = None
     decimal: bool = False
     line: str = ""
     conditions: dict[str, None] = field(default_factory=dict)
@@ -61,8 +63,10 @@ class Boxes:
         return replace(number, ends=of.widened(number.ends, 1), err=off)
 
     def free(self, shape: Sequence[int]) -> Intervals:
-        """Raises: `NotModelled`."""
-        raise NotModelled("a context, of which no box is known")
+        """The context. Raises: `NotModelled` where none is known."""
+        if self.context is None:
+            raise NotModelled("a context that is not known")
+        return self.constant(self.context)
 
     def points(self, shape: Sequence[int], slopes: bool) -> Intervals:
         """A batch of points, each anywhere in the box; with derivatives by each entry of all of them at once, and by all

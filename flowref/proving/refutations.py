@@ -27,7 +27,7 @@ STEP = 1e-4
 @dataclass(frozen=True)
 class Refutation:
     """``box``: on all of which a log-det is off by ``gap`` nats or more; ``middle``: the point that it is grown around;
-    ``reported``, ``true``: there, as the object computes them, the latter by differences.
+    ``reported``, ``true``: there, as the object computes them, the latter by differences; ``context``: flat, that was given.
     """
 
     box: Box
@@ -35,6 +35,7 @@ class Refutation:
     middle: tuple[float, ...]
     reported: float
     true: float
+    context: tuple[float, ...] = ()
 
     @property
     def width(self) -> float:
@@ -43,23 +44,27 @@ class Refutation:
 
     def check(self, graph: Graph) -> bool:
         """Whether the log-det is off by as much again."""
-        return bool(
-            _gaps(graph, np.array([self.box.low]), np.array([self.box.high]))[0] >= self.gap
-        )
+        context = None if graph.given is None else np.array(self.context).reshape(graph.given[1])
+        ends = np.array([self.box.low]), np.array([self.box.high])
+        return bool(_gaps(graph, *ends, context)[0] >= self.gap)
 
 
 # The log-det that an object reports at a point, and that of its Jacobian.
 Measure = Callable[[Any], tuple[float, float]]
 
 
-def refutation(graph: Graph, points: Any, domain: Support, measure: Measure) -> Refutation | None:
+def refutation(
+    graph: Graph, points: Any, domain: Support, measure: Measure, context: Any = None
+) -> Refutation | None:
     """The largest box around one of points, (count, entries), on which the log-det is off by more than half of what it is at
     the point; None where no gap is left, or where what is measured there does not show it.
     """
+    if graph.outputs[1] is None or domain.joint:
+        return None
     try:
-        gaps = _gaps(graph, points, points)
+        gaps = _gaps(graph, points, points, context)
         best = int(gaps.argmax())
-        if not gaps[best] > LEAST or domain.joint:
+        if not gaps[best] > LEAST:
             return None
         point = points[best]
         radii = WIDEST * np.maximum(1.0, abs(point)) * 0.5 ** np.arange(HALVED)[:, None] / 2
@@ -68,7 +73,7 @@ def refutation(graph: Graph, points: Any, domain: Support, measure: Measure) -> 
             np.maximum(point - radii, np.nextafter(low, np.inf)),
             np.minimum(point + radii, np.nextafter(high, -np.inf)),
         )
-        grown = _gaps(graph, *around)
+        grown = _gaps(graph, *around, context)
     except NotModelled:
         return None
     wide = np.flatnonzero(grown > gaps[best] / 2)
@@ -78,14 +83,17 @@ def refutation(graph: Graph, points: Any, domain: Support, measure: Measure) -> 
     reported, true = measure(point)
     if not abs(reported - true) > gaps[best] / 2:
         return None
+    given = () if context is None else tuple(context.ravel().tolist())
     gap = float(f"{grown[wide[0]]:.2g}")
     gap = gap if gap <= grown[wide[0]] else float(f"{grown[wide[0]] * 0.99:.2g}")
-    return Refutation(box, min(gap, float(grown[wide[0]])), tuple(point.tolist()), reported, true)
+    return Refutation(
+        box, min(gap, float(grown[wide[0]])), tuple(point.tolist()), reported, true, given
+    )
 
 
-def _gaps(graph: Graph, low: Any, high: Any) -> Any:
+def _gaps(graph: Graph, low: Any, high: Any, context: Any) -> Any:
     """By how much a log-det is off at least, on boxes (count, entries); no more than zero where nothing is told."""
-    values = run_on(graph, low, high, slopes=True)
+    values = run_on(graph, low, high, slopes=True, context=context)
     value, told = (values[one.name] for one in graph.outputs if one is not None)
     rows, nothing = graph.points[1][0], np.full(len(low), -np.inf)
     if (

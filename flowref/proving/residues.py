@@ -78,9 +78,7 @@ class Field(Towers):
         numbers = found.astype(float) if found.dtype.kind in "biuf" else np.asarray(float(value))
         twice = 2 * numbers
         counted = bool((twice % 1 == 0).all() and (abs(twice) <= MOST_HALVES).all())
-        number = Residues(
-            self, re, sign=sign, halves=twice.astype(int) if counted else None
-        )
+        number = Residues(self, re, sign=sign, halves=twice.astype(int) if counted else None)
         return (
             aligned(number, Residues(self, np.zeros((1, 1, *shape), np.uint64)))[0]
             if shape
@@ -114,7 +112,8 @@ class Field(Towers):
         )
         p = self.p(numbers.ndim)
         found = abs(wholes).astype(np.uint64) % p * powers[..., places.reshape(numbers.shape)] % p
-        return np.where(wholes < 0, (p - found) % p, found)
+        signed: Words = np.where(wholes < 0, (p - found) % p, found)
+        return signed
 
     def free(self, shape: Sequence[int], directions: Words | None = None) -> Residues:
         """Indeterminates; with their derivatives by ``directions``, (count, ...), if these are given."""
