@@ -102,6 +102,10 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "pow": lambda a, b: a**b,
     "where": np.where,
     "clamp": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    "_linalg_slogdet": lambda a: [
+        None,
+        exact(0) + mpmath.log(abs(mpmath.det(mpmath.matrix(a.tolist())))),
+    ],
     "amax": lambda x, dim=(), keepdim=False: np.max(x, along(x, dim), keepdims=keepdim),
     "sum": lambda x, dim=None, keepdim=False: np.asarray(
         np.sum(x, along(x, dim), keepdims=keepdim), object

@@ -26,9 +26,9 @@ from flowref.proving.operators import ARRANGEMENTS, CASTS
 from flowref.proving.runs import Run, decides
 
 # Boxes that one is halved into at most, numbers that are computed on all of them, and at once.
-BOXES, NUMBERS, AT_ONCE = 4096, 10_000_000, 500_000
+BOXES, NUMBERS, AT_ONCE = 4096, 6_000_000, 3_000_000
 # A bound of rounding that is small enough; how often a box is halved around its middle; paths that are proved.
-GOAL, SMALLER, PATHS = 1e-9, 12, 32
+GOAL, SMALLER, PATHS = 1e-9, 10, 32
 # By how much what is shown again may be worse, as other versions of numpy round.
 SLACK = 1.05
 # Ends of a box whose quotient is larger are halved by their geometric mean.
@@ -111,9 +111,10 @@ class Box:
 class Bound:
     """What is shown on a box.
 
-    ``kind``: "rounding", "finite", "monotone", or "slopes" of one sign where a comparison may make a jump; ``asked``: of which
-    box it was asked; ``box``: on which it is shown, None where it is not; ``boxes``: into how many it was halved; ``least``,
-    ``most``: of slopes, and the second of rounding; ``reason``: why it is not shown.
+    ``kind``: "rounding"; "holds", of a law that is no identity elsewhere; "finite"; "monotone", or "slopes" of one sign where
+    a comparison may make a jump. ``asked``: of which box it was asked; ``box``: on which it is shown, None where it is not;
+    ``boxes``: into how many it was halved; ``least``, ``most``: of slopes, and the second of rounding; ``reason``: why it is
+    not shown.
     """
 
     kind: str
@@ -146,6 +147,8 @@ def bounds(graph: Graph, law: Law, proof: Proof, asked: Box, seed: int = 0) -> I
     proved = Proved(graph, law, proof, seed)
     if proof.proved:
         yield _shown("rounding", asked, graph, proved)
+    elif proved.steps and (found := _held(asked, graph, law, seed)) is not None:
+        yield found
     yield _shown("finite", asked, graph, None)
     if law.slopes and (found := _monotone(graph, asked)) is not None:
         yield found
@@ -160,6 +163,20 @@ def _refused(graph: Graph) -> str:
     return (
         "" if single is None else f"single precision in {single.op} ({single.line or single.name})"
     )
+
+
+def _held(asked: Box, graph: Graph, law: Law, seed: int) -> Bound | None:
+    """What is shown of a law that is no identity everywhere, on a box where comparisons decide for what is one."""
+    for readings in ((), (" is read as ",)):
+        found = _shown(
+            "holds",
+            asked,
+            graph,
+            Proved(graph, law, Proof(True, paths=1, conditions=readings), seed),
+        )
+        if found.box is not None:
+            return found
+    return None
 
 
 @dataclass

@@ -188,6 +188,7 @@ def _told(bound: Bound, law: str) -> str:
     slopes = f"slopes have one sign and a size between {bound.least:.4g} and {bound.most:.4g} on {bound.box}"
     unit, what = ("nats ", "value and log-det") if law == "log-det" else ("", "both sides")
     words = {
+        "holds": f"within {bound.most:.1e} {unit}on {bound.box}, on its paths, with these weights",
         "rounding": f"float64 is within {bound.most:.1e} {unit}of exact arithmetic on {bound.box}, with these weights",
         "finite": f"{what} on {bound.box}, with these weights",
         "monotone": slopes,

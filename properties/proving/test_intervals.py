@@ -172,7 +172,7 @@ def in_boxes(seed: int) -> Iterator[tuple[Graph, Intervals, int, Any, Any, Any]]
             yield graph, found, box, exact(x), values[name], decided
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(100))
 def test_random_graphs_are_enclosed(seed: int) -> None:
     """Values and errors."""
     for graph, found, box, x, told, decided in in_boxes(seed):
