@@ -251,6 +251,20 @@ class Backend(Protocol):
         """Let ``other`` compute with weights and buffers of an object, as `correspondence` names them."""
         raise Unsupported(f"objects of {self.name} are not compared yet")
 
+    def slope(
+        self,
+        calls: Sequence[Callable[[Any, Any, Any], Any]],
+        by_parameters: bool,
+        drawn: Callable[[str, Shape], Any],
+    ) -> Callable[[Any, Any, Any], Any]:
+        """A call that gives a weighted sum of what calls of (object, points, context) give, and its derivative as the framework
+        has it, by points or by parameters, along a direction of each. ``drawn(name, shape)``: the weights, of a name that
+        begins with "cotangent", and the directions, "along x", or "along self.weight" of each parameter. Here: `Unsupported`.
+        """
+        raise Unsupported(
+            f"gradients of {self.name} are not proved yet: flowref audit measures them"
+        )
+
     def traced(
         self, obj: Any, call: Callable[[Any, Any, Any], Any], x: Any, context: Any
     ) -> Traced:

@@ -29,9 +29,8 @@ from flowref.cli.help import Command, Group
 @click.option(
     "--laws",
     metavar="GLOB",
-    default="*",
-    show_default=True,
-    help="Of the statements that can be proved.",
+    default="",
+    help="Of the laws that can be proved; by default those, without their cases.",
 )
 @click.option(
     "--output",
@@ -55,17 +54,21 @@ def certify(specs: tuple[str, ...], laws: str, folder: Path | None, box: str) ->
     """
     from fnmatch import fnmatch
 
+    from flowref import registry
     from flowref.auditing.selection import select
     from flowref.model import SpecError, TargetError, nearest
-    from flowref.proving import STATEMENTS, certified
+    from flowref.proving import STATEMENTS, certified, provable
 
+    known = {law.id: law for law in registry.laws() if provable(law)}
     chosen = [
-        name for name in STATEMENTS if name == laws or fnmatch(name, laws.replace("[", "[[]"))
+        law
+        for name, law in known.items()
+        if name == laws or (fnmatch(name, laws.replace("[", "[[]")) if laws else name in STATEMENTS)
     ]
     if not chosen:
         raise SpecError(
-            f"--laws was given as {laws!r}, which is no statement that can be proved{nearest(laws, STATEMENTS)}; expected "
-            f"{', '.join(STATEMENTS)}"
+            f"--laws was given as {laws!r}, which is no law that can be proved{nearest(laws, known)}; expected one of "
+            f"{', '.join(known)}"
         )
     selection = select(specs)
     proved = total = whole = refuted = 0

@@ -36,14 +36,14 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
         verdict = checking.check(target, chosen, settings)
         if verdict.status is Status.HOLDS:
             with contextlib.suppress(Exception):  # a verdict does not depend on its proof
-                return replace(verdict, proof=proving.clause(target, chosen.id))
+                return replace(verdict, proof=proving.clause(target, chosen))
             return verdict
         if verdict.status is not Status.VIOLATED:
             return verdict
         told = diagnosis(target, chosen, verdict, settings or Settings())
         verdict = replace(verdict, diagnosis=told)
         with contextlib.suppress(Exception):
-            return replace(verdict, repairs=proving.repairs_of(target, chosen.id))
+            return replace(verdict, repairs=proving.repairs_of(target, chosen))
     return verdict
 
 

@@ -15,6 +15,9 @@ class Ref(NamedTuple):
     name: str
 
 
+# How arrays are called that are a statement's own, of which it is said for all values: weights of sums, and directions.
+COTANGENT, ALONG = "cotangent ", "along "
+DRAWN = (COTANGENT, ALONG)
 # Operators to whole numbers: what they come to decides a path, as comparisons do.
 STEPS = ("floor", "ceil", "round", "trunc")
 
@@ -68,10 +71,11 @@ class Graph:
         return dict((*self.weights.items(), self.points, *given, *own))
 
     @property
-    def writes(self) -> bool:
-        """Whether a node writes to weights, points or a context."""
+    def written(self) -> set[str]:
+        """The weights, points and contexts that a node writes to."""
         sources = {*self.weights, *self.inputs}
-        return any(node.op == "copy_" and node.args[0].name in sources for node in self.nodes)
+        targets = {node.args[0].name for node in self.nodes if node.op == "copy_"}
+        return targets & sources
 
     def needed(self, known: Container[str]) -> list[Node]:
         """The nodes that the outputs come of, in their order; what is ``known`` comes of nothing."""

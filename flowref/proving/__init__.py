@@ -1,7 +1,7 @@
 """Statements that are proved for all inputs and all weights, as identities of what a call computes."""
 
 from flowref.proving.certificates import Certificate
-from flowref.proving.prover import STATEMENTS, certified, clause, repairs_of
+from flowref.proving.prover import STATEMENTS, certified, clause, provable, repairs_of
 from flowref.proving.sameness import same
 
-__all__ = ["STATEMENTS", "Certificate", "certified", "clause", "repairs_of", "same"]
+__all__ = ["STATEMENTS", "Certificate", "certified", "clause", "provable", "repairs_of", "same"]

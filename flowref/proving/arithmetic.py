@@ -12,6 +12,7 @@ import numpy as np
 
 from flowref.proving.arrangements import axes_of, cut, permute, select, unsqueeze, view
 from flowref.proving.fields import Words
+from flowref.proving.literals import root_of_pi
 from flowref.proving.numbers import (
     ABOVE,
     POSITIVE,
@@ -135,9 +136,8 @@ def absolute(x: Residues) -> Residues:
 
 
 def sign(x: Residues) -> Residues:
-    """One or minus one."""
-    bit = x.positive()
-    return bit + bit - bit.constant(1)
+    """One or minus one, and zero at zero."""
+    return x.positive() - (-x).positive()
 
 
 def elu(x: Residues, alpha: Any = 1, scale: Any = 1, inner: Any = 1) -> Residues:
@@ -154,15 +154,17 @@ def turning(x: Residues) -> tuple[Residues, Residues]:
 
 def erf(x: Residues) -> Residues:
     r"""A random function whose slope is $2 e^{-x^2} / \sqrt\pi$."""
-    root = x.constant(Fraction(1)).opaque("2/sqrt(pi)")
-    return x.opaque("erf", (-(x * x)).exp() * replace(root, d=None, d_im=None))
+    return x.opaque("erf", (-(x * x)).exp() * _two_by_root_of_pi(x))
 
 
 def erfinv(y: Residues) -> Residues:
     r"""A random function whose slope is $\sqrt\pi / 2 \; e^{x^2}$ at its value x."""
-    root = y.constant(Fraction(1)).opaque("2/sqrt(pi)")
     x = replace(y.opaque("erfinv"), d=None, d_im=None)
-    return y.opaque("erfinv", (x * x).exp() / replace(root, d=None, d_im=None))
+    return y.opaque("erfinv", (x * x).exp() / _two_by_root_of_pi(y))
+
+
+def _two_by_root_of_pi(like: Residues) -> Residues:
+    return like.constant(2) / aligned(root_of_pi(like.field), like)[0]
 
 
 def gt(a: Any, b: Any) -> Any:

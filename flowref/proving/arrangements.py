@@ -108,17 +108,36 @@ def gather(x: Any, dim: int, places: Any) -> Any:
     """Entries at places along an axis."""
     if isinstance(places, Numbers):
         raise NotModelled("places that depend on what nothing decides")
-    flat = np.take_along_axis(
-        np.arange(math.prod(x.shape)).reshape(x.shape)[
-            tuple(
-                slice(0, n) if axis != dim % len(x.shape) else slice(None)
-                for axis, n in enumerate(places.shape)
-            )
-        ],
-        places.astype(int),
-        dim,
-    )
-    return taken(view(x, [math.prod(x.shape)]), (flat,))
+    return taken(view(x, [math.prod(x.shape)]), (_along(x, dim, places),))
+
+
+def _along(x: Any, dim: int, places: Any) -> Any:
+    """Which entry stands at places along an axis."""
+    ends = [None if axis == dim % len(x.shape) else n for axis, n in enumerate(places.shape)]
+    flat = np.arange(math.prod(x.shape)).reshape(x.shape)[tuple(map(slice, ends))]
+    return np.take_along_axis(flat, places.astype(int), dim)
+
+
+def scatter(x: Any, dim: int, places: Any, values: Any) -> Any:
+    """With other entries at places along an axis."""
+    flat, part = _scattered(x, dim, places, values)
+    return view(_put(view(x, [math.prod(x.shape)]), part, (flat,)), x.shape)
+
+
+def scatter_add(x: Any, dim: int, places: Any, values: Any) -> Any:
+    """With numbers added at places along an axis."""
+    flat, part = _scattered(x, dim, places, values)
+    return view(added(view(x, [math.prod(x.shape)]), part, flat), x.shape)
+
+
+def _scattered(x: Any, dim: int, places: Any, values: Any) -> tuple[Any, Any]:
+    if isinstance(places, Numbers):
+        raise NotModelled("places that depend on what nothing decides")
+    flat = _along(x, dim, places).ravel()
+    if not isinstance(values, Numbers | np.ndarray):
+        return flat, np.full(len(flat), values)
+    part = taken(values, tuple(slice(0, n) for n in places.shape))
+    return flat, view(part, [len(flat)])
 
 
 def cat(parts: Sequence[Any], dim: int = 0) -> Any:
@@ -197,12 +216,29 @@ def select_scatter(x: Any, y: Any, dim: int, at: int) -> Any:
 
 def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """With other entries at places that are known."""
-    if accumulate or any(isinstance(one, Numbers) for one in indices):
+    if any(isinstance(one, Numbers) for one in indices):
         raise NotModelled("places that depend on what nothing decides")
     place = tuple(slice(None) if one is None else np.asarray(one) for one in indices)
-    shape = np.empty(x.shape)[place].shape
     like = x if isinstance(x, Numbers) else values
-    return _put(x, expand(lifted(values, like), shape), place)
+    whole, count = lifted(x, like), math.prod(x.shape)
+    flat = np.arange(count).reshape(x.shape)[place]
+    part = expand(lifted(values, like), flat.shape)
+    if not accumulate:
+        return _put(whole, part, place)
+    return view(added(view(whole, [count]), view(part, [flat.size]), flat.ravel()), x.shape)
+
+
+def added(x: Any, y: Any, places: Any) -> Any:
+    """With numbers added, each at its place, where several may meet."""
+    x, y = (lifted(x, y), y) if isinstance(y, Numbers) else (x, lifted(y, x))
+    order = np.argsort(places, kind="stable")
+    first = np.searchsorted(places[order], places[order])
+    turns = np.empty(len(places), int)
+    turns[order] = np.arange(len(places)) - first
+    for turn in range(int(turns.max(initial=-1)) + 1):
+        now = turns == turn
+        x = x + _put(np.zeros(x.shape), taken(y, (now,)), (places[now],))
+    return x
 
 
 def constant_pad_nd(x: Any, pads: Sequence[int], value: Any = 0) -> Any:

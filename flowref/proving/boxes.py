@@ -17,7 +17,7 @@ import numpy as np
 from flowref.model import SpecError, Support
 from flowref.model.graph import Branches, Graph
 from flowref.proving.bounds import BOUNDS, Undecided
-from flowref.proving.criteria import Law
+from flowref.proving.criteria import LAWS, Law
 from flowref.proving.determinants import blocks
 from flowref.proving.identities import Proof, holds
 from flowref.proving.intervals import Boxes, Intervals
@@ -150,7 +150,7 @@ def bounds(graph: Graph, law: Law, proof: Proof, asked: Box, seed: int = 0) -> I
     elif proved.steps and (found := _held(asked, graph, law, seed)) is not None:
         yield found
     yield _shown("finite", asked, graph, None)
-    if law.slopes and (found := _monotone(graph, asked)) is not None:
+    if law is LAWS["log-det"] and (found := _monotone(graph, asked)) is not None:
         yield found
 
 
@@ -234,7 +234,9 @@ def run_on(
     event = graph.points[1][1:]
     boxes = Boxes(low.reshape(-1, *event), high.reshape(-1, *event), context, decimals)
     with np.errstate(all="ignore"):
-        return Run(graph, boxes, None, frozenset(), slopes, operators=BOUNDS).values
+        return Run(
+            graph, boxes, None, frozenset(), "entries" if slopes else "", operators=BOUNDS
+        ).values
 
 
 def size_of(graph: Graph, slopes: bool) -> int:
@@ -302,7 +304,7 @@ def _halves(low: Any, high: Any, wide: Any, diagonal: bool) -> list[tuple[Any, A
 def _shown(kind: str, asked: Box, graph: Graph, proved: Proved | None) -> Bound:
     """That numbers are finite and, of a law that is proved, by how much they are rounded."""
     outputs = [one.name for one in graph.outputs if one is not None]
-    of_law = outputs if proved is not None and not proved.law.slopes else outputs[1:]
+    of_law = outputs if proved is not None and proved.law is not LAWS["log-det"] else outputs[1:]
 
     def tell(values: dict[str, Any], count: int) -> Told:
         fine, err = np.ones(count, bool), np.zeros(count)

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from flowref.backends.protocol import Traced
 from flowref.loading import Recipe
-from flowref.model import Unsupported, draw
-from flowref.model.graph import Branches, Graph, Node, Ref, renamed
+from flowref.model import Shape, Unsupported, draw
+from flowref.model.graph import ALONG, DRAWN, Branches, Graph, Node, Ref, renamed
 
 # Batches at which a graph is run beside the object, and whose paths are asked for.
-BESIDE, DRAWN = 3, 8
+BESIDE, PATHS = 3, 8
 # Numbers of points of a batch that is traced: one that no axis has.
 ROWS = (3, 5, 7, 11, 13)
 # Batches in train mode that an object has seen.
 WARM = 2
-POINT = Ref("x")
-CONTEXT = "context"
+# Of the numbers that a statement draws, which no code has.
+SEED = 0x5EED0F10
+POINT, CONTEXT = Ref("x"), "context"
+OTHER_WAY = {"forward": "inverse", "inverse": "forward"}
 
 Call = Callable[[Any, Any, Any], Any]
 
@@ -39,22 +41,34 @@ class Part:
 
 
 class Calls:
-    """The calls of a target, each traced when it is first asked for; ``more``: calls of the object that its dialect lacks."""
+    """The calls of a target in a mode and a direction, each traced when it is first asked for; ``more``: that its dialect
+    lacks.
+    """
 
-    def __init__(self, recipe: Recipe, more: Mapping[str, Call] | None = None) -> None:
-        self.recipe, self.more = recipe, dict(more or {})
+    def __init__(
+        self,
+        recipe: Recipe,
+        mode: str = "eval",
+        direction: str = "forward",
+        more: Mapping[str, Call] | None = None,
+    ) -> None:
+        self.recipe, self.mode, self.direction = recipe, mode, direction
+        self._more = dict(more or {})
+        self._arrays: dict[str, Any] = {}
         self._parts: dict[str, Part | str] = {}
 
     def call(self, name: str) -> Call:
-        """By its name in the dialect. Raises: `Unsupported` where there is none."""
-        found: Call | None = self.more.get(name) or getattr(self.recipe.dialect, name, None)
+        """By its name. Raises: `Unsupported` where there is none."""
+        if self.direction == "inverse":
+            name = OTHER_WAY.get(name, name)
+        found: Call | None = self._more.get(name) or getattr(self.recipe.dialect, name, None)
         if found is None:
             raise Unsupported(f"it has no {name}")
         return found
 
     @cached_property
     def prepared(self) -> tuple[Any, list[Any], Any]:
-        """An object in eval mode that has seen batches in train mode, batches of points, and a context."""
+        """An object that has seen batches in train mode, batches of its domain, and a context."""
         recipe, rng = self.recipe, np.random.default_rng(0)
         backend, facts = recipe.backend, recipe.facts
         obj = backend.cast(recipe.build(), recipe.dtype)
@@ -66,7 +80,7 @@ class Calls:
         rows = next((count for count in ROWS if count not in held), ROWS[0])
         points = [
             backend.tensor(draw(facts.domain, (rows, *facts.event_shape), rng), recipe.dtype)
-            for _ in range(DRAWN)
+            for _ in range(PATHS)
         ]
         context = None
         if facts.context_shape is not None:
@@ -74,25 +88,65 @@ class Calls:
             context = backend.tensor(numbers, recipe.dtype)
         backend.set_mode(obj, True)
         for batch in points[:WARM]:
-            self.call("forward")(obj, batch, context)
-        backend.set_mode(obj, False)
+            recipe.dialect.forward(obj, batch, context)  # type: ignore[misc]  # it has one
+        backend.set_mode(obj, self.mode == "train")
         return obj, points, context
 
     @property
-    def points(self) -> list[Any]:
+    def normalizing(self) -> str:
+        """The call that maps data to latents."""
+        return "forward" if self.direction == "inverse" else self.recipe.dialect.normalizing
+
+    @property
+    def points(self) -> Sequence[Any]:
         """Batches of the domain."""
-        return self.prepared[1]
+        return self._images if self.direction == "inverse" else self.prepared[1]
+
+    @property
+    def latents(self) -> Sequence[Any]:
+        """Images of these."""
+        return self.prepared[1] if self.direction == "inverse" else self._images
+
+    @property
+    def data(self) -> Sequence[Any]:
+        """Batches of what has a density."""
+        return self.points if self.normalizing == "forward" else self.latents
 
     @cached_property
-    def latents(self) -> list[Any]:
-        """Images of the points under forward."""
-        return self.images("forward", self.points)
+    def _images(self) -> list[Any]:
+        forward: Any = self.recipe.dialect.forward
+        return self._values(forward, self.prepared[1])
 
-    def images(self, name: str, points: Sequence[Any]) -> list[Any]:
-        """What a call gives at batches, without its log-det."""
+    def _values(self, call: Call, points: Sequence[Any]) -> list[Any]:
         obj, _, context = self.prepared
-        results = [self.call(name)(obj, one, context) for one in points]
+        results = [call(obj, one, context) for one in points]
         return [detached(one[0] if isinstance(one, tuple) else one) for one in results]
+
+    def values(self, name: str, points: Sequence[Any]) -> list[Any]:
+        """What a call gives at batches, without log-dets."""
+        return self._values(self.call(name), points)
+
+    def array(self, name: str, shape: Shape) -> Any:
+        """Random numbers of a statement, the same whenever they are asked for."""
+        if name not in self._arrays:
+            numbers = np.random.default_rng((SEED, len(self._arrays))).standard_normal(shape)
+            self._arrays[name] = self.recipe.backend.tensor(numbers, self.recipe.dtype)
+        return self._arrays[name]
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """Those that were asked for."""
+        return {name: np.asarray(one) for name, one in self._arrays.items()}
+
+    def slope(self, of: Sequence[tuple[str, int]], by_parameters: bool) -> str:
+        """The name of a call that gives a weighted sum of what calls give, each by its name and the place of what it gives, and
+        the derivative of that, as the framework has it, along directions.
+        """
+        name = f"slope of {of} by {'parameters' if by_parameters else 'points'}"
+        if name not in self._more:
+            calls = [partial(_taken, self.call(call), place) for call, place in of]
+            self._more[name] = self.recipe.backend.slope(calls, by_parameters, self.array)
+        return name
 
     def part(self, name: str, points: Sequence[Any]) -> Part:
         """A call as a graph; ``points``: batches at which it is traced and compared, the first time that it is asked for.
@@ -116,10 +170,7 @@ class Calls:
         traced = self.recipe.backend.traced(obj, self.call(name), points[0], context)
         if not traced.agrees(points[1 : 1 + BESIDE]):
             raise Unsupported("what was traced is not what the object computes")
-        graph = traced.graph()
-        if graph.writes:
-            raise Unsupported("it writes to its weights, or to its input")
-        return Part(traced, graph)
+        return Part(traced, traced.graph())
 
 
 class Composition:
@@ -127,15 +178,16 @@ class Composition:
 
     def __init__(self, calls: Calls, points: Sequence[Any]) -> None:
         self.calls, self.points = calls, points
-        self._images: dict[Ref, Callable[[], Sequence[Any]]] = {}
+        self._images: dict[Ref, Callable[[], Sequence[Any]]] = {POINT: lambda: points}
         self._nodes: dict[str, Node] = {}
         self._graphs: list[Graph] = []
         self._constants: dict[str, Any] = {}
+        self._arrays = set[str]()
         self._paths: list[dict[str, Any] | None] = [{} for _ in points]
 
     def call(self, name: str, at: Ref = POINT) -> tuple[Ref, Ref | None]:
-        """The value and the log-det of a call at the points, or at what another call gave."""
-        points = self.points if at == POINT else self._images[at]()
+        """The value and the log-det of a call at the points, or at what another call gave. Raises: `Unsupported`."""
+        points = self._images[at]()
         part = self.calls.part(name, points)
         graph = part.graph
         if tuple(points[0].shape) != graph.points[1]:
@@ -146,7 +198,10 @@ class Composition:
         names |= {node.name: self._named(name, node, graph) for node in graph.nodes}
         for node in graph.nodes:
             own = names[node.name]
-            self._nodes.setdefault(own, replace(renamed(node, names), name=own))
+            if own.startswith(DRAWN):
+                self._arrays.add(own)
+            else:
+                self._nodes.setdefault(own, replace(renamed(node, names), name=own))
         self._graphs.append(graph)
         self._constants |= {names.get(one, one): value for one, value in graph.constants.items()}
         for number, batch in enumerate(points):
@@ -155,17 +210,32 @@ class Composition:
                 self._paths[number] = None
             else:
                 known |= {names[one]: value for one, value in path.decided.items() if one in names}
-        first, second = graph.outputs
-        value = Ref(names.get(first.name, first.name))
-        self._images[value] = lambda: self.calls.images(name, points)
-        return value, None if second is None else Ref(names.get(second.name, second.name))
+        value, told = (
+            None if one is None else Ref(names.get(one.name, one.name)) for one in graph.outputs
+        )
+        assert value is not None
+        self._images[value] = lambda: self.calls.values(name, points)
+        return value, told
+
+    def slope(self, *of: tuple[str, int], by_parameters: bool = False) -> tuple[Ref, Ref | None]:
+        """A weighted sum of what calls give, and its derivative as the framework has it."""
+        found = self.call(self.calls.slope(of, by_parameters))
+        moved = "self." if by_parameters else POINT.name
+        self._arrays |= {one for one in self.calls.arrays if one.startswith(ALONG + moved)}
+        return found
 
     def _named(self, call: str, node: Node, graph: Graph) -> str:
-        """A name of its own; the same for an array that several calls hold, which is known by where it lies."""
+        """A name of its own; that of an array of the statement, which is known by its numbers; and one for an array that several
+        calls hold, which is known by where it lies.
+        """
         if node.op != "constant":
             return f"{call}.{node.name}"
-        layout = np.asarray(graph.constants[node.name]).__array_interface__
-        return f"constant.{layout['data'][0]}.{layout['typestr']}.{layout['shape']}.{layout['strides']}"
+        held = np.asarray(graph.constants[node.name])
+        for name, one in self.calls.arrays.items():
+            if np.array_equal(one, held):
+                return name
+        layout = held.__array_interface__
+        return f"constant {layout['data'][0]} {layout['typestr']} {layout['shape']} {layout['strides']}"
 
     def negative(self, one: Ref | None) -> Ref:
         """- a log-det. Raises: `Unsupported` where there is none."""
@@ -176,38 +246,48 @@ class Composition:
         return self._computed("add", one, other)
 
     def _computed(self, op: str, *of: Ref | None) -> Ref:
-        given = [one for one in of if one is not None]
+        given = tuple(one for one in of if one is not None)
         if len(given) < len(of):
             raise Unsupported("it returns no log-det")
-        shapes = [self._nodes[one.name].shape for one in given if one.name in self._nodes]
-        node = Node(
-            f"statement.{len(self._nodes)}",
-            op,
-            tuple(given),
-            {},
-            "float",
-            shapes[0] if shapes else (),
-        )
+        shape = self._nodes[given[0].name].shape if given[0].name in self._nodes else ()
+        node = Node(f"statement.{len(self._nodes)}", op, given, {}, "float", shape)
         self._nodes[node.name] = node
         return Ref(node.name)
 
     def graph(self, outputs: tuple[Ref, Ref | None]) -> Graph:
-        """Of all calls."""
+        """Of all calls. Raises: `Unsupported` where one writes what another may read."""
         first, context = self._graphs[0], self.calls.prepared[2]
+        arrays = {name: one for name, one in self.calls.arrays.items() if name in self._arrays}
+        written = {name for graph in self._graphs for name in graph.written}
+        buffers = set(first.weights) - first.trained
+        if written and not (self.calls.mode == "train" and written <= buffers):
+            raise Unsupported("it writes to its weights, or to its input")
+        if written and len(self._graphs) > 1:
+            raise Unsupported("it writes to its buffers, which another call reads")
+        nodes = [one for one in self._nodes.values() if one.op != "copy_"]
         return Graph(
-            first.weights,
+            {**first.weights, **{name: one.shape for name, one in arrays.items()}},
             (POINT.name, tuple(self.points[0].shape)),
             None if context is None else (CONTEXT, tuple(context.shape)),
-            self._constants,
-            tuple(self._nodes.values()),
+            self._constants | arrays,
+            tuple(nodes),
             outputs,
             tuple(guard for graph in self._graphs for guard in graph.guards),
             first.trained,
         )
 
+    @property
     def paths(self) -> tuple[Branches, ...]:
         """That the points take, where they take the shapes of the graph."""
         return tuple(Branches(one) for one in self._paths if one is not None)
+
+
+def _taken(call: Call, place: int, obj: Any, x: Any, context: Any) -> Any:
+    out = call(obj, x, context)
+    found = out[place] if isinstance(out, tuple) else out
+    if found is None:
+        raise Unsupported("it returns no log-det")
+    return found
 
 
 def detached(value: Any) -> Any:

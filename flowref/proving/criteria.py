@@ -1,4 +1,5 @@
-r"""What a run has to fulfil: that a log-det is that of the Jacobian, or that two results are the same.
+r"""What a run has to fulfil: that a log-det is that of the Jacobian, that two results are the same, or that one
+is the derivative of another.
 
 $(\det J)^2 = (e^{\log\det})^2$ for each point of the batch, and nothing of a point depends on another.
 """
@@ -22,10 +23,10 @@ from flowref.proving.runs import Run
 
 @dataclass(frozen=True)
 class Law:
-    """``holds``: of a run; ``slopes``: whether derivatives by the entries of points are asked for."""
+    """``holds``: of a run; ``slopes``: which derivatives it asks for (see `Run`)."""
 
     holds: Callable[[Run[Field]], bool]
-    slopes: bool
+    slopes: str = ""
 
 
 def _log_det(run: Run[Field]) -> bool:
@@ -75,6 +76,17 @@ def _equal(run: Run[Field]) -> bool:
     squares = [times(each.top, each.top, p) for each in (left.exp(), right.exp())]
     same, grown = (_alike(*pair) for pair in ((left.top, right.top), (squares[0], squares[1])))
     return bool((same | grown).all())
+
+
+def _slope(run: Run[Field]) -> bool:
+    """The derivative of a number along the directions of a statement is another number."""
+    total, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    if not isinstance(total, Residues):
+        return False
+    slope = lifted(told, total).top
+    zero = np.zeros_like(slope[0])
+    found = (zero, None) if total.derivative is None else total.derivative
+    return bool(_alike(found, slope).all())
 
 
 def _alike(one: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
@@ -134,4 +146,8 @@ def _determinants(matrix: tuple[Any, Any], p: Any) -> tuple[Any, Any]:
 
 
 # By name, of what a call computes.
-LAWS = {"log-det": Law(_log_det, True), "equal": Law(_equal, False)}
+LAWS = {
+    "log-det": Law(_log_det, "entries"),
+    "equal": Law(_equal),
+    "slope": Law(_slope, "along"),
+}

@@ -13,7 +13,7 @@ from itertools import product
 from typing import Any
 
 from flowref.model import PROVED_WHOLE
-from flowref.model.graph import Branches, Graph
+from flowref.model.graph import ALONG, Branches, Graph
 from flowref.proving.criteria import Law
 from flowref.proving.fields import LEVELS
 from flowref.proving.numbers import NotModelled
@@ -142,8 +142,10 @@ def identity(
 def numbers_of(graph: Graph, law: Law) -> int:
     """How many numbers and products of them a run of one path computes in each field, a determinant included."""
     rows = graph.points[1][0]
-    directions = math.prod(graph.points[1]) // rows + rows if law.slopes else 0
-    moving, shapes = graph.moving(graph.points[0]), graph.shapes
+    each = math.prod(graph.points[1]) // rows + rows
+    directions = {"": 0, "along": 1, "entries": each}[law.slopes]
+    along = [one.removeprefix(ALONG) for one in graph.weights if one.startswith(ALONG)]
+    moving, shapes = graph.moving(graph.points[0], *along), graph.shapes
     found = 0
     for node in graph.needed(()):
         inner = 1
@@ -151,16 +153,16 @@ def numbers_of(graph: Graph, law: Law) -> int:
             factor = shapes[node.args[PRODUCTS[node.op]].name]
             inner = math.prod(factor[1:]) if node.op == "convolution" else factor[-2]
         found += math.prod(node.shape) * inner * (LEVELS + directions * (node.name in moving))
-    return found + (directions**3 if law.slopes else 0)
+    return found + (directions**3 if law.slopes == "entries" else 0)
 
 
 def _refused(graph: Graph, law: Law) -> str:
     """Why nothing is proved of a graph, whatever it computes; empty where something may be."""
-    if graph.outputs[1] is None and law.slopes:
+    if graph.outputs[1] is None:
         return "it returns no log-det"
-    if law.slopes and math.prod(graph.points[1]) > ENTRIES * graph.points[1][0]:
+    if law.slopes == "entries" and math.prod(graph.points[1]) > ENTRIES * graph.points[1][0]:
         return f"its events have more than {ENTRIES} entries"
-    return "it writes to its weights, or to its input" if graph.writes else ""
+    return "it writes to its weights, or to its input" if graph.written else ""
 
 
 def _all_hold(

@@ -41,6 +41,10 @@ def _readings(value: float) -> Iterator[tuple[str, Callable[[Field], Residues]]]
     """What a number in code may stand for: a fraction times a power of pi, or the logarithm of one."""
     if not 0 < abs(value) < 50:
         return
+    near = Fraction(value).limit_denominator(FRACTIONS)
+    if float(near) == value:
+        yield str(near), partial(_symbol, near, 0, False)
+        return
     for log, number in ((True, math.exp(value)), (False, value)):
         for halves in PI:
             bare = number / math.pi ** (halves / 2)
@@ -59,9 +63,13 @@ def _symbol(near: Fraction, halves: int, log: bool, field: Field) -> Residues:
     """A fraction times a power of pi, which is a number of which nothing is known; or the logarithm of it."""
     found = field.constant(near)
     if halves:
-        pi = field.constant(1).opaque("pi")
-        root = replace(pi, sign=np.full((), POSITIVE, np.int8), d=None).sqrt()
-        raised = root.power(abs(halves))
+        raised = root_of_pi(field).power(abs(halves))
         found = found * (raised if halves > 0 else raised.reciprocal())
     found = replace(found, sign=np.full((), POSITIVE if near > 0 else NEGATIVE, np.int8))
     return found.log() if log else found
+
+
+def root_of_pi(field: Field) -> Residues:
+    """Of which nothing is known."""
+    pi = field.constant(1).opaque("pi")
+    return replace(pi, sign=np.full((), POSITIVE, np.int8), d=None).sqrt()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from flowref.proving.arithmetic import absolute, add, both, mul, sign
+from flowref.proving.arithmetic import absolute, add, both, mul, sign, total
 from flowref.proving.arrangements import (
+    added,
     constant_pad_nd,
     cut,
     permute,
@@ -20,7 +22,7 @@ from flowref.proving.arrangements import (
     view,
 )
 from flowref.proving.fields import Pair, Words, plus
-from flowref.proving.numbers import NotModelled, joined
+from flowref.proving.numbers import NotModelled, joined, lifted
 from flowref.proving.residues import Residues
 
 
@@ -71,6 +73,56 @@ def addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Residues:
     return add(found, c if beta == 1 else mul(c, beta))
 
 
+@dataclass(frozen=True)
+class Patches:
+    """Which entries of a padded image each entry of a convolution is of.
+
+    ``counts``: places, by axis; ``pads``: entries around, by axis; ``padded``: the image's shape with them; ``groups``: of
+    channels, for each the entries of every patch, (batch and places, entries of a kernel).
+    """
+
+    counts: tuple[int, ...]
+    pads: tuple[int, ...]
+    padded: tuple[int, ...]
+    groups: tuple[Any, ...]
+
+    @classmethod
+    def of(
+        cls, image: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int
+    ) -> Patches:
+        """``image``, ``kernel``: shapes."""
+        batch, channels, *inner = image
+        _, ins, *window = kernel
+        sides = len(inner)
+        stride, pads, dilation = (
+            list(one) * sides if len(one) == 1 else list(one) for one in (stride, padding, dilation)
+        )
+        sizes = [size + 2 * pad for size, pad in zip(inner, pads, strict=True)]
+        counts = [
+            (size - dilate * (wide - 1) - 1) // step + 1
+            for size, wide, step, dilate in zip(sizes, window, stride, dilation, strict=True)
+        ]
+        # The place in the image of each entry of each patch: (counts..., window...), by axis.
+        places = np.ix_(
+            *(np.arange(count) for count in counts), *(np.arange(wide) for wide in window)
+        )
+        at = [
+            places[axis] * stride[axis] + places[sides + axis] * dilation[axis]
+            for axis in range(sides)
+        ]
+        padded = batch, channels, *sizes
+        flat = np.arange(math.prod(padded)).reshape(padded)[(slice(None), slice(None), *at)]
+        order = [0, *range(2, 2 + sides), 1, *range(2 + sides, 2 + 2 * sides)]
+        patches = flat.transpose(order).reshape(
+            batch * math.prod(counts), channels, math.prod(window)
+        )
+        own = tuple(
+            patches[:, group * ins : (group + 1) * ins].reshape(len(patches), -1)
+            for group in range(groups)
+        )
+        return cls(tuple(counts), tuple(pads), padded, own)
+
+
 def convolution(
     x: Any,
     weight: Any,
@@ -84,40 +136,92 @@ def convolution(
     products: Callable[[Any, Any], Any] = matmul,
     sums: Callable[[Any, Any], Any] = add,
 ) -> Any:
-    """Convolutions, as products of matrices with the patches of an input."""
-    if transposed:
-        raise NotModelled("a transposed convolution")
+    """Convolutions, as products of matrices with the patches of an input; a transposed one adds to the patches of its output."""
     image, kernel = both(x, weight)
     sides = image.axes - 2
-    stride, padding, dilation = (
-        list(one) * sides if len(one) == 1 else list(one) for one in (stride, padding, dilation)
-    )
-    image = constant_pad_nd(image, [pad for one in reversed(padding) for pad in (one, one)])
-    batch, channels, *sizes = image.shape
-    outs, ins, *window = kernel.shape
-    counts = [
-        (size - dilate * (wide - 1) - 1) // step + 1
-        for size, wide, step, dilate in zip(sizes, window, stride, dilation, strict=True)
+    if transposed and products is not matmul:
+        raise NotModelled("a transposed convolution")
+    if transposed:
+        more = list(output_padding) * (sides if len(output_padding) == 1 else 1)
+        whole = [image.shape[0], kernel.shape[1] * groups]
+        for axis in range(sides):
+            step, pad, dilate = (one[axis % len(one)] for one in (stride, padding, dilation))
+            wide = dilate * (kernel.shape[2 + axis] - 1)
+            whole.append((image.shape[2 + axis] - 1) * step - 2 * pad + wide + more[axis] + 1)
+        of = Patches.of(whole, kernel.shape, stride, padding, dilation, groups)
+        found = _spread(_rows(image, groups), _kernels(kernel, groups), of, image)
+        return found if bias is None else add(found, view(bias, [1, -1, *(1 for _ in of.counts)]))
+    of = Patches.of(image.shape, kernel.shape, stride, padding, dilation, groups)
+    flat, rows = _padded(image, of), _kernels(kernel, groups)
+    parts = [
+        products(taken(flat, (own,)), transpose(row, 0, 1))
+        for own, row in zip(of.groups, rows, strict=True)
     ]
-    # The place in the image of each entry of each patch: (counts..., window...), by axis.
-    places = np.ix_(*(np.arange(count) for count in counts), *(np.arange(wide) for wide in window))
-    at = [
-        places[axis] * stride[axis] + places[sides + axis] * dilation[axis] for axis in range(sides)
+    found = _channels_first(joined(parts, -1), image.shape[0], of.counts)
+    return found if bias is None else sums(found, view(bias, [1, -1, *(1 for _ in of.counts)]))
+
+
+def convolution_backward(
+    gradient: Any,
+    x: Any,
+    weight: Any,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    wanted: Any,
+) -> tuple[Any, Any, Any]:
+    """The gradients of a convolution by its input, its weight and its bias."""
+    if transposed:
+        raise NotModelled("the gradient of a transposed convolution")
+    image, kernel = both(x, weight)
+    gradient = lifted(gradient, image)
+    of = Patches.of(image.shape, kernel.shape, stride, padding, dilation, groups)
+    back, flat, kernels = _rows(gradient, groups), _padded(image, of), _kernels(kernel, groups)
+    by_image = _spread(back, kernels, of, image)
+    by_weight = [
+        matmul(transpose(rows, 0, 1), taken(flat, (own,)))
+        for own, rows in zip(of.groups, back, strict=True)
     ]
-    flat = np.arange(math.prod(image.shape)).reshape(image.shape)[(slice(None), slice(None), *at)]
-    order = [0, *range(2, 2 + sides), 1, *range(2 + sides, 2 + 2 * sides)]
-    patches = flat.transpose(order).reshape(batch * math.prod(counts), channels, math.prod(window))
-    parts = []
-    for group in range(groups):
-        own = patches[:, group * ins : (group + 1) * ins].reshape(len(patches), -1)
-        rows = cut(kernel, 0, group * outs // groups, (group + 1) * outs // groups)
-        taken_in = taken(view(image, [math.prod(image.shape)]), (own,))
-        parts.append(
-            products(taken_in, transpose(view(rows, [outs // groups, own.shape[1]]), 0, 1))
-        )
-    found = view(joined(parts, -1), [batch, *counts, outs])
-    found = permute(found, [0, len(found.shape) - 1, *range(1, len(found.shape) - 1)])
-    return found if bias is None else sums(found, view(bias, [1, outs, *(1 for _ in counts)]))
+    by_bias = joined([total(rows, 0) for rows in back], 0) if wanted[2] else None
+    return by_image, view(joined(by_weight, 0), kernel.shape), by_bias
+
+
+def _rows(x: Residues, groups: int) -> list[Any]:
+    """Channels of all places, (batch and places, channels), by group."""
+    each = x.shape[1] // groups
+    rows = view(permute(x, [0, *range(2, x.axes), 1]), [-1, x.shape[1]])
+    return [cut(rows, -1, group * each, (group + 1) * each) for group in range(groups)]
+
+
+def _spread(rows: Sequence[Any], kernels: Sequence[Any], of: Patches, like: Residues) -> Any:
+    """Numbers of places times kernels, added up where patches meet, without the entries around."""
+    found = lifted(np.zeros(math.prod(of.padded)), like)
+    for own, row, kernel in zip(of.groups, rows, kernels, strict=True):
+        found = added(found, view(matmul(row, kernel), [-1]), own.ravel())
+    image = view(found, of.padded)
+    for axis, pad in enumerate(of.pads):
+        image = cut(image, 2 + axis, pad, of.padded[2 + axis] - pad)
+    return image
+
+
+def _padded(image: Residues, of: Patches) -> Any:
+    pads = [pad for one in reversed(of.pads) for pad in (one, one)]
+    return view(constant_pad_nd(image, pads), [math.prod(of.padded)])
+
+
+def _kernels(kernel: Residues, groups: int) -> list[Any]:
+    outs = kernel.shape[0] // groups
+    parts = [cut(kernel, 0, group * outs, (group + 1) * outs) for group in range(groups)]
+    return [view(part, [outs, -1]) for part in parts]
+
+
+def _channels_first(rows: Residues, batch: int, counts: tuple[int, ...]) -> Any:
+    found = view(rows, [batch, *counts, rows.shape[-1]])
+    return permute(found, [0, len(found.shape) - 1, *range(1, len(found.shape) - 1)])
 
 
 def slogdet(a: Residues) -> tuple[Residues, Residues]:

@@ -152,6 +152,7 @@ MATRICES: dict[str, Callable[..., Any]] = {
     "mv": lambda a, x: arranged.squeeze(matrices.matmul(a, arranged.unsqueeze(x, 1)), 1),
     "dot": lambda a, b: of.total(a * b),
     "convolution": matrices.convolution,
+    "convolution_backward": matrices.convolution_backward,
     "_linalg_slogdet": matrices.slogdet,
     "_linalg_det": lambda a: (matrices.determinant(a), None, None),
     "linalg_solve_triangular": lambda a, b, upper, left=True, unitriangular=False: (
@@ -198,6 +199,8 @@ ARRANGEMENTS: dict[str, Callable[..., Any]] = {
     "slice_scatter": arranged.slice_scatter,
     "select_scatter": arranged.select_scatter,
     "index_put": arranged.index_put,
+    "scatter": arranged.scatter,
+    "scatter_add": arranged.scatter_add,
     "constant_pad_nd": arranged.constant_pad_nd,
     **dict.fromkeys(("full", "new_full"), arranged.full),
     "full_like": lambda x, value: arranged.full(x.shape, value),

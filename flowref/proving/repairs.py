@@ -64,7 +64,9 @@ def repairs(graph: Graph, paths: Sequence[Branches]) -> list[Repair]:
     for decimal in (False, True):
         try:
             # Of other weights than those that were built, of which a term may be zero.
-            run = Run(graph, Field(FEW, 0, decimal), (*paths, None)[0], graph.trained, slopes=True)
+            run = Run(
+                graph, Field(FEW, 0, decimal), (*paths, None)[0], graph.trained, slopes="entries"
+            )
             if LAWS["log-det"].holds(run):
                 return []
         except NotModelled:
@@ -87,7 +89,7 @@ def _proved(graph: Graph, edit: Edit, run: Run[Field], paths: Sequence[Branches]
     behind = changed.moving(*(node.name for node in changed.nodes if id(node) not in before))
     ready = {name: value for name, value in run.values.items() if name not in behind}
     try:
-        again = Run(changed, run.field, run.path, run.weights, slopes=True, ready=ready)
+        again = Run(changed, run.field, run.path, run.weights, slopes="entries", ready=ready)
         if not LAWS["log-det"].holds(again):
             return None
     except NotModelled:

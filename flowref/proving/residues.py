@@ -443,8 +443,11 @@ class Residues(Numbers):
             ] = None
 
     def positive(self) -> Residues:
-        """One where a number is positive and zero where it is not: as is known, or at random."""
+        """One where a number is positive and zero where it is not: as is known, or at random; zero is not."""
         bit = self.field.random_sign("sign", self)
+        some = self.re.any(1, keepdims=True)
+        some = some if self.im is None else some | self.im.any(1, keepdims=True)
+        bit = np.where(some, bit, np.uint64(0))
         bit = np.where(
             self.signs > ABOVE, np.uint64(1), np.where(self.signs < BELOW, np.uint64(0), bit)
         )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Generic
 
 import numpy as np
 
-from flowref.model.graph import STEPS, Branches, Graph, Node, Ref, references
+from flowref.model.graph import ALONG, DRAWN, STEPS, Branches, Graph, Node, Ref, references
 from flowref.proving.numbers import AnyKind, NotModelled, Numbers, lifted
 from flowref.proving.operators import CASTS, EXACT, OPERATORS, PLAIN
 from flowref.proving.orders import Signs, ordered, signed
@@ -23,8 +24,9 @@ STRICT = ("gt", "lt")
 
 class Run(Generic[AnyKind]):
     """The graph in numbers of a kind: at random points of a field, or on boxes. ``path``: what comparisons are held to; None
-    for what the numbers say; ``slopes``: with derivatives by the entries of points; ``ready``: values of another run in the
-    same field, of a graph that differs elsewhere; ``operators``: what each makes of the numbers.
+    for what the numbers say; ``slopes``: which derivatives there are: "entries", by the entries of points, "along", by the
+    directions of a statement, or none; ``ready``: values of another run in the same field, of a graph that differs elsewhere;
+    ``operators``: what each makes of the numbers.
     """
 
     def __init__(
@@ -33,7 +35,7 @@ class Run(Generic[AnyKind]):
         field: AnyKind,
         path: Branches | None,
         weights: frozenset[str],
-        slopes: bool,
+        slopes: str,
         ready: Mapping[str, Any] | None = None,
         operators: Mapping[str, Callable[..., Any]] = OPERATORS,
     ) -> None:
@@ -50,11 +52,14 @@ class Run(Generic[AnyKind]):
         self.size = math.prod(shape)
         if ready is None:
             for weight, sizes in graph.weights.items():
+                free = weight in weights or weight.startswith(DRAWN)
                 constant = graph.constants[weight]
-                self.values[weight] = (
-                    field.free(sizes) if weight in weights else field.constant(constant)
-                )
-            self.values[name] = field.points(shape, slopes)
+                self.values[weight] = field.free(sizes) if free else field.constant(constant)
+            self.values[name] = field.points(shape, slopes == "entries")
+            if slopes == "along":
+                for one in [one for one in graph.weights if one.startswith(ALONG)]:
+                    moved = one.removeprefix(ALONG)
+                    self.values[moved] = replace(self.values[moved], d=self.values[one].top[0])
             if graph.given is not None:
                 self.values[graph.given[0]] = field.free(graph.given[1])
         moving = graph.moving(*graph.inputs, *weights)

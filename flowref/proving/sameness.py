@@ -69,17 +69,17 @@ class Pair:
             with recipe.backend.lent(obj, self.beside, self.names):
                 return own, read(call(self.beside, x, context))
 
-        calls = Calls(recipe, {"both": both})
+        calls = Calls(recipe, more={"both": both})
         statement = Statement(
             f"both give the same {words}",
             "equal",
             (name,),
             lambda of: of.call("both"),
-            latents=name == "inverse",
+            "latents" if name == "inverse" else "points",
         )
         with recipe.backend.sandbox(0, recipe.dtype):
             obj, _, context = calls.prepared
-            points = calls.latents if statement.latents else calls.points
+            points = getattr(calls, statement.points)
             try:
                 results = [both(obj, x, context) for x in points]
             except Exception as error:

@@ -22,6 +22,7 @@ from flowref.proving.determinants import log_det
 from flowref.proving.prover import calls_of
 from precise import BITS, exact, truth
 
+LAW = registry.find_law("map/log-det")
 # Constructions, a box, and up to which bound rounding is told.
 BOUNDED = [
     ("nflows:AffineCouplingTransform", "[-3, 3]", 1e-12),
@@ -122,7 +123,7 @@ def flows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def claimed(spec: str, box: str = "") -> Certificate:
     """What is told of a log-det."""
-    return next(certified(registry.parse_target(spec), ["map/log-det"], box=box))
+    return next(certified(registry.parse_target(spec), [LAW], box=box))
 
 
 def told(claim: Certificate) -> dict[str, Any]:
@@ -136,7 +137,7 @@ def test_a_bound_of_rounding_holds_at_points(spec: str, box: str, most: float) -
     claim = claimed(spec, box)
     bound = told(claim)["rounding"]
     assert bound.box == bound.asked and bound.most <= most
-    calls = calls_of(registry.parse_target(spec))
+    calls = calls_of(registry.parse_target(spec), LAW.condition)
     part, (obj, points, _) = calls.part("forward", calls.points), calls.prepared
     output, rng = part.graph.outputs[1], np.random.default_rng(0)
     assert output is not None

@@ -125,7 +125,9 @@ def computed(nodes: Any, weights: Any, x: Any) -> dict[str, Any]:
 def enclosed(graph: Graph, low: Any, high: Any, *, slope: bool = False) -> dict[str, Any]:
     """All values on boxes."""
     with np.errstate(all="ignore"):
-        return Run(graph, Boxes(low, high), None, frozenset(), slope, operators=BOUNDS).values
+        return Run(
+            graph, Boxes(low, high), None, frozenset(), "entries" if slope else "", operators=BOUNDS
+        ).values
 
 
 def assert_holds(found: Intervals, told: Any, true: Any, box: int = 0) -> int:

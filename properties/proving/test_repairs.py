@@ -174,7 +174,7 @@ def test_an_issue_tells_the_repair(report: Report) -> None:
 def test_a_log_det_of_a_library_is_mended() -> None:
     """GatedLinearUnit of nflows has one gate for all features, and counts it once."""
     target = registry.parse_target("nflows:GatedLinearUnit[ctx]")
-    (repair,) = repairs_of(target, "map/log-det")
+    (repair,) = repairs_of(target, registry.find_law("map/log-det"))
     assert repair.startswith("nonlinearities.py:166: log times 4 (proved for all inputs")
 
 
@@ -203,7 +203,10 @@ def test_a_term_that_is_zero_as_built_is_missing(
     """It is named as code names it, at its line; the log-det is proved for the weights as built alone."""
     (tmp_path / "warp.py").write_text(WARP)
     monkeypatch.chdir(tmp_path)
-    (claim,) = certified(registry.parse_target("warp.py:Warp?forward=gaussianize"), ["map/log-det"])
+    (claim,) = certified(
+        registry.parse_target("warp.py:Warp?forward=gaussianize"),
+        [registry.find_law("map/log-det")],
+    )
     assert claim.text().startswith("PROVED IN PART  map/log-det")
     assert claim.proof.clause == "for all inputs and these weights"
     (repair,) = claim.repairs

@@ -23,6 +23,7 @@ from flowref.model import FlowrefError
 from flowref.proving import STATEMENTS, certified
 from flowref.reporting.markup import code, escaped
 
+LAWS = [registry.find_law(name) for name in STATEMENTS]
 REPORTS = Path(__file__).parents[1]
 FOUND = REPORTS / "proofs.json"
 LIBRARIES = (
@@ -78,7 +79,7 @@ def found_of(spec: str) -> list[dict[str, Any]]:
     warnings.simplefilter("ignore")
     start, claims = time.process_time(), []
     try:
-        for claim in certified(registry.parse_target(spec), quick=True):
+        for claim in certified(registry.parse_target(spec), LAWS, quick=True):
             proof = claim.proof
             if not claim.applies:
                 continue

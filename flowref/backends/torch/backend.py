@@ -155,6 +155,12 @@ class Torch(Backend):
 
         return lent(obj, other, names)
 
+    def slope(self, calls: Any, by_parameters: bool, drawn: Any) -> Any:
+        """See `Backend.slope`."""
+        from flowref.backends.torch.slopes import slope
+
+        return slope(calls, by_parameters, drawn)
+
     def traced(self, obj: Any, call: Any, x: Any, context: Any) -> Any:
         """See `Backend.traced`."""
         from flowref.backends.torch.tracing import Traced

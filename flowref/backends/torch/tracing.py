@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -97,10 +97,11 @@ class Traced:
         self.guards: list[str] = []
         whole = functionalize(run, remove="mutations_and_views")
         try:
-            with _guarded(self.guards):
+            sources = [*self.state, *(one for one in self.inputs if one is not None)]
+            with _guarded(sources, self.guards):
                 self.module = self._apart(whole, run)
             # As it is, without decompositions, which round otherwise: that is what the object is compared with.
-            with _guarded([]):
+            with _guarded(sources, []):
                 self.plain = self._trace(run, {})
         except Unsupported:
             raise
@@ -112,8 +113,8 @@ class Traced:
         self.seen = self.floats(x, context)
 
     def _apart(self, whole: Any, run: Any) -> Any:
-        """The graph of operators that are taken apart. What differentiates inside of a call cannot be made free of writes, and
-        is traced as it is, where it writes nothing.
+        """The graph of operators that are taken apart, and free of writes. What differentiates inside of a call is traced as it
+        is first, and the operators of that are made free of writes.
         """
         try:
             return self._trace(whole, _table())
@@ -121,18 +122,22 @@ class Traced:
             if "functorch" not in str(error):
                 raise
         self.guards.clear()
-        module = self._trace(run, _table())
-        for node in module.graph.nodes:
-            if getattr(getattr(node.target, "_schema", None), "is_mutable", False):
-                raise Untraced(f"it differentiates, and writes by {node.target}")
-        return module
+        module = self._trace(run, {})
+        for node in reversed(module.graph.nodes):
+            # What code was answered is noted, and not asked again.
+            if torch.Tag.data_dependent_output in getattr(node.target, "tags", ()):
+                module.graph.erase_node(node)
+        again = Replayed(module)
+        return self._trace(
+            functionalize(again.results, remove="mutations_and_views"), _table(), again
+        )
 
-    def _trace(self, call: Any, table: Mapping[Any, Any]) -> Any:
+    def _trace(self, call: Any, table: Mapping[Any, Any], again: Replayed | None = None) -> Any:
         settings: dict[str, Any] = {
             "_allow_non_fake_inputs": True,
             "_error_on_data_dependent_ops": False,
         }
-        with _lined():
+        with _lined(again):
             return make_fx(call, dict(table), "real", **settings)(self.state, *self.inputs)
 
     def floats(self, x: Any, context: Any, state: Sequence[Any] | None = None) -> dict[str, Any]:
@@ -299,14 +304,29 @@ def _line() -> str:
     return told
 
 
+class Replayed(torch.fx.Interpreter):  # type: ignore[misc]  # it has no types
+    """A graph that is run, with the line of the node that is."""
+
+    line = ""
+
+    def results(self, *given: Any) -> Any:
+        """What it computes, of arguments as it was traced with."""
+        return self.run(*torch.utils._pytree.tree_leaves(given))
+
+    def run_node(self, n: Any) -> Any:
+        """One node."""
+        self.line = n.meta.get("line", "")
+        return super().run_node(n)
+
+
 @contextlib.contextmanager
-def _lined() -> Iterator[None]:
+def _lined(again: Replayed | None = None) -> Iterator[None]:
     """Each node of a trace is given its line: torch keeps those of methods called ``forward`` alone."""
     plain = torch.fx.Tracer.create_node
 
     def create(tracer: Any, *given: Any, **named: Any) -> Any:
         node = plain(tracer, *given, **named)
-        node.meta["line"] = _line()
+        node.meta["line"] = _line() if again is None else again.line
         return node
 
     torch.fx.Tracer.create_node = create  # for the time of the trace
@@ -316,48 +336,62 @@ def _lined() -> Iterator[None]:
         torch.fx.Tracer.create_node = plain
 
 
-# Ways in which numbers leave tensors: what depends on them is not in the graph.
-LEAVING = (
-    "item",
-    "tolist",
-    "__float__",
-    "__int__",
-    "__index__",
-    "numpy",
-    "__array__",
-    "__dlpack__",
-)
+# Ways in which numbers leave tensors that no operator tells of: what depends on them is not in the graph.
+LEAVING = ("tolist", "numpy", "__array__", "__dlpack__")
+# Operators, by what code calls.
+ASKING = {"_local_scalar_dense": "item"}
 DISTRIBUTIONS = str(Path(torch.distributions.__file__).parent)
 
 
 class Watched(Dispatch):
-    """Operators that hand numbers to code, as a fill value or what ``equal`` answers, are refused; those whose results
-    have as many entries as numbers say are noted, since code may count them.
+    """Operators that hand numbers to code, as ``int`` and ``equal`` do, are refused where these come of inputs or weights, and
+    what code asks of such numbers is noted; so are operators whose results have as many entries as numbers say, since code
+    may count them.
     """
 
-    def __init__(self, guards: list[str]) -> None:
+    def __init__(self, sources: Iterable[Any], guards: list[str]) -> None:
         super().__init__()
-        self.guards = guards
+        self.guards, self.asked = guards, False
+        # Storages of what comes of inputs and weights, which are kept so that no other has their place.
+        self.moving = {one.untyped_storage()._cdata: one for one in sources}
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """What an operator gives."""
-        if torch.Tag.data_dependent_output in func.tags:
-            raise Untraced(f"a number leaves a tensor by {func.overloadpacket.__name__}")
+        given = torch.utils._pytree.tree_leaves((args, named))
+        moves = any(self._moves(one) for one in given)
+        if moves and torch.Tag.data_dependent_output in func.tags and not self.asked:
+            name = func.overloadpacket.__name__
+            raise Untraced(f"a number leaves a tensor by {ASKING.get(name, name)}()")
+        if moves and self.asked and torch.Tag.data_dependent_output in func.tags:
+            value = func(*args, **named)
+            self.guards.append(str(bool(value)))
+            return value
         chosen = func is aten.index.Tensor and any(
             one is not None and one.dtype == torch.bool for one in args[1]
         )
-        if chosen or (
-            func is not aten.index.Tensor and torch.Tag.dynamic_output_shape in func.tags
+        if moves and (
+            chosen
+            or (func is not aten.index.Tensor and torch.Tag.dynamic_output_shape in func.tags)
         ):
             self.guards.append(func.overloadpacket.__name__)
-        return func(*args, **named)
+        found = func(*args, **named)
+        if moves:
+            written = given if func._schema.is_mutable else ()
+            for one in torch.utils._pytree.tree_leaves((found, written)):
+                if isinstance(one, torch.Tensor):
+                    self.moving[one.untyped_storage()._cdata] = one
+        return found
+
+    def _moves(self, value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and value.untyped_storage()._cdata in self.moving
 
 
 @contextlib.contextmanager
-def _guarded(guards: list[str]) -> Iterator[None]:
-    """Truth values that code asks of tensors are noted; what asks for numbers is refused."""
+def _guarded(sources: Iterable[Any], guards: list[str]) -> Iterator[None]:
+    """Truth values that code asks of what comes of ``sources`` are noted; what asks for such numbers is refused."""
     plain = torch.Tensor.__bool__
     kept = {name: getattr(torch.Tensor, name) for name in LEAVING}
+    watched = Watched(sources, guards)
 
     def leaving(name: str) -> Any:
         def run(tensor: Any, *given: Any, **named: Any) -> Any:
@@ -366,18 +400,17 @@ def _guarded(guards: list[str]) -> Iterator[None]:
         return run
 
     def asked(tensor: Any) -> bool:
-        from torch.utils._python_dispatch import _disable_current_modes
-
-        with _disable_current_modes():
-            value = bool(plain(tensor))
-        guards.append(str(value))
-        return value
+        watched.asked = True
+        try:
+            return bool(plain(tensor))
+        finally:
+            watched.asked = False
 
     torch.Tensor.__bool__ = asked  # type: ignore[method-assign,assignment]  # for the time of the trace
     for name in LEAVING:
         setattr(torch.Tensor, name, leaving(name))
     try:
-        with Watched(guards):
+        with watched:
             yield
     finally:
         torch.Tensor.__bool__ = plain  # type: ignore[method-assign]

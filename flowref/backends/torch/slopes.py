@@ -1,0 +1,49 @@
+"""What autograd has for the slope of a call along directions of its points and parameters, as part of a call that is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.nn.utils import stateless
+
+from flowref.model import Shape, Unsupported
+
+
+def slope(
+    calls: Sequence[Callable[[Any, Any, Any], Any]],
+    by_parameters: bool,
+    drawn: Callable[[str, Shape], Any],
+) -> Callable[[Any, Any, Any], Any]:
+    """See `Backend.slope`."""
+
+    def run(obj: Any, x: Any, context: Any) -> Any:
+        with torch.enable_grad():
+            moved = {"x": x.clone().requires_grad_()}
+            held = {}
+            if by_parameters:
+                if not isinstance(obj, torch.nn.Module):
+                    raise Unsupported("it has no parameters")
+                held = {name: one.clone().requires_grad_() for name, one in obj.named_parameters()}
+                moved = {f"self.{name}": one for name, one in held.items()}
+            points = moved.get("x", x)
+            total = x.new_zeros(())
+            with stateless._reparametrize_module(obj, held) if held else torch.enable_grad():
+                for number, call in enumerate(calls):
+                    value = torch.as_tensor(call(obj, points, context))
+                    shape = tuple(value.shape)
+                    weights = drawn(f"cotangent {number} {shape}", shape)
+                    total = total + (value * weights).sum()
+            found: Sequence[Any] = [None] * len(moved)
+            if total.requires_grad:
+                found = torch.autograd.grad(total, list(moved.values()), allow_unused=True)
+        along = total.new_zeros(())
+        for (name, one), gradient in zip(moved.items(), found, strict=True):
+            # Where none comes back it is none, and the statement is about that direction, too.
+            direction = drawn(f"along {name}", tuple(one.shape))
+            if gradient is not None:
+                along = along + (gradient * direction).sum()
+        return total, along
+
+    return run
