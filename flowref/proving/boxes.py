@@ -141,6 +141,8 @@ class Bound:
 
 def bounds(graph: Graph, law: Law, proof: Proof, asked: Box, seed: int = 0) -> Iterator[Bound]:
     """What of rounding, finiteness and slopes is shown on a box; of rounding where the law is an identity."""
+    if graph.guards and not proof.proved:
+        return  # the graph is of one answer to what code asks
     if reason := _refused(graph):
         yield Bound("rounding", asked, reason=reason)
         return
@@ -201,7 +203,9 @@ class Proved:
         for node in self.steps:
             if node.name not in values:
                 continue
-            value: Intervals = values[node.name]
+            if not isinstance(value := values[node.name], Intervals):
+                decided[node.name] = value
+                continue
             low, high = (one[min(box, len(one) - 1)] for one in value.ends)
             if not (low == high).all():
                 return False

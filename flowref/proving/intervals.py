@@ -23,6 +23,8 @@ from flowref.proving.numbers import NotModelled, Numbers, aligned
 
 # Units in the last place by which functions may be off; and quotients, and what is rounded to the nearest number.
 FUNCTION, QUOTIENT, NEAREST = 2.0, 1.5, 0.5
+# Units in the last place by which a number in code may differ from what it is read as.
+READ = 2.0
 # What a bound is enlarged by, as it is itself computed: a few roundings.
 SPARE = 1 + 2.0**-48
 # Below, products may be no numbers of full precision.
@@ -34,7 +36,7 @@ class Boxes:
     """Boxes that points lie in, side by side.
 
     ``low``, ``high``: (boxes, *event); ``context``: of each point of a batch, if there is one; ``decimal``: whether numbers in
-    code stand for others, by less than a unit in the last place (`literals`); ``line``, ``conditions``: as of all kinds of
+    code stand for others, by a unit or two in the last place (`literals`); ``line``, ``conditions``: as of all kinds of
     numbers.
     """
 
@@ -59,8 +61,8 @@ class Boxes:
     def _read(self, number: Intervals) -> Intervals:
         if not self.decimal or number.whole:
             return number
-        off = np.spacing(np.abs(number.low))
-        return replace(number, ends=of.widened(number.ends, 1), err=off)
+        off = READ * np.spacing(np.abs(number.low))
+        return replace(number, ends=of.widened(number.ends, READ), err=off)
 
     def free(self, shape: Sequence[int]) -> Intervals:
         """The context. Raises: `NotModelled` where none is known."""

@@ -16,6 +16,7 @@ from flowref.model.graph import Graph, Node, Ref
 from flowref.proving.bounds import BOUNDS
 from flowref.proving.enclosures import INCREASING, OWN
 from flowref.proving.intervals import FUNCTION, Boxes, Intervals
+from flowref.proving.numbers import NotModelled
 from flowref.proving.runs import Run
 from precise import BITS, FUNCTIONS, exact, slopes, truth
 
@@ -329,3 +330,111 @@ def test_what_does_not_depend_on_an_entry_has_no_slope() -> None:
     for entry in range(SIZE):
         zero = (d[0][0, entry] == 0) & (d[1][0, entry] == 0)
         assert (zero == ~free[entry]).all()
+
+
+def convolved(x: Any, w: Any) -> Any:
+    """A convolution along the last axis: (batch, channels, length) with (outputs, channels, width)."""
+    count = x.shape[-1] - w.shape[-1] + 1
+    parts = [x[:, :, at : at + w.shape[-1]] for at in range(count)]
+    return np.stack([np.tensordot(part, w, ((1, 2), (1, 2))) for part in parts], -1)
+
+
+def solved(a: Any, b: Any) -> Any:
+    """The solution of a lower triangular system."""
+    rows: list[Any] = []
+    for at in range(len(a)):
+        known = sum((a[at, one] * row for one, row in enumerate(rows)), start=0 * b[0])
+        rows.append((b[at] - known) / a[at, at])
+    return np.stack(rows)
+
+
+def at_places(x: Any, places: Any, y: Any) -> Any:
+    """With other entries at places of the last axis."""
+    found = np.array(x, object)
+    found[:, places] = y
+    return found
+
+
+PLACES = np.array([2, 0])
+# Operators of several arrays: shapes of these, the operator on intervals, in torch, and on numbers of mpmath.
+SEVERAL: dict[str, tuple[list[tuple[int, ...]], Any, Any, Any]] = {
+    "convolution": (
+        [(2, 3, 5), (4, 3, 2)],
+        lambda x, w: BOUNDS["convolution"](x, w, None, [1], [0], [1], False, [0], 1),
+        torch.nn.functional.conv1d,
+        convolved,
+    ),
+    "addmm": ([(4,), (3, 5), (5, 4)], BOUNDS["addmm"], torch.addmm, lambda c, a, b: c + a @ b),
+    "bmm": ([(2, 3, 5), (2, 5, 4)], BOUNDS["bmm"], torch.bmm, lambda a, b: a @ b),
+    "triangular": (
+        [(4, 4), (4, 3)],
+        lambda a, b: BOUNDS["linalg_solve_triangular"](a, b, upper=False),
+        lambda a, b: torch.linalg.solve_triangular(a, b, upper=False),
+        solved,
+    ),
+    "index_put": (
+        [(3, 4), (3, 2)],
+        lambda x, y: BOUNDS["index_put"](x, [None, PLACES], y),
+        lambda x, y: x.index_put((torch.arange(3)[:, None], torch.tensor(PLACES)[None]), y),
+        lambda x, y: at_places(x, PLACES, y),
+    ),
+    "slogdet": (
+        [(4, 4)],
+        lambda a: BOUNDS["_linalg_slogdet"](a)[1],
+        lambda a: torch.linalg.slogdet(a)[1],
+        lambda a: np.array(mpmath.log(abs(mpmath.det(mpmath.matrix(a.tolist())))), object),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("width", [0.0, 1e-9, 1e-2])
+def test_operators_of_several_arrays_are_enclosed(name: str, width: float) -> None:
+    """At points between the ends of their operands."""
+    shapes, bounded, framework, sharp = SEVERAL[name]
+    rng, boxes = np.random.default_rng(0), Boxes(np.zeros((1, 1)), np.zeros((1, 1)))
+    for _ in range(10):
+        middles = [
+            rng.normal(size=shape) + 3 * np.eye(*shape[-2:]) * (name != "addmm")
+            if len(shape) == 2
+            else rng.normal(size=shape)
+            for shape in shapes
+        ]
+        ends = [(one - width, one + width) for one in middles]
+        given = [
+            Intervals(boxes, (low[None], high[None]), np.zeros((1, *low.shape)))
+            for low, high in ends
+        ]
+        points = [np.clip(low + rng.random(low.shape) * 2 * width, low, high) for low, high in ends]
+        with np.errstate(all="ignore"):
+            found = bounded(*given)
+        with mpmath.workprec(BITS):
+            true = sharp(*map(exact, points))
+            assert_holds(found, framework(*map(torch.tensor, points)).numpy(), true)
+
+
+def test_a_place_that_is_open_holds_all() -> None:
+    """Of those that a box may have."""
+    boxes = Boxes(np.zeros((1, 1)), np.zeros((1, 1)))
+    x = boxes.constant(np.array([[1.0, 5.0, -2.0, 9.0]]))
+    places = x.certain(np.array([[[0.0, 2.0]]]), np.array([[[1.0, 2.0]]]))
+    found = BOUNDS["gather"](x, 1, places)
+    assert found.low.tolist() == [[[1.0, -2.0]]] and found.high.tolist() == [[[5.0, -2.0]]]
+
+
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [
+        ("scatter_add", ()),
+        ("var", ()),
+        ("sort", ()),
+        ("_to_copy", ("float32",)),
+        ("_to_copy", ("int64",)),
+    ],
+)
+def test_what_is_not_modelled_is_refused(op: str, args: tuple[Any, ...]) -> None:
+    """With its operator."""
+    one = Node("y", op, (Ref("x"), *args), {}, "float", line="flow.py:7")
+    graph = Graph({}, ("x", (1, 1)), None, {}, (one,), (Ref("y"), None))
+    with pytest.raises(NotModelled, match=r"flow.py:7"):
+        enclosed(graph, np.zeros((1, 1)), np.ones((1, 1)))
