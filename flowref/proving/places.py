@@ -44,8 +44,10 @@ class Place:
             if any(one.box for one in found) and not self.holds_the_object:
                 reason = "what the object computes is rounded otherwise than what its operators are taken apart into"
                 found = tuple(Bound(one.kind, one.asked, reason=reason) for one in found)
-        gap = None
-        if not claim.proof.proved and claim.law == "log-det":
+        gap, certainty = None, self.calls.recipe.facts.certainty
+        # What is told to be an estimate is off by as much as it is.
+        exact = not certainty.estimate and not certainty.log_det
+        if exact and not claim.proof.proved and claim.law == "log-det":
             context = self.calls.prepared[2]
             given = None if context is None else np.asarray(detached(context), float)
             measure = partial(self._measured, call)
