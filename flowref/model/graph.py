@@ -46,7 +46,8 @@ class Graph:
     ``weights``: names and shapes of the weights that are free; ``points``: the name and the shape of the batch that it was
     traced with; ``given``: of a context, if there is one; ``constants``: arrays that code holds; ``nodes``: in their order;
     ``outputs``: of the value and the log-det, None where there is none; ``guards``: what code asked of numbers, with what
-    was answered; ``trained``: the weights that are parameters, and no buffers.
+    was answered; ``trained``: the weights that are parameters, and no buffers; ``variances``: those that are variances, which
+    are not negative.
     """
 
     weights: Mapping[str, tuple[int, ...]]
@@ -57,6 +58,7 @@ class Graph:
     outputs: tuple[Ref, Ref | None]
     guards: tuple[str, ...] = ()
     trained: frozenset[str] = frozenset()
+    variances: frozenset[str] = frozenset()
 
     @property
     def inputs(self) -> tuple[str, ...]:

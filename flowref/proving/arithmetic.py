@@ -152,6 +152,16 @@ def turning(x: Residues) -> tuple[Residues, Residues]:
     return x.opaque("sin", replace(cosine, d=None)), x.opaque("cos", -replace(sine, d=None))
 
 
+def atan2(y: Any, x: Any) -> Residues:
+    """A random function of two numbers, with its slopes $x / (x^2 + y^2)$ and $-y / (x^2 + y^2)$."""
+    one, other = aligned(*both(y, x))
+    by = (one * one + other * other).reciprocal()
+    moved = one * replace(other * by, d=None, d_im=None) - other * replace(
+        one * by, d=None, d_im=None
+    )
+    return Residues(one.field, one.field.hashed("atan2", one, other), d=moved.d, d_im=moved.d_im)
+
+
 def erf(x: Residues) -> Residues:
     r"""A random function whose slope is $2 e^{-x^2} / \sqrt\pi$."""
     return x.opaque("erf", (-(x * x)).exp() * _two_by_root_of_pi(x))

@@ -96,7 +96,7 @@ class Certificate:
         yield from (f"  With      {one}" for one in self.repairs)
         yield from (_told(one, self.law) for one in self.bounds)
         rounding = "" if any(one.box is not None for one in self.bounds) else "rounding, "
-        yield f"  Not said  {rounding}other shapes, single precision, train mode, what other versions compute"
+        yield f"  Not said  {rounding}other shapes, single precision, the other mode, what other versions compute"
 
     @property
     def tells(self) -> bool:
@@ -219,6 +219,7 @@ def _written(graph: Graph) -> dict[str, Any]:
         "outputs": [None if one is None else one.name for one in graph.outputs],
         "guards": list(graph.guards),
         "trained": sorted(graph.trained),
+        "variances": sorted(graph.variances),
     }
 
 
@@ -237,6 +238,7 @@ def _read(whole: Mapping[str, Any]) -> Graph:
         (Ref(value), None if ladj is None else Ref(ladj)),
         tuple(whole["guards"]),
         frozenset(whole["trained"]),
+        frozenset(whole.get("variances", ())),
     )
 
 

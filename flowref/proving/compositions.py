@@ -6,6 +6,7 @@ constant.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -27,6 +28,8 @@ WARM = 2
 # Of the numbers that a statement draws, which no code has.
 SEED = 0x5EED0F10
 POINT, CONTEXT = Ref("x"), "context"
+# Calls that give as much for each point, and by how much that may be another number where the point is alone: rounding.
+POINTWISE, NEAR = ("forward", "inverse", "log_prob", "base_log_prob"), 1e-9
 OTHER_WAY = {"forward": "inverse", "inverse": "forward"}
 
 Call = Callable[[Any, Any, Any], Any]
@@ -42,7 +45,7 @@ class Part:
 
 class Calls:
     """The calls of a target in a mode and a direction, each traced when it is first asked for; ``more``: that its dialect
-    lacks.
+    lacks; ``batch``: the shape of batches, where that matters.
     """
 
     def __init__(
@@ -51,8 +54,9 @@ class Calls:
         mode: str = "eval",
         direction: str = "forward",
         more: Mapping[str, Call] | None = None,
+        batch: Shape | None = None,
     ) -> None:
-        self.recipe, self.mode, self.direction = recipe, mode, direction
+        self.recipe, self.mode, self.direction, self.batch = recipe, mode, direction, batch
         self._more = dict(more or {})
         self._arrays: dict[str, Any] = {}
         self._parts: dict[str, Part | str] = {}
@@ -78,10 +82,15 @@ class Calls:
             for size in shape
         }
         rows = next((count for count in ROWS if count not in held), ROWS[0])
-        points = [
-            backend.tensor(draw(facts.domain, (rows, *facts.event_shape), rng), recipe.dtype)
-            for _ in range(PATHS)
-        ]
+        usual = rows, *facts.event_shape
+        rows = rows if self.batch is None else self.batch[0]
+
+        def drawn(shape: Shape) -> list[Any]:
+            return [
+                backend.tensor(draw(facts.domain, shape, rng), recipe.dtype) for _ in range(PATHS)
+            ]
+
+        points = drawn(usual)
         context = None
         if facts.context_shape is not None:
             numbers = rng.standard_normal((rows, *facts.context_shape))
@@ -90,12 +99,19 @@ class Calls:
         for batch in points[:WARM]:
             recipe.dialect.forward(obj, batch, context)  # type: ignore[misc]  # it has one
         backend.set_mode(obj, self.mode == "train")
-        return obj, points, context
+        return obj, points if self.batch is None else drawn(self.batch), context
 
     @property
     def normalizing(self) -> str:
         """The call that maps data to latents."""
         return "forward" if self.direction == "inverse" else self.recipe.dialect.normalizing
+
+    @property
+    def variances(self) -> set[str]:
+        """The weights that are the running variances of a batch normalizer."""
+        normalizer = self.recipe.facts.normalizer
+        roles = {} if normalizer is None or "running_var" in normalizer.forms else normalizer.roles
+        return {f"self.{roles['running_var']}"} if "running_var" in roles else set()
 
     @property
     def points(self) -> Sequence[Any]:
@@ -138,14 +154,14 @@ class Calls:
         """Those that were asked for."""
         return {name: np.asarray(one) for name, one in self._arrays.items()}
 
-    def slope(self, of: Sequence[tuple[str, int]], by_parameters: bool) -> str:
+    def slope(self, of: Sequence[tuple[str, int]], by: str, shape: Shape | None = None) -> str:
         """The name of a call that gives a weighted sum of what calls give, each by its name and the place of what it gives, and
-        the derivative of that, as the framework has it, along directions.
+        the derivative of that, as the framework has it, along directions; see `Backend.slope`.
         """
-        name = f"slope of {of} by {'parameters' if by_parameters else 'points'}"
+        name = f"slope of {of} by {by} {shape or ''}"
         if name not in self._more:
             calls = [partial(_taken, self.call(call), place) for call, place in of]
-            self._more[name] = self.recipe.backend.slope(calls, by_parameters, self.array)
+            self._more[name] = self.recipe.backend.slope(calls, by, self.array, shape)
         return name
 
     def part(self, name: str, points: Sequence[Any]) -> Part:
@@ -170,7 +186,31 @@ class Calls:
         traced = self.recipe.backend.traced(obj, self.call(name), points[0], context)
         if not traced.agrees(points[1 : 1 + BESIDE]):
             raise Unsupported("what was traced is not what the object computes")
+        if self.mode == "eval" and name in POINTWISE and not self._alone(name, points[0]):
+            raise Unsupported("it computes something else of one point than of several")
         return Part(traced, traced.graph())
+
+    def _alone(self, name: str, points: Any) -> bool:
+        """Whether a call gives for the first point by itself what it gives for that among others, but for rounding."""
+        obj, _, context = self.prepared
+        given = None if context is None else context[:1]
+        results = [
+            [
+                detached(one)
+                for one in (out if isinstance(out, tuple) else (out,))
+                if one is not None
+            ]
+            for out in (
+                self.call(name)(obj, points, context),
+                self.call(name)(obj, points[:1], given),
+            )
+        ]
+        several, alone = ([np.asarray(one) for one in found] for found in results)
+        return all(
+            np.shape(one) == np.shape(other[:1]) and np.allclose(one, other[:1], NEAR, NEAR, True)
+            for one, other in zip(alone, several, strict=True)
+            if np.ndim(other) and len(other) == len(points)
+        )
 
 
 class Composition:
@@ -217,12 +257,41 @@ class Composition:
         self._images[value] = lambda: self.calls.values(name, points)
         return value, told
 
-    def slope(self, *of: tuple[str, int], by_parameters: bool = False) -> tuple[Ref, Ref | None]:
+    def slope(self, *of: tuple[str, int], by: str = "points") -> tuple[Ref, Ref | None]:
         """A weighted sum of what calls give, and its derivative as the framework has it."""
-        found = self.call(self.calls.slope(of, by_parameters))
-        moved = "self." if by_parameters else POINT.name
+        found = self.call(self.calls.slope(of, by))
+        moved = "self." if by == "parameters" else POINT.name
         self._arrays |= {one for one in self.calls.arrays if one.startswith(ALONG + moved)}
         return found
+
+    def columns(self, name: str, axes: Sequence[int]) -> tuple[Ref, Ref]:
+        """The value of a call and the points, each as rows of the channels that ``axes`` of an event count, with a direction of
+        the points.
+        """
+        shape = tuple(self.points[0].shape)
+        direction = f"{ALONG}{POINT.name}"
+        self.calls.array(direction, shape)
+        self._arrays.add(direction)
+        last = [1 + axis for axis in axes]
+        order = [axis for axis in range(len(shape)) if axis not in last] + last
+        moved = [shape[axis] for axis in order]
+        rows = math.prod(moved[: -len(last)])
+        found = []
+        for ref in (self.call(name)[0], POINT):
+            turned = self._node("permute", (ref, order), tuple(moved))
+            found.append(self._node("view", (turned, [rows, -1]), (rows, math.prod(shape) // rows)))
+        return found[0], found[1]
+
+    def along_channels(self, name: str, axes: Sequence[int]) -> tuple[Ref, Ref]:
+        """The derivative of a weighted sum of what a call gives, as the framework has it, where all of a channel is moved, and
+        zero.
+        """
+        shape = tuple(
+            size if axis in axes else 1 for axis, size in enumerate(self.points[0].shape[1:])
+        )
+        _, along = self.call(self.calls.slope(((name, 0),), "points", shape))
+        assert along is not None
+        return along, self._node("full", ([], 0.0), ())
 
     def _named(self, call: str, node: Node, graph: Graph) -> str:
         """A name of its own; that of an array of the statement, which is known by its numbers; and one for an array that several
@@ -250,7 +319,10 @@ class Composition:
         if len(given) < len(of):
             raise Unsupported("it returns no log-det")
         shape = self._nodes[given[0].name].shape if given[0].name in self._nodes else ()
-        node = Node(f"statement.{len(self._nodes)}", op, given, {}, "float", shape)
+        return self._node(op, given, shape)
+
+    def _node(self, op: str, args: tuple[Any, ...], shape: Shape) -> Ref:
+        node = Node(f"statement.{len(self._nodes)}", op, args, {}, "float", shape)
         self._nodes[node.name] = node
         return Ref(node.name)
 
@@ -274,6 +346,11 @@ class Composition:
             outputs,
             tuple(guard for graph in self._graphs for guard in graph.guards),
             first.trained,
+            frozenset(
+                one
+                for one in buffers
+                if one in self.calls.variances or one.rpartition(".")[2] == "running_var"
+            ),
         )
 
     @property

@@ -1,5 +1,5 @@
-r"""What a run has to fulfil: that a log-det is that of the Jacobian, that two results are the same, or that one
-is the derivative of another.
+r"""What a run has to fulfil: that a log-det is that of the Jacobian, that two results are the same, that one is the
+derivative of another, or a line in it.
 
 $(\det J)^2 = (e^{\log\det})^2$ for each point of the batch, and nothing of a point depends on another.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from flowref.proving.arithmetic import total
 from flowref.proving.arrangements import view
-from flowref.proving.fields import inverse, times
+from flowref.proving.fields import Pair, Words, inverse, minus, plus, times
 from flowref.proving.numbers import lifted
 from flowref.proving.residues import Field, Residues
 from flowref.proving.runs import Run
@@ -89,6 +89,50 @@ def _slope(run: Run[Field]) -> bool:
     return bool(_alike(found, slope).all())
 
 
+def _affine(run: Run[Field]) -> bool:
+    r"""Each column of an array is a fixed affine function of that of another; both are (rows, columns).
+
+    The derivative along v is a multiple of v, which no point changes then: $\partial y_i v_0 = \partial y_0 v_i$, and
+    $(y_i - y_0) v_0 = \partial y_0 (x_i - x_0)$.
+    """
+    y, x, dy, v, q = _columns(run)
+    return _products_agree(dy, _row(v, 0), _row(dy, 0), v, q) and _products_agree(
+        _less(y, _row(y, 0), q), _row(v, 0), _row(dy, 0), _less(x, _row(x, 0), q), q
+    )
+
+
+def _normalized(run: Run[Field]) -> bool:
+    """Each column of an array is a line in that of another, and no point changes its sum."""
+    y, x, dy, _, q = _columns(run)
+    up, along = _less(y, _row(y, 0), q), _less(x, _row(x, 0), q)
+    sums = [part.sum(2, dtype=np.uint64) % q[..., 0] for part in dy if part is not None]
+    return not any(one.any() for one in sums) and _products_agree(
+        up, _row(along, 1), _row(up, 1), along, q
+    )
+
+
+def _columns(run: Run[Field]) -> tuple[Pair, Pair, Pair, Pair, Words]:
+    """Two arrays, and their derivatives along the directions of a statement, modulo the first primes, with these."""
+    y, x = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    y = lifted(y, x)
+    zero = np.zeros_like(x.top[0]), None
+    return y.top, x.top, y.derivative or zero, x.derivative or zero, run.field.first(2)
+
+
+def _row(pair: Pair, at: int) -> Pair:
+    re, im = (None if part is None else part[:, :, at : at + 1] for part in pair)
+    assert re is not None
+    return re, im
+
+
+def _less(one: Pair, other: Pair, q: Words) -> Pair:
+    return plus(one, minus(other, q), q)
+
+
+def _products_agree(a: Pair, b: Pair, c: Pair, d: Pair, q: Words) -> bool:
+    return bool(_alike(times(a, b, q), times(c, d, q)).all())
+
+
 def _alike(one: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
     """Where two numbers of two parts are the same."""
     zero = np.uint64(0)
@@ -150,4 +194,6 @@ LAWS = {
     "log-det": Law(_log_det, "entries"),
     "equal": Law(_equal),
     "slope": Law(_slope, "along"),
+    "affine": Law(_affine, "along"),
+    "normalized": Law(_normalized, "along"),
 }

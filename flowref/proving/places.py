@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,8 @@ class Place:
                 f"--box was given as {text!r}, of which nothing is in the domain, {self.domain}; expected a part of it"
             )
 
-    def shown(self, claim: Certificate, call: str) -> Certificate:
-        """A certificate with what is shown of its graph; ``call``: the first one that it is about."""
+    def shown(self, claim: Certificate) -> Certificate:
+        """A certificate of forward, and of what comes behind it, with what is shown of its graph."""
         if claim.graph is None:
             return claim
         found: tuple[Bound, ...] = ()
@@ -50,8 +50,7 @@ class Place:
         if exact and not claim.proof.proved and claim.law == "log-det":
             context = self.calls.prepared[2]
             given = None if context is None else np.asarray(detached(context), float)
-            measure = partial(self._measured, call)
-            gap = refutation(claim.graph, self._points(), self.domain, measure, given)
+            gap = refutation(claim.graph, self._points(), self.domain, self._measured, given)
         return replace(claim, bounds=found, refutation=gap)
 
     @cached_property
@@ -83,10 +82,10 @@ class Place:
             (len(self.calls.points), len(low))
         )
 
-    def _measured(self, call: str, point: Any) -> tuple[float, float]:
+    def _measured(self, point: Any) -> tuple[float, float]:
         """The log-det that the object reports at a point, and that of the Jacobian of what it computes, by differences."""
-        run = self.calls.call(call)
-        return differences(lambda points: self._run(run, points), point)
+        forward = self.calls.call("forward")
+        return differences(lambda points: self._run(forward, points), point)
 
     def _run(self, call: Call, points: Any) -> tuple[Any, Any]:
         """What a call gives at points, (count, entries)."""

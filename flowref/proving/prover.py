@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from flowref.loading import recipe_of
-from flowref.model import Condition, Law, Target, Unsupported, one_line
+from flowref.model import Condition, Facts, Law, Normalizer, Shape, Target, Unsupported, one_line
 from flowref.model.graph import Branches, Graph, Ref
 from flowref.proving.certificates import Certificate
-from flowref.proving.compositions import POINT, Calls, Composition
+from flowref.proving.compositions import POINT, ROWS, Calls, Composition
 from flowref.proving.criteria import LAWS
 from flowref.proving.identities import WEIGHTS, Proof, identity, numbers_of
 from flowref.proving.places import Place
@@ -33,7 +34,9 @@ class Most:
 @dataclass(frozen=True)
 class Statement:
     """``words``: as a sentence; ``criterion``: of `LAWS`; ``needs``: which calls of a dialect; ``results``: that the criterion is
-    of; ``points``: at which, "points" of the domain, "latents", their images, or "data", of which there is a density.
+    of; ``points``: at which, "points" of the domain, "latents", their images, or "data", of which there is a density;
+    ``mended``: the call that is edited where the statement is wrong, of which it is the value; ``mode``: in which it is
+    said, whatever that of the law is; ``batches``: further shapes of batches at which it is to hold.
     """
 
     words: str
@@ -41,6 +44,9 @@ class Statement:
     needs: tuple[str, ...]
     results: Callable[[Composition], tuple[Ref, Ref | None]]
     points: str = "points"
+    mended: str = ""
+    mode: str = ""
+    batches: Callable[[Facts], list[Shape]] = lambda facts: []
 
 
 def _round_trip(of: Composition) -> tuple[Ref, Ref]:
@@ -67,7 +73,31 @@ def _values_in_training(of: Composition) -> tuple[Ref, Ref | None]:
     calls = [(of.calls.normalizing, 0)]
     if of.calls.recipe.dialect.log_prob is not None and of.calls.direction == "forward":
         calls.append(("log_prob", 0))
-    return of.slope(*calls, by_parameters=True)
+    return of.slope(*calls, by="parameters")
+
+
+def _normalizer(of: Composition) -> Normalizer:
+    found = of.calls.recipe.facts.normalizer
+    if found is None:
+        raise Unsupported("it is no batch normalizer")
+    return found
+
+
+def _of_channels(of: Composition) -> tuple[Ref, Ref]:
+    normalizer = _normalizer(of)
+    return of.columns(normalizer.call, normalizer.channel)
+
+
+def _batches_of_channels(facts: Facts) -> list[Shape]:
+    """One sample with several positions, and as many of these as channels."""
+    event = facts.event_shape
+    one = [(1, *event)] if math.prod(event[1:]) > 1 else []
+    return [*one, (ROWS[0], event[0], event[0])] if len(event) == 2 else [*one]
+
+
+def _bias_before(of: Composition) -> tuple[Ref, Ref]:
+    normalizer = _normalizer(of)
+    return of.along_channels(normalizer.call, normalizer.channel)
 
 
 BOTH = ("forward", "inverse")
@@ -86,9 +116,11 @@ STATEMENTS = {
         lambda of: of.call("inverse"),
         "latents",
     ),
-    "map/inverse": Statement("the inverse of f(x) is x", "equal", BOTH, _round_trip),
+    "map/inverse": Statement(
+        "the inverse of f(x) is x", "equal", BOTH, _round_trip, mended="inverse"
+    ),
     "map/inverse[latents]": Statement(
-        "f of the inverse of z is z", "equal", BOTH, _round_trip_of_latents, "latents"
+        "f of the inverse of z is z", "equal", BOTH, _round_trip_of_latents, "latents", "inverse"
     ),
     "map/log-det[antisymmetry]": Statement(
         "the log-det of the inverse at f(x) is minus that of forward at x", "equal", BOTH, _opposite
@@ -99,6 +131,34 @@ STATEMENTS = {
         ("log_prob", "base_log_prob"),
         _densities,
         "data",
+    ),
+    "batch-norm/eval-map": Statement(
+        "every channel of the output is one fixed affine function of the same entry of the input",
+        "affine",
+        (),
+        _of_channels,
+        mode="eval",
+    ),
+    "batch-norm/train-map": Statement(
+        "every channel of the output is a line in the input, the same at all samples, and its mean is the same for every batch",
+        "normalized",
+        (),
+        _of_channels,
+        mode="train",
+        batches=_batches_of_channels,
+    ),
+    "batch-norm/gradient[bias-before]": Statement(
+        "the framework's gradient of a bias that is added before the layer is zero",
+        "equal",
+        (),
+        _bias_before,
+        mode="train",
+    ),
+    "gradient/input[batch]": Statement(
+        "the framework's derivative of f(x) by x, through the statistics of the batch, is its derivative",
+        "slope",
+        ("forward",),
+        lambda of: of.slope(("forward", 0)),
     ),
     "gradient/input[value]": Statement(
         "the framework's derivative of f(x) by x is its derivative",
@@ -130,7 +190,7 @@ STATEMENTS = {
         "the framework's derivative of the log-det by the parameters is its derivative",
         "slope",
         ("forward",),
-        lambda of: of.slope(("forward", 1), by_parameters=True),
+        lambda of: of.slope(("forward", 1), by="parameters"),
     ),
 }
 
@@ -147,7 +207,9 @@ CIRCUMSTANCES = {
 def _words(law: Law) -> str:
     """A statement, with its circumstances."""
     found = [words for (name, value), words in CIRCUMSTANCES.items() if getattr(law, name) == value]
-    return ", ".join([*found, STATEMENTS[law.base].words])
+    statement = STATEMENTS[law.base]
+    found += [f"in {statement.mode} mode"] if statement.mode else []
+    return ", ".join([*found, statement.words])
 
 
 def provable(law: Law) -> bool:
@@ -158,7 +220,7 @@ def provable(law: Law) -> bool:
 def certified(
     target: Target, laws: Iterable[Law], *, quick: bool = False, box: str = ""
 ) -> Iterator[Certificate]:
-    """A certificate for each law that is `provable`, or why there is none, with edits that are proved to mend a log-det;
+    """A certificate for each law that is `provable`, or why there is none, with edits that are proved to mend it;
     ``quick``: where that takes seconds, as in an audit. Else also what is shown on a ``box``, as it is written, by default the
     domain where that is bounded, and a box on which a log-det is wrong. Raises `TargetError` and `SpecError` of the target,
     and of the box.
@@ -167,10 +229,12 @@ def certified(
     for law in filter(provable, laws):
         found, statement = _certificate_of(target, law, most, edits=True), STATEMENTS[law.base]
         plain = (law.mode, law.direction, statement.points) == ("eval", "forward", "points")
-        plain = plain and statement.criterion in ("log-det", "equal")
+        plain = (
+            plain and statement.criterion in ("log-det", "equal") and "forward" in statement.needs
+        )
         if plain and found.graph is not None and not quick:
             calls = calls_of(target, law.condition)
-            found = Place(calls, box).shown(found, statement.needs[0])
+            found = Place(calls, box).shown(found)
         yield found
 
 
@@ -184,55 +248,74 @@ def clause(target: Target, law: Law) -> str:
 
 
 def repairs_of(target: Target, law: Law) -> tuple[str, ...]:
-    """Edits of a target's code with which a law of log-dets is proved, in words, the smallest first; none where none is
-    found, or where that takes long.
+    """Edits of a target's code with which a law of log-dets or of round trips is proved, in words, the smallest first; none
+    where none is found, or where that takes long.
     """
-    if not provable(law) or STATEMENTS[law.base].criterion != "log-det":
+    if not provable(law):
         return ()
+    statement = STATEMENTS[law.base]
     try:
-        graph, paths = _traced(calls_of(target, law.condition), STATEMENTS[law.base], Most())
+        graph, paths = _traced(calls_of(target, law.condition, statement.mode), statement, Most())
     except Unsupported:
         return ()
-    return tuple(map(str, repairs(graph, paths)))
+    return _repairs(statement, graph, paths)
 
 
-# Of the last target that was asked for, by mode and direction.
-_KEPT: dict[tuple[str, str], Calls] = {}
+def _repairs(statement: Statement, graph: Graph, paths: Sequence[Branches]) -> tuple[str, ...]:
+    if statement.criterion != "log-det" and not statement.mended:
+        return ()
+    return tuple(map(str, repairs(graph, paths, statement.criterion, statement.mended)))
 
 
-def calls_of(target: Target, condition: Condition) -> Calls:
+# Of the last target that was asked for, by mode, direction and shape of batches.
+_KEPT: dict[tuple[str, str, Shape | None], Calls] = {}
+
+
+def calls_of(
+    target: Target, condition: Condition, mode: str = "", batch: Shape | None = None
+) -> Calls:
     """The calls of a target in a condition, whose graphs are kept for its next statement. Raises: `TargetError`, `SpecError`,
     `Unsupported`.
     """
     recipe = recipe_of(target).given(condition)
     if any(calls.recipe is not recipe for calls in _KEPT.values()):
         _KEPT.clear()
-    key = condition.mode, condition.direction
-    return _KEPT.setdefault(key, Calls(recipe, *key))
+    key = mode or condition.mode, condition.direction, batch
+    return _KEPT.setdefault(key, Calls(recipe, *key[:2], batch=batch))
 
 
 def _certificate_of(target: Target, law: Law, most: Most, *, edits: bool = False) -> Certificate:
     statement = replace(STATEMENTS[law.base], words=_words(law))
+    claim = partial(Certificate, str(target), law.id, statement.words, statement.criterion)
     try:
-        calls = calls_of(target, law.condition)
+        calls = calls_of(target, law.condition, statement.mode)
+        found = certificate_of(calls, str(target), law.id, statement, most, edits=edits)
+        for batch in statement.batches(calls.recipe.facts) if found.proof.proved else ():
+            calls = calls_of(target, law.condition, statement.mode, batch)
+            other = certificate_of(calls, str(target), law.id, statement, most).proof
+            if not other.proved or (found.proof.whole and not other.whole):
+                return claim(
+                    Proof(
+                        False, reason=f"at batches of shape {batch} {other.reason or other.clause}"
+                    )
+                )
+        return found
     except Unsupported as error:  # it takes no such context
-        reason = Proof(False, reason=str(error))
-        return Certificate(str(target), law.id, statement.words, statement.criterion, reason)
-    return certificate_of(calls, str(target), law.id, statement, most, edits=edits)
+        return claim(Proof(False, reason=str(error)))
 
 
 def certificate_of(
     calls: Calls, target: str, name: str, statement: Statement, most: Most, *, edits: bool = False
 ) -> Certificate:
-    """What is found of one statement; ``edits``: with those that mend a log-det."""
+    """What is found of one statement; ``edits``: with those that mend it."""
     claim = partial(Certificate, target, name, statement.words, statement.criterion)
     try:
         graph, paths = _traced(calls, statement, most)
     except Unsupported as error:
         return claim(Proof(False, reason=str(error)))
     proof, taken = identity(graph, LAWS[statement.criterion], paths)
-    tried = edits and statement.criterion == "log-det" and proof.weights in ("", WEIGHTS[-1])
-    found = tuple(map(str, repairs(graph, paths))) if tried else ()
+    tried = edits and proof.weights in ("", WEIGHTS[-1])
+    found = _repairs(statement, graph, paths) if tried else ()
     backend = calls.recipe.backend
     weights = backend.fingerprint(calls.prepared[0])
     return claim(proof, graph, taken, 0, dict(backend.versions()), weights, found)

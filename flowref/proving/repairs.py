@@ -1,7 +1,8 @@
-"""Edits of a graph with which its log-det is that of its Jacobian, each of them proved.
+"""Edits of a graph with which its log-det is that of its Jacobian, or its inverse goes back, each of them proved.
 
-An edit changes what the log-det is computed of, and leaves the map as it is. Whether it makes the statement an identity is
-asked at random points first, where only what comes behind the edit is computed again, and then proved as any other graph.
+An edit changes what the log-det is computed of, and leaves the map as it is; or it changes one call, of what that call
+computes. Whether it makes the statement an identity is asked at random points first, where only what comes behind the edit is
+computed again, and then proved as any other graph.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from flowref.proving.runs import Run
 NUMBERS, TRIED, TOLD = 3_000_000, 300, 3
 # What an edit adds to a graph is called so, with a number.
 ADDED = "repair"
+# Operators, by which undoes what they do.
+OPPOSITES = {"add": "sub", "sub": "add", "mul": "div", "div": "mul"}
+SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 # Operators that arrange numbers: of what is wrong nothing is said there.
 ARRANGING = {*ARRANGEMENTS, "clone", "alias", "detach", "contiguous", "lift_fresh"}
 SLICES = ("slice", "select", "narrow", "index", "index_select", "clone")
@@ -32,7 +36,8 @@ SLICES = ("slice", "select", "narrow", "index", "index_select", "clone")
 @dataclass(frozen=True)
 class Edit:
     """``words``: what is changed; ``place``: the node whose uses are; ``nodes``: that are added behind it; ``value``: what is
-    used in its place; ``kind``: of edits of one kind the first is told.
+    used in its place; ``kind``: of edits of one kind the first is told; ``user``: the only node that uses it, empty for all;
+    ``line``: where that is, if not at the place.
     """
 
     words: str
@@ -40,6 +45,27 @@ class Edit:
     nodes: tuple[Node, ...]
     value: str
     kind: str
+    user: str = ""
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What may be edited.
+
+    ``law``: of `LAWS`, that does not hold; ``own``: the nodes whose arguments may be others; ``known``: the names that these
+    may be; ``result``: which output comes of them.
+    """
+
+    law: str
+    own: frozenset[str]
+    known: frozenset[str]
+    result: int
+
+    def last(self, graph: Graph) -> str:
+        """The name of the output."""
+        ref = graph.outputs[self.result]
+        return "" if ref is None else ref.name
 
 
 @dataclass(frozen=True)
@@ -50,69 +76,99 @@ class Repair:
     proof: Proof
 
     def __str__(self) -> str:
-        where = f"{self.edit.place.line}: " if self.edit.place.line else ""
-        return f"{where}{self.edit.words} (proved {self.proof.clause})"
+        line = self.edit.line or self.edit.place.line
+        return f"{f'{line}: ' if line else ''}{self.edit.words} (proved {self.proof.clause})"
 
 
-def repairs(graph: Graph, paths: Sequence[Branches]) -> list[Repair]:
-    """The edits that are proved to make a log-det right for all weights, of the smallest kind that there is; none where it is
-    right.
+def repairs(
+    graph: Graph, paths: Sequence[Branches], law: str = "log-det", call: str = ""
+) -> list[Repair]:
+    """The edits that are proved to make a law of `LAWS` hold for all weights, of the smallest kind that there is; none where
+    it does. They are of what a log-det alone is computed of, or else of a ``call``, of whose value the law is.
     """
     if graph.outputs[1] is None:
         return []
-    tries = min(TRIED, NUMBERS // numbers_of(graph, LAWS["log-det"]))
+    scope = of_call(graph, law, call) if call else of_log_det(graph)
+    tries = min(TRIED, NUMBERS // max(1, numbers_of(graph, LAWS[law])))
     for decimal in (False, True):
         try:
             # Of other weights than those that were built, of which a term may be zero.
-            run = Run(
-                graph, Field(FEW, 0, decimal), (*paths, None)[0], graph.trained, slopes="entries"
-            )
-            if LAWS["log-det"].holds(run):
+            field, path = Field(FEW, 0, decimal), (*paths, None)[0]
+            run = Run(graph, field, path, graph.trained, LAWS[law].slopes)
+            if LAWS[law].holds(run):
                 return []
         except NotModelled:
             continue
         left = tries
-        for kind in edits(graph):
+        for kind in edits(graph, scope):
             found: dict[str, Repair] = {}
             for edit in itertools.islice(kind, left):
                 left -= 1
-                if len(found) < TOLD and (one := _proved(graph, edit, run, paths)) is not None:
+                if len(found) < TOLD and (one := _proved(graph, edit, scope, run, paths)):
                     found.setdefault(edit.kind, one)
             if found:
                 return list(found.values())
     return []
 
 
-def _proved(graph: Graph, edit: Edit, run: Run[Field], paths: Sequence[Branches]) -> Repair | None:
-    changed = edited(graph, edit)
+def of_log_det(graph: Graph) -> Scope:
+    """What its log-det is computed of, and its value is not."""
+    value, told = graph.outputs
+    cones = [
+        {node.name for node in replace(graph, outputs=(one, None)).needed(())}
+        for one in (value, told)
+        if one is not None
+    ]
+    names = frozenset(graph.shapes)
+    return Scope("log-det", frozenset(cones[-1] - cones[0]), names, 1)
+
+
+def of_call(graph: Graph, law: str, call: str) -> Scope:
+    """What a call computes, of its points, a context and weights, as `Composition` names it."""
+    own = frozenset(node.name for node in graph.nodes if node.name.startswith(f"{call}."))
+    given = {
+        ref.name
+        for node in graph.nodes
+        if node.name in own
+        for ref in references((node.args, dict(node.named)))
+    }
+    return Scope(law, own, own | given | frozenset(graph.weights), 0)
+
+
+def _proved(
+    graph: Graph, edit: Edit, scope: Scope, run: Run[Field], paths: Sequence[Branches]
+) -> Repair | None:
+    changed, law = edited(graph, edit, scope), LAWS[scope.law]
     before = {id(node) for node in graph.nodes}
     behind = changed.moving(*(node.name for node in changed.nodes if id(node) not in before))
     ready = {name: value for name, value in run.values.items() if name not in behind}
     try:
-        again = Run(changed, run.field, run.path, run.weights, slopes="entries", ready=ready)
-        if not LAWS["log-det"].holds(again):
+        again = Run(changed, run.field, run.path, run.weights, law.slopes, ready=ready)
+        if not law.holds(again):
             return None
     except NotModelled:
         return None
-    proof, _ = identity(changed, LAWS["log-det"], paths)
+    proof, _ = identity(changed, law, paths)
     return Repair(edit, proof) if proof.proved and proof.weights != WEIGHTS[-1] else None
 
 
-def edited(graph: Graph, edit: Edit) -> Graph:
-    """A graph after an edit of what its log-det alone is computed of."""
-    own = apart(graph)
+def edited(graph: Graph, edit: Edit, scope: Scope) -> Graph:
+    """A graph after an edit."""
     at = {node.name: number for number, node in enumerate(graph.nodes)}
     given = [ref for node in edit.nodes for ref in references(node.args)]
     known = [at[ref.name] for ref in given if ref.name in at]
     last = max([at[edit.place.name], *known])
     nodes, names = list[Node](), {edit.place.name: edit.value}
     for number, node in enumerate(graph.nodes):
-        changed = node.name in own and node is not edit.place
+        used = node.name in scope.own and edit.user in ("", node.name)
+        changed = used and node is not edit.place
         nodes.append(renamed(node, names) if changed else node)
         if number == last:
             nodes += edit.nodes
     value, told = graph.outputs
-    told = Ref(edit.value) if told == Ref(edit.place.name) else told
+    if scope.last(graph) == edit.place.name and not edit.user:
+        other = Ref(edit.value)
+        value, told = (other, told) if scope.result == 0 else (value, other)
     return replace(graph, nodes=tuple(nodes), outputs=(value, told))
 
 
@@ -120,40 +176,36 @@ def _uses(node: Node, name: str) -> bool:
     return any(ref.name == name for ref in references((node.args, dict(node.named))))
 
 
-def apart(graph: Graph) -> set[str]:
-    """The nodes of which the log-det is computed, and not the value."""
-    value, told = graph.outputs
-    cones = [
-        {node.name for node in replace(graph, outputs=(one, None)).needed(())}
-        for one in (value, told)
-        if one is not None
-    ]
-    return cones[-1] - cones[0]
-
-
-def edits(graph: Graph) -> Iterator[Iterator[Edit]]:
-    """By kind, the smallest first: another reduction and an operator left out, a sign or a factor, a term that is missing,
-    another value of the same shape.
+def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
+    """By kind, the smallest first: another reduction, an operator left out or its opposite, a sign or a factor, a term that is
+    missing, another value of the same shape.
     """
-    own, told = apart(graph), graph.outputs[1]
-    assert told is not None
     needed = {node.name for node in graph.needed(())}
     nodes = [node for node in graph.nodes if node.name in needed]
-    last = next((node for node in nodes if node.name == told.name), None)
+    last = next((node for node in nodes if node.name == scope.last(graph)), None)
     if last is None:
         return
+    own = scope.own
     uses = [
         node
         for node in reversed(nodes)
         if node.kind == "float"
+        and node.name in scope.known
         and (node is last or any(one.name in own and _uses(one, node.name) for one in nodes))
     ]
     there = [node for node in uses if node.name in own or node is last]
     plain = [node for node in uses if node.op not in ARRANGING]
-    yield (edit for node in there for edit in (*_reductions(graph, node), *_left_out(graph, node)))
+    smallest = (
+        edit
+        for node in there
+        for edit in (*_reductions(graph, node), *_left_out(graph, node), *_opposites(node))
+    )
+    yield itertools.chain(smallest, (edit for node in there for edit in _turned(node, uses)))
     yield (edit for node in plain or uses[:1] for edit in _factors(graph, node))
-    yield _terms(graph, last, nodes)
-    yield (edit for node in uses for edit in _others(node, nodes, own))
+    if scope.law == "log-det":
+        yield _terms(graph, last, nodes)
+    others = [node for node in nodes if node.name in scope.known]
+    yield (edit for node in uses for edit in _others(node, others, own))
 
 
 def _edit(
@@ -208,6 +260,24 @@ def _left_out(graph: Graph, node: Node) -> Iterator[Edit]:
             yield Edit(f"without {node.op}{''.join(numbers)}", node, (), ref.name, "without")
 
 
+def _opposites(node: Node) -> Iterator[Edit]:
+    """A difference in the place of a sum, and the like."""
+    other = OPPOSITES.get(node.op, "")
+    if other and len(references(node.args)) == len(node.args) == 2 and not node.named:
+        words = f"{SYMBOLS[other]} in place of {SYMBOLS[node.op]}"
+        yield _edit(words, "opposite", node, (other, node.args, node.shape))
+
+
+def _turned(node: Node, uses: Sequence[Node]) -> Iterator[Edit]:
+    """A function of minus its argument."""
+    given = references(node.args)
+    place = next((one for one in uses if len(given) == 1 and one.name == given[0].name), None)
+    if place is not None and node.op not in ARRANGING:
+        step = ("mul", (Ref(place.name), -1), place.shape)
+        edit = _edit(f"{node.op} of minus its argument", "turned", place, step)
+        yield replace(edit, user=node.name, line=node.line)
+
+
 def _terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
     """The sum of what the map computes of each point, or of its logarithm, added or taken away."""
     rows, shapes = graph.points[1][0], graph.shapes
@@ -235,12 +305,20 @@ def _terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
         yield _edit(told, f"term {len(steps)}", last, *steps)
 
 
-def _others(node: Node, nodes: Sequence[Node], own: set[str]) -> Iterator[Edit]:
+def _others(node: Node, nodes: Sequence[Node], own: frozenset[str]) -> Iterator[Edit]:
     """Another value of the same shape, which is known before the node is used."""
     at = {one.name: number for number, one in enumerate(nodes)}
-    users = [at[one.name] for one in nodes if one.name in own and _uses(one, node.name)]
-    for other in reversed(nodes[: min(users, default=len(nodes))]):
-        if other is not node and other.kind == "float" and other.shape == node.shape:
-            where = f" ({other.line})" if other.line and other.line != node.line else ""
-            words = f"{other.op}{where} in place of {node.op}"
-            yield Edit(words, node, (), other.name, "another")
+    users = [one for one in nodes if one.name in own and _uses(one, node.name)]
+    for user in (None, *(one for one in users if len(users) > 1)):
+        first = min((at[one.name] for one in users if user in (None, one)), default=len(nodes))
+        for other in reversed(nodes[:first]):
+            if other is not node and other.kind == "float" and other.shape == node.shape:
+                where = f" ({other.line})" if other.line and other.line != node.line else ""
+                words = f"{_named(other)}{where} in place of {_named(node)}"
+                edit = Edit(words, node, (), other.name, "another")
+                yield edit if user is None else replace(edit, user=user.name, line=user.line)
+
+
+def _named(node: Node) -> str:
+    """An operator, or which part of several it takes."""
+    return f"part {node.args[1] + 1}" if node.op == "getitem" else node.op

@@ -10,7 +10,7 @@ from typing import Any, Generic
 import numpy as np
 
 from flowref.model.graph import ALONG, DRAWN, STEPS, Branches, Graph, Node, Ref, references
-from flowref.proving.numbers import AnyKind, NotModelled, Numbers, lifted
+from flowref.proving.numbers import ABOVE, AnyKind, NotModelled, Numbers, lifted
 from flowref.proving.operators import CASTS, EXACT, OPERATORS, PLAIN
 from flowref.proving.orders import Signs, ordered, signed
 from flowref.proving.residues import Field
@@ -55,6 +55,10 @@ class Run(Generic[AnyKind]):
                 free = weight in weights or weight.startswith(DRAWN)
                 constant = graph.constants[weight]
                 self.values[weight] = field.free(sizes) if free else field.constant(constant)
+                if free and weight in graph.variances:
+                    signs = np.full(sizes, ABOVE, np.int8)
+                    self.values[weight] = replace(self.values[weight], sign=signs)
+                    self.conditions[f"{weight} is a variance, which is not negative"] = None
             self.values[name] = field.points(shape, slopes == "entries")
             if slopes == "along":
                 for one in [one for one in graph.weights if one.startswith(ALONG)]:

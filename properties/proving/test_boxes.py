@@ -151,7 +151,7 @@ def claimed(spec: str, box: str = "") -> Certificate:
     """What is told of a log-det, without a search of edits."""
     calls = calls_of(registry.parse_target(spec), LAW.condition)
     claim = certificate_of(calls, spec, LAW.id, STATEMENTS[LAW.id], Most())
-    return Place(calls, box).shown(claim, "forward")
+    return Place(calls, box).shown(claim)
 
 
 def told(claim: Certificate) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from flowref import audit, registry
 from flowref.backends.torch.tracing import Traced
 from flowref.model.graph import Branches, Graph
 from flowref.proving import certified, repairs_of
-from flowref.proving.repairs import edited, edits, repairs
+from flowref.proving.repairs import edited, edits, of_log_det, repairs
 from flowref.reporting import markdown
 from flowref.reporting.issue import issue
 from flowref.reporting.report import Report
@@ -111,8 +111,8 @@ def test_an_edit_leaves_the_map_as_it_is(name: str) -> None:
     graph, _ = graph_of(WRONG[name][0])
     value = [graph.outputs[0]]
     own = [node for node in graph.nodes if node.name in _cone(graph, value[0].name)]
-    for edit in (one for kind in edits(graph) for one in kind):
-        changed = edited(graph, edit)
+    for edit in (one for kind in edits(graph, of_log_det(graph)) for one in kind):
+        changed = edited(graph, edit, of_log_det(graph))
         assert changed.outputs[0] == value[0]
         assert [one for one in changed.nodes if one.name in {node.name for node in own}] == own
 
@@ -211,3 +211,76 @@ def test_a_term_that_is_zero_as_built_is_missing(
     assert claim.proof.clause == "for all inputs and these weights"
     (repair,) = claim.repairs
     assert repair.startswith("warp.py:16: plus the sum of log |self.tail| (proved for all inputs")
+
+
+TRIPS = """
+import torch
+from torch import nn
+
+
+class Right(nn.Module):
+    event_shape = (4,)
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 4))
+
+    def forward(self, x):
+        a, b = x.chunk(2, -1)
+        s, t = self.net(a).chunk(2, -1)
+        return torch.cat([a, b * s.exp() + t], -1), s.sum(-1)
+
+    def inverse(self, y):
+        a, b = y.chunk(2, -1)
+        s, t = self.net(a).chunk(2, -1)
+        return torch.cat([a, self.back(b, s, t)], -1)
+
+    def back(self, b, s, t):
+        return (b - t) * (-s).exp()
+
+
+class Sign(Right):
+    def back(self, b, s, t):
+        return (b - t) * s.exp()
+
+
+class Shift(Right):
+    def back(self, b, s, t):
+        return (b + t) / s.exp()
+
+
+class Twice(Right):
+    def back(self, b, s, t):
+        return (b - 2 * t) / s.exp()
+
+
+class Bounded(Right):
+    def back(self, b, s, t):
+        return (b - t) / s.tanh().exp()
+
+
+class OtherHalf(Right):
+    def inverse(self, y):
+        a, b = y.chunk(2, -1)
+        s, t = self.net(b).chunk(2, -1)
+        return torch.cat([a, self.back(b, s, t)], -1)
+"""
+# An inverse that is none -> what mends it, first of all, and in which line.
+TRIP = {
+    "Right": [],
+    "Sign": ["trips.py:29: / in place of *", "trips.py:29: exp of minus its argument"],
+    "Shift": ["trips.py:34: - in place of +"],
+    "Twice": ["trips.py:39: without mul by 2"],
+    "Bounded": ["trips.py:44: without tanh"],
+    "OtherHalf": ["trips.py:50: part 1 in place of part 2"],
+}
+
+
+@pytest.mark.parametrize("name", TRIP)
+def test_an_inverse_is_mended(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an edit of what the inverse computes."""
+    (tmp_path / "trips.py").write_text(TRIPS)
+    monkeypatch.chdir(tmp_path)
+    target = registry.parse_target(f"trips.py:{name}")
+    told = repairs_of(target, registry.find_law("map/inverse"))
+    assert told == tuple(f"{one} (proved for all inputs and all weights)" for one in TRIP[name])

@@ -155,11 +155,11 @@ class Torch(Backend):
 
         return lent(obj, other, names)
 
-    def slope(self, calls: Any, by_parameters: bool, drawn: Any) -> Any:
+    def slope(self, calls: Any, by: str, drawn: Any, shape: Any = None) -> Any:
         """See `Backend.slope`."""
         from flowref.backends.torch.slopes import slope
 
-        return slope(calls, by_parameters, drawn)
+        return slope(calls, by, drawn, shape)
 
     def traced(self, obj: Any, call: Any, x: Any, context: Any) -> Any:
         """See `Backend.traced`."""

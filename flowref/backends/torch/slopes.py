@@ -13,8 +13,9 @@ from flowref.model import Shape, Unsupported
 
 def slope(
     calls: Sequence[Callable[[Any, Any, Any], Any]],
-    by_parameters: bool,
+    by: str,
     drawn: Callable[[str, Shape], Any],
+    shape: Shape | None,
 ) -> Callable[[Any, Any, Any], Any]:
     """See `Backend.slope`."""
 
@@ -22,7 +23,7 @@ def slope(
         with torch.enable_grad():
             moved = {"x": x.clone().requires_grad_()}
             held = {}
-            if by_parameters:
+            if by == "parameters":
                 if not isinstance(obj, torch.nn.Module):
                     raise Unsupported("it has no parameters")
                 held = {name: one.clone().requires_grad_() for name, one in obj.named_parameters()}
@@ -32,16 +33,19 @@ def slope(
             with stateless._reparametrize_module(obj, held) if held else torch.enable_grad():
                 for number, call in enumerate(calls):
                     value = torch.as_tensor(call(obj, points, context))
-                    shape = tuple(value.shape)
-                    weights = drawn(f"cotangent {number} {shape}", shape)
+                    of = tuple(value.shape)
+                    weights = drawn(f"cotangent {number} {of}", of)
                     total = total + (value * weights).sum()
             found: Sequence[Any] = [None] * len(moved)
-            if total.requires_grad:
+            if total.requires_grad and moved:
                 found = torch.autograd.grad(total, list(moved.values()), allow_unused=True)
         along = total.new_zeros(())
         for (name, one), gradient in zip(moved.items(), found, strict=True):
             # Where none comes back it is none, and the statement is about that direction, too.
-            direction = drawn(f"along {name}", tuple(one.shape))
+            if shape is None:
+                direction = drawn(f"along {name}", tuple(one.shape))
+            else:
+                direction = drawn(f"cotangent {name}", shape).expand(one.shape)
             if gradient is not None:
                 along = along + (gradient * direction).sum()
         return total, along
