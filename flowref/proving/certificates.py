@@ -95,7 +95,8 @@ class Certificate:
         )
         yield from (f"  With      {one}" for one in self.repairs)
         yield from (_told(one, self.law) for one in self.bounds)
-        rounding = "" if any(one.box is not None for one in self.bounds) else "rounding, "
+        shown = any(one.box is not None for one in self.bounds if one.kind == "rounding")
+        rounding = "" if shown else "rounding, "
         yield f"  Not said  {rounding}other shapes, single precision, the other mode, what other versions compute"
 
     @property
