@@ -17,6 +17,8 @@ import numpy as np
 Ends = tuple[Any, Any]
 # Half of the distance of one to the next number.
 UNIT = 2.0**-53
+# A value of a function that is smaller may be computed as zero: torch has no sigmoid below -709.
+LOST = 1e-307
 # Units in the last place by which a function of numpy may be off: as measured, three and less.
 OWN = 4
 
@@ -164,6 +166,8 @@ class Function:
         """Its values on an interval, if each is off by so many units in the last place."""
         inside = (a[0] > self.low) & (a[1] < self.high)
         low, high = widened((self.value(a[0]), self.value(a[1])), OWN + units)
+        lost = np.where(smallest((low, high)) < LOST, LOST, 0.0) * (units > 0)
+        low, high = low - lost, high + lost
         return np.where(inside, np.maximum(low, self.least), -np.inf), np.where(
             inside, high, np.inf
         )

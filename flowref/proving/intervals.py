@@ -5,8 +5,8 @@ sums are added up in any order, and what the same graph gives in exact arithmeti
 lie in the same interval, and a bound of their difference is kept beside it. What may overflow, be divided by zero or be no
 number is unbounded, as nothing is said of it.
 
-Rounded are + - * and roots by half a unit in the last place, quotients by one and a half (a factor may be inverted first), and
-functions by two, which is measured, and not guaranteed.
+Rounded are + - * by half a unit in the last place, quotients by one and a half (a factor may be inverted first), roots by one
+(libraries of vectors do not round them to the nearest number), and functions by two: what is measured, and not guaranteed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from flowref.proving import enclosures as of
 from flowref.proving.enclosures import Ends, Function, largest, smallest
 from flowref.proving.numbers import NotModelled, Numbers, aligned
 
-# Units in the last place by which functions may be off; and quotients, and what is rounded to the nearest number.
-FUNCTION, QUOTIENT, NEAREST = 2.0, 1.5, 0.5
+# Units in the last place by which functions may be off; quotients; roots; and what is rounded to the nearest number.
+FUNCTION, QUOTIENT, ROOT, NEAREST = 2.0, 1.5, 1.0, 0.5
 # Units in the last place by which a number in code may differ from what it is read as.
 READ = 2.0
 # What a bound is enlarged by, as it is itself computed: a few roundings.
@@ -268,18 +268,19 @@ class Intervals(Numbers):
         """A function of each entry, by its values and slopes on the intervals."""
         values = self.made(ends, 0.0)
         moved = np.where(self.err > 0, largest(slope) * self.err, 0.0)
-        return self.made(values.ends, moved + values.rounded(units), self.scaled(slope))
+        lost = np.where(smallest(values.ends) < of.LOST, of.LOST, 0.0)
+        return self.made(values.ends, moved + lost + values.rounded(units), self.scaled(slope))
 
     def sqrt(self) -> Intervals:
         """A root; at zero the root of an error bounds what it is off by."""
         inside = self.low >= 0
-        low, high = of.widened((np.sqrt(np.maximum(self.low, 0.0)), np.sqrt(self.high)), NEAREST)
+        low, high = of.widened((np.sqrt(np.maximum(self.low, 0.0)), np.sqrt(self.high)), ROOT)
         ends = np.where(inside, np.maximum(low, 0.0), -np.inf), np.where(inside, high, np.inf)
         slope = of.reciprocal((2 * ends[0], 2 * ends[1]))
         values = self.made(ends, 0.0)
         moved = np.fmin(largest(slope) * self.err, of.up(np.sqrt(self.err)))
         exact = self.nothing
-        return self.made(values.ends, moved + values.rounded(NEAREST, exact), self.scaled(slope))
+        return self.made(values.ends, moved + values.rounded(ROOT, exact), self.scaled(slope))
 
     def whole_power(self, count: int) -> Intervals:
         """To a whole power, of one or more: by products, or by the function."""
