@@ -148,7 +148,7 @@ def _changes(before: Dialect, after: Dialect) -> list[str]:
         why.append("forward returns a number per point: it is the log-likelihood, and no map")
     elif getattr(after.forward, "keywords", {}).get("ladj") is answers.none:
         why.append("forward returns its value alone")
-    if after.sample is sample_shape:
+    if getattr(after.sample, "func", None) is sample_shape:
         why.append("sample takes a shape")
     return why
 

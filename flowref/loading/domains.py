@@ -21,26 +21,8 @@ ROWS, ROUNDS = 33, 10
 FEWER, STEPS, ORDINARY = 9, 8, 8
 # Constant events that are tried, whether they have an image; those in the middle must.
 TRIED = (
-    -1e3,
-    -300.0,
-    -9.0,
-    -3.0,
-    -1.5,
-    -0.5,
-    -0.05,
-    0.05,
-    0.3,
-    0.5,
-    0.7,
-    0.95,
-    1.05,
-    1.5,
-    3.0,
-    9.0,
-    200.0,
-    300.0,
-    1e3,
-)
+    -1e3, -300.0, -9.0, -3.0, -1.5, -0.5, -0.05, 0.05, 0.3, 0.5, 0.7, 0.95, 1.05, 1.5, 3.0, 9.0, 200.0, 300.0, 1e3,
+)  # fmt: skip
 MIDDLE = (8, 9, 10)
 # How near an end that was found is to one that people choose, and those: of pixels, and of what is
 # between two signs.

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from flowref import backends, registry
-from flowref.adapters.user.conventions.back import MISMATCH
 from flowref.adapters.user.conventions.chosen import chosen_of
+from flowref.adapters.user.conventions.inverse import MISMATCH
 from flowref.backends import Backend
 from flowref.loading.factory import attributes
 from flowref.loading.ownership import framework

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from flowref.adapters.user.calls import density_method, takes_context_first
-from flowref.adapters.user.conventions.call_forms import BATCH_AXIS, GIVEN_ONES, MASKED_OUT
+from flowref.adapters.user.conventions.call_forms import GIVEN_ONES, MASKED_OUT
 from flowref.adapters.user.conventions.labels import CLASSES, GIVEN_LABELS
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM
-from flowref.adapters.user.conventions.turning import batch_last
 from flowref.adapters.user.event_shapes import alternatives, infer_shape
 from flowref.adapters.user.inquiry import Inquiry
 from flowref.loading.instance import Instance
@@ -63,15 +62,6 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     if not wanted and (lain := _on_a_simplex(inquiry)):
         inquiry = replace(inquiry, facts=lain)
         inquiry = inquiry.knowing("domain: simplex, on which its samples lie")
-    one_way = inquiry.facts.context_shape is None and inquiry.dialect.forward is not None
-    if one_way and batch_last(
-        instance.resting(),
-        instance.backend,
-        instance.dtype,
-        inquiry.facts.event_shape,
-        inquiry.chosen,
-    ):
-        inquiry = inquiry.knowing(**{BATCH_AXIS: "last"})
     if not inquiry.facts.event_shape:
         inquiry = _with_event(inquiry, instance, dtype, options.get("kind"))
     _refuse_other_size(inquiry, instance.source.target)

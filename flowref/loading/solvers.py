@@ -9,12 +9,10 @@ from functools import partial
 
 import numpy as np
 
-from flowref.adapters.user.solvers import integrates
+from flowref.adapters.user.solvers import FOUND, SOLVED, integrates
 from flowref.loading.draft import Draft, Finding
 from flowref.model import Subject, draw
 
-# What the inverse and the log-det of a solver are held to where nothing is promised of them.
-FOUND, SOLVED = 1e-5, 1e-4
 # What reads its parameters so often in one call may be a solver; it is one if so many times the steps of
 # a knob take so many times the operations, and move what comes out by no more than this.
 SEVERAL, FINER, MORE, NEARLY = 5, 4, 1.2, 0.1

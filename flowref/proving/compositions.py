@@ -186,12 +186,14 @@ class Calls:
         traced = self.recipe.backend.traced(obj, self.call(name), points[0], context)
         if not traced.agrees(points[1 : 1 + BESIDE]):
             raise Unsupported("what was traced is not what the object computes")
-        if self.mode == "eval" and name in POINTWISE and not self._alone(name, points[0]):
-            raise Unsupported("it computes something else of one point than of several")
+        if self.mode == "eval" and name in POINTWISE:
+            self.demand_alone(name, points[0])
         return Part(traced, traced.graph())
 
-    def _alone(self, name: str, points: Any) -> bool:
-        """Whether a call gives for the first point by itself what it gives for that among others, but for rounding."""
+    def demand_alone(self, name: str, points: Any) -> None:
+        """Raises: `Unsupported` where a call gives for the first point by itself what it does not give for that among others,
+        but for rounding.
+        """
         obj, _, context = self.prepared
         given = None if context is None else context[:1]
         results = [
@@ -206,11 +208,12 @@ class Calls:
             )
         ]
         several, alone = ([np.asarray(one) for one in found] for found in results)
-        return all(
+        if not all(
             np.shape(one) == np.shape(other[:1]) and np.allclose(one, other[:1], NEAR, NEAR, True)
             for one, other in zip(alone, several, strict=True)
             if np.ndim(other) and len(other) == len(points)
-        )
+        ):
+            raise Unsupported("it computes something else of one point than of several")
 
 
 class Composition:
@@ -257,8 +260,15 @@ class Composition:
         self._images[value] = lambda: self.calls.values(name, points)
         return value, told
 
-    def slope(self, *of: tuple[str, int], by: str = "points") -> tuple[Ref, Ref | None]:
-        """A weighted sum of what calls give, and its derivative as the framework has it."""
+    def slope(
+        self, *of: tuple[str, int], by: str = "points", apart: bool = True
+    ) -> tuple[Ref, Ref | None]:
+        """A weighted sum of what calls give, and its derivative as the framework has it; ``apart``: whether a point is to have a
+        result of its own.
+        """
+        for name, _ in of:
+            if apart and (by == "points" or self.calls.mode == "eval"):
+                self.calls.demand_alone(name, self.points[0])
         found = self.call(self.calls.slope(of, by))
         moved = "self." if by == "parameters" else POINT.name
         self._arrays |= {one for one in self.calls.arrays if one.startswith(ALONG + moved)}

@@ -76,6 +76,12 @@ def _values_in_training(of: Composition) -> tuple[Ref, Ref | None]:
     return of.slope(*calls, by="parameters")
 
 
+def _of_batches(of: Composition) -> tuple[Ref, Ref | None]:
+    obj, _, context = of.calls.prepared
+    told = of.calls.call("forward")(obj, of.points[0], context)[1] is not None
+    return of.slope(*(("forward", place) for place in range(1 + told)), apart=False)
+
+
 def _normalizer(of: Composition) -> Normalizer:
     found = of.calls.recipe.facts.normalizer
     if found is None:
@@ -155,10 +161,10 @@ STATEMENTS = {
         mode="train",
     ),
     "gradient/input[batch]": Statement(
-        "the framework's derivative of f(x) by x, through the statistics of the batch, is its derivative",
+        "the framework's derivative of f(x) and of the log-det by x, through the statistics of the batch, is their derivative",
         "slope",
         ("forward",),
-        lambda of: of.slope(("forward", 0)),
+        _of_batches,
     ),
     "gradient/input[value]": Statement(
         "the framework's derivative of f(x) by x is its derivative",

@@ -940,3 +940,26 @@ class Leaving(Warped):
     def logdet(self) -> Any:
         """That of the last call."""
         return self._logdet
+
+
+class States(Warped):
+    """Value and running log-det in one dictionary, which comes back so."""
+
+    def forward(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Data to latents."""
+        z, ladj = self.onward(state["x"])
+        return {**state, "x": z, "lj": state["lj"] + ladj}
+
+    def inverse(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Latents to data."""
+        x, ladj = self.back(state["x"])
+        return {**state, "x": x, "lj": state["lj"] + ladj}
+
+
+class OtherStates(Warped):
+    """A dictionary whose names tell nobody which is the value."""
+
+    def forward(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Data to latents."""
+        z, ladj = self.onward(batch["points"])
+        return {"points": z, "sum": batch["sum"] + ladj}

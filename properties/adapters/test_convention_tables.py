@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from flowref import checking, registry
+from flowref.adapters.user.conventions.call_forms import ARGUMENTS
 from flowref.adapters.user.conventions.returns import RETURNS, Return
 from flowref.adapters.user.conventions.roles import ROLES
 from flowref.adapters.user.conventions.tables import markdown
@@ -18,6 +19,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "recognised.md"
 FLOW = """
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 
@@ -36,7 +38,8 @@ class Flow:
         z = torch.asinh(x * self.weight.exp())
         return z, (self.weight - z.cosh().log()).sum(-1)
 
-    def {there}(self, x):
+    def {there}(self, {taken}):
+        {unpacked}
         z, log_det = self.go(x)
         penalty, log_p = z.abs().sum(), self.prior.log_prob(z).sum(-1) + log_det
         {statement}
@@ -48,9 +51,33 @@ PAIRED = re.compile(r"(\w+)\(x\), (\w+)\(z\)")
 PAIRS = [PAIRED.fullmatch(role.example) for role in ROLES]
 
 
-def flow(folder: Path, statement: str, there: str = "forward", back: str = "inverse") -> str:
+# Of each row of arguments: the parameters of a map, how it takes a point from them, and what it returns.
+TAKEN = {
+    "plain": ("x", "pass", "z, log_det"),
+    "running": ("x, logdet", "pass", "z, logdet + log_det"),
+    "triple": ("inputs", "x, logdet, context = inputs", "z, logdet + log_det, context"),
+    "couple": ("inputs", "x, logdet = inputs", "z, logdet + log_det"),
+    "state": (
+        "state",
+        'x, logdet = state["x"], state["logdet"]',
+        '{"x": z, "logdet": logdet + log_det}',
+    ),
+    "wrapped": ("inputs, contexts=None, rev=False, jac=True", "x, = inputs", "(z,), log_det"),
+    "several": ("x1, x2", "x = torch.cat([x1, x2], -1)", "*z.split(1, -1), log_det"),
+    "arrays": ("x", "x = torch.as_tensor(x + np.zeros(2))", "z.numpy(), log_det.numpy()"),
+}
+
+
+def flow(
+    folder: Path,
+    statement: str,
+    there: str = "forward",
+    back: str = "inverse",
+    taken: tuple[str, str] = ("x", "pass"),
+) -> str:
     """The target of a flow whose methods are called so."""
-    text = FLOW.format(statement=statement, there=there, back=back)
+    given = {"taken": taken[0], "unpacked": taken[1]}
+    text = FLOW.format(statement=statement, there=there, back=back, **given)
     (folder / "flows.py").write_text(text, encoding="utf-8")
     return f"{folder}/flows.py:Flow"
 
@@ -64,6 +91,17 @@ def test_the_example_of_a_result_is_read_and_holds(row: Return, tmp_path: Path) 
     verdict = checking.check(target, registry.find_law("map/log-det"), checking.Settings("quick"))
     told = "log_det" in row.example
     assert verdict.status is (Status.HOLDS if told else Status.NOT_APPLICABLE)
+
+
+@pytest.mark.parametrize("form", [form for form, row in ARGUMENTS.items() if row.example])
+def test_what_a_call_is_given_is_found_and_the_law_holds(form: str, tmp_path: Path) -> None:
+    """A map that takes points as a row says is recognized, and its log-det is that of its Jacobian, if it has one."""
+    *taken, returned = TAKEN[form]
+    spec = flow(tmp_path, f"return {returned}", taken=(taken[0], taken[1]))
+    target = registry.parse_target(spec)
+    assert recipe_of(target).facts.latent_shape == (2,)
+    verdict = checking.check(target, registry.find_law("map/log-det"), checking.Settings("quick"))
+    assert verdict.status is (Status.NOT_APPLICABLE if form == "arrays" else Status.HOLDS)
 
 
 @pytest.mark.parametrize("names", [pair.groups() for pair in PAIRS if pair])

@@ -109,6 +109,12 @@ def test_two_ways_back_that_disagree_are_refused_with_both() -> None:
         recipe("TwoWaysBack")
 
 
+def test_a_dictionary_of_unknown_names_is_refused_with_them() -> None:
+    """The sentence names what the code reads, and what it would have to be called."""
+    with pytest.raises(TargetError, match="reads 'points', 'sum' of it; expected the point"):
+        recipe("OtherStates")
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -122,6 +128,7 @@ def test_two_ways_back_that_disagree_are_refused_with_both() -> None:
         ("WithPrior", "log_prob = log_prior + ladj, as its base has it"),
         ("WithPriorLast", "log_prob = log_prior + ladj, as its base has it"),
         ("Likely", "forward: encode()"),
+        ("States", "running log-det in a dictionary, added"),
         ("Accumulator?running=add", "running log-det, added (objective)"),
         ("AccumulatorInPlace?running=add", "inverse: reverse()"),
         ("Attributed", "inverse: undo()"),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowref import backends
+from flowref.adapters.common.events import Fit, Fits, Seen, first_event
 from flowref.adapters.common.stretching import stretches
 from flowref.model import REAL, Shape, Support, draw
 
@@ -18,8 +19,6 @@ Called = Callable[[Any], tuple[Any, Any]]
 ROWS, FEWER, SAME = 7, 5, 1e-6
 # Longer axes of arrays are those of hidden layers; numbers of features and sides of images that are tried.
 MOST, USUAL, SIDE = 256, (4, 2, 3, 1, 6, 8, 5), 4
-# So many events over which numbers are stretched are tried before the first of them is taken.
-ENOUGH = 4
 # Events that are tried besides where no array is of the size of the one that was taken.
 OTHERS: tuple[Shape, ...] = ((1,), (2,), (3,), (4,), (SIDE, SIDE))
 
@@ -30,18 +29,13 @@ def event_of(
     """The first event of at least ``rank`` axes that a call takes, and others that it takes as well where
     nothing tells which is meant; None where it takes none. ``support``: where events lie.
     """
-    loose: list[Shape] = []
-    for shape in dict.fromkeys(candidates(obj)):
-        if len(shape) < rank or (loose and (len(shape) != 1 or shape[0] < 2)):
-            continue
-        if len(loose) == ENOUGH:
-            break
-        stretched = taking(call, shape, support)
-        if stretched is False:
-            return shape, _others(obj, call, shape, support, rank)
-        if stretched:  # another may fit better
-            loose.append(shape)
-    return (loose[0], _others(obj, call, loose[0], support, rank)) if loose else None
+
+    def fits(shape: Shape, _: Seen) -> Fits[Shape]:
+        stretched = None if len(shape) < rank else taking(call, shape, support)
+        return None if stretched is None else (Fit.STRETCHED if stretched else Fit.WELL, shape)
+
+    shape = first_event(candidates(obj), fits)
+    return None if shape is None else (shape, _others(obj, call, shape, support, rank))
 
 
 def _others(obj: Any, call: Called, shape: Shape, support: Support, rank: int) -> tuple[Shape, ...]:

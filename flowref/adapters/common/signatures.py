@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import textwrap
+from functools import partial
 from typing import Any
 
 # Parameters that take any number of arguments.
@@ -26,3 +29,13 @@ def required(run: Any) -> list[str]:
     """The parameters of a function that have no default."""
     parameters = parameters_of(run)
     return [one.name for one in parameters if one.default is one.empty and one.kind not in MANY]
+
+
+def code_of(written: Any) -> ast.Module | None:
+    """The code of a function or of a class; None where there is none that can be read."""
+    while isinstance(written, partial):
+        written = written.func
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(written)))
+    except (OSError, TypeError, SyntaxError):
+        return None

@@ -57,7 +57,7 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         return kernel
     forward = forward_way(obj, chosen)
     if forward is not None and chosen.get("returns") == "log_prob":
-        return Dialect(log_prob=calls.forward_log_prob)
+        return Dialect(log_prob=partial(calls.log_prob_named, method=""))
     backs = inverse_ways(obj, forward, chosen)
     invertible = bool(backs)
     dense = _named(obj, "log_prob", chosen, USUAL)
@@ -86,25 +86,18 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         if calls.parts(obj):
             abilities["parts"] = calls.parts
     if dense:
-        named = calls.log_prob_negated if dense in NEGATIVE else calls.log_prob_named
-        named = (
-            calls.log_prob_of_entries
-            if by_entries(obj, dense, chosen.get("sample", "sample"))
-            else named
-        )
-        abilities["log_prob"] = (
-            calls.log_prob
-            if dense == "log_prob" and named is calls.log_prob_named
-            else partial(named, method=dense)
-        )
+        ask: Any = calls.log_prob_negated if dense in NEGATIVE else calls.log_prob_named
+        if by_entries(obj, dense, chosen.get("sample", "sample")):
+            ask = calls.log_prob_of_entries
+        abilities["log_prob"] = partial(ask, method=dense)
         if (draw := sampler(obj, chosen)) is not None:
             abilities["sample"] = draw
         if callable(getattr(obj, "bits_per_dim", None)):
-            abilities["bits_per_dim"] = calls.bits_per_dim
-    if dense and mapping and any(offers_base(obj, name) for name in calls.BASES):
+            abilities["bits_per_dim"] = partial(calls.log_prob_named, method="bits_per_dim")
+    if dense and mapping and calls.base_name(obj):
         abilities |= {"base_log_prob": calls.base_log_prob, "base_sample": calls.base_sample}
     if callable(getattr(obj, "repair", None)):
-        abilities["repair"] = calls.repair
+        abilities["repair"] = contributions.repair
     if chosen.get("normalizing", "forward") not in ("forward", "inverse"):
         raise SpecError(
             f"normalizing was given as {chosen['normalizing']!r}; expected forward or inverse"
@@ -126,11 +119,6 @@ def _named(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) -> str:
 def unsettled(way: Way, column: bool) -> Any:
     """The function of a dialect for a call that nobody has made yet: a pair, or a value alone."""
     return way.speak(answers.first_of, answers.second_of, column=column)
-
-
-def offers_base(obj: Any, name: str) -> bool:
-    """Whether an object has a density of that name."""
-    return hasattr(getattr(obj, name, None), "log_prob")
 
 
 def offers(obj: Any, name: str) -> bool:

@@ -5,9 +5,9 @@ read off the code of its class.
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
 from typing import Any
+
+from flowref.adapters.common.signatures import code_of
 
 # Names of divergences, and calls that average: e to such a bound is no unbiased estimate of a density.
 DIVERGENCES = ("kld", "divergence", "entropy")
@@ -27,9 +27,8 @@ def expected(obj: Any) -> bool:
 def _tells(kind: type) -> bool:
     if kind is object or kind.__module__.partition(".")[0] in ("torch", "abc", "typing"):
         return False
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
-    except Exception:  # compiled, or typed into a prompt
+    tree = code_of(kind)
+    if tree is None:  # compiled, or typed into a prompt
         return True
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):

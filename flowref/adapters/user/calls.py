@@ -7,16 +7,8 @@ from typing import Any
 
 from flowref.adapters.user import contributions
 
-BASES = (
-    "base",
-    "base_dist",
-    "base_distribution",
-    "prior",
-    "distribution",
-    "q0",
-    "latent",
-    "base_density",
-)
+# What the base of a density is called.
+BASES = ("base", "base_dist", "base_distribution", "prior", "distribution", "q0", "latent", "base_density")  # fmt: skip
 
 
 def told_late(obj: Any, x: Any, context: Any = None) -> Any:
@@ -28,15 +20,9 @@ def told_late(obj: Any, x: Any, context: Any = None) -> Any:
     return obj.log_abs_det_jacobian(x, z)
 
 
-def forward_log_prob(obj: Any, x: Any, context: Any) -> Any:
-    """The log-density of each point, of an object whose forward returns it."""
-    run = obj if callable(obj) else obj.forward
-    return run(x) if context is None else run(x, context)
-
-
 def log_prob_named(obj: Any, x: Any, context: Any, method: str) -> Any:
-    """The log-density of each point, of an object that has another name for it."""
-    run = getattr(obj, method)
+    """The log-density of each point, or another number of it, by a method; by forward where the object is called."""
+    run = getattr(obj, method) if method else obj if callable(obj) else obj.forward
     return run(x) if context is None else run(x, context)
 
 
@@ -50,11 +36,6 @@ def log_prob_of_entries(obj: Any, x: Any, context: Any, method: str) -> Any:
     return getattr(obj, method)(*x.unbind(-1))
 
 
-def log_prob(obj: Any, x: Any, context: Any) -> Any:
-    """The log-density of each point."""
-    return obj.log_prob(x) if context is None else obj.log_prob(x, context)
-
-
 def context_first(obj: Any, x: Any, context: Any, call: Any) -> Any:
     """The log-density of each point, of an object that takes its context first."""
     return call(obj, context, x)
@@ -63,11 +44,6 @@ def context_first(obj: Any, x: Any, context: Any, call: Any) -> Any:
 def takes_context_first(call: Any) -> bool:
     """Whether it is such a call."""
     return getattr(call, "func", None) is context_first
-
-
-def bits_per_dim(obj: Any, x: Any, context: Any) -> Any:
-    """The bits per dimension of each point."""
-    return obj.bits_per_dim(x) if context is None else obj.bits_per_dim(x, context)
 
 
 def rsample(obj: Any, n: int, context: Any) -> Any:
@@ -103,15 +79,14 @@ def dequantize(obj: Any, levels: Any, noise: Any) -> Any:
     return method(levels, noise)
 
 
-def base_of(obj: Any) -> Any:
-    """The density that an object has under one of the usual names of a base."""
-    bases = (getattr(obj, name, None) for name in BASES)
-    return next(base for base in bases if hasattr(base, "log_prob"))
+def base_name(obj: Any) -> str:
+    """The first of the usual names of a base under which an object has a density; empty where there is none."""
+    return next((name for name in BASES if hasattr(getattr(obj, name, None), "log_prob")), "")
 
 
 def base_sample(obj: Any, n: int, context: Any) -> Any:
     """Draw n latents from the base of an object, by a number or a shape."""
-    base = base_of(obj)
+    base = getattr(obj, base_name(obj))
     try:
         out = base.sample((n,))
     except TypeError:
@@ -121,11 +96,11 @@ def base_sample(obj: Any, n: int, context: Any) -> Any:
 
 def base_log_prob(obj: Any, z: Any, context: Any) -> Any:
     """The base log-density of each latent; trailing axes of an elementwise base are summed."""
-    value = base_of(obj).log_prob(z)
+    value = getattr(obj, base_name(obj)).log_prob(z)
     return value.reshape(len(z), -1).sum(1)
 
 
-def sample_number(obj: Any, n: int, context: Any, method: str = "sample") -> Any:
+def sample_number(obj: Any, n: Any, context: Any, method: str) -> Any:
     """Draw n points from an object whose method takes a number."""
     out = getattr(obj, method)(n) if context is None else getattr(obj, method)(n, context)
     return out[0] if isinstance(out, (tuple, list)) else out
@@ -136,18 +111,15 @@ def sample_detached(obj: Any, n: int, context: Any) -> Any:
     return rsample(obj, n, context).detach()
 
 
-def sample_shape(obj: Any, n: int, context: Any, method: str = "sample") -> Any:
+def sample_shape(obj: Any, n: int, context: Any, method: str) -> Any:
     """Draw n points from an object whose method takes a shape."""
-    out = getattr(obj, method)((n,)) if context is None else getattr(obj, method)((n,), context)
-    return out[0] if isinstance(out, (tuple, list)) else out
+    return sample_number(obj, (n,), context, method)
 
 
 def method_of(call: Any) -> str:
     """The method of the object that a log-density or a sampler of a dialect calls as it is; empty
     for any other.
     """
-    if call in USUAL_METHODS:
-        return USUAL_METHODS[call]
     whole = isinstance(call, partial) and call.func in NAMED and call.keywords.keys() == {"method"}
     return str(call.keywords["method"]) if whole else ""
 
@@ -156,17 +128,11 @@ def density_method(call: Any) -> str:
     """The method that a log-density calls, as it is or in another way; empty where there is no one."""
     while isinstance(call, partial) and "call" in call.keywords:
         call = call.keywords["call"]
-    return str(getattr(call, "keywords", {}).get("method", "")) or USUAL_METHODS.get(call, "")
+    return str(getattr(call, "keywords", {}).get("method", ""))
 
 
-# Calls of methods by their usual names, and calls of methods that go by any.
-USUAL_METHODS: dict[Any, str] = {log_prob: "log_prob", sample_number: "sample"}
+# Calls of methods that go by any name.
 NAMED = (log_prob_named, sample_number)
-
-
-def repair(obj: Any) -> None:
-    """Let the object put moved parameters back into their valid set."""
-    obj.repair()
 
 
 def parts(obj: Any) -> Any:

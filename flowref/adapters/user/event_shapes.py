@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from flowref.adapters.common.events import Fit, Fits, Seen, first_event
 from flowref.adapters.common.normalizers import recognition
 from flowref.adapters.common.normalizers import shapes as layer_shapes
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.adapters.user.inquiry import ROWS, Inquiry
 from flowref.adapters.user.probing import NoWayBack, fit, raised_most
-from flowref.adapters.user.stretching import ENOUGH, stretches_tensors, told_shapes
+from flowref.adapters.user.stretching import stretches_tensors, told_shapes
 from flowref.model import (
     Ambiguous,
     Dialect,
@@ -121,53 +122,48 @@ def infer_shape(inquiry: Inquiry) -> Shape:
         or recognition.infer_shape(obj, dialect, inquiry.tensor(np.zeros(1)).dtype)
     ):
         return shape
-    tried: set[Shape] = set()
     raised: list[Exception] = []
-    one_way: list[Shape] = []
-    loose: list[Shape] = []
-    odd: list[Shape] = []
     sampled: list[Shape] = []
-    likely = ((shape, facts.context_shape) for shape in shapes(obj, inquiry.state))
-    usual = (shape for (shape, _), _ in taken_first(inquiry, likely))
-    for shape in _with_more(usual, sampled):
-        if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
-            continue
+
+    def fits(shape: Shape, seen: Seen) -> Fits[Shape]:
+        odd, one_way = seen[Fit.ODD], seen[Fit.ONE_WAY]
         if odd and (len(shape) == len(odd[0]) or 1 in shape):
-            continue  # an axis of one hides what another number of axes explains
+            return None  # an axis of one hides what another number of axes explains
         if one_way and shape[1:] == (1, 1):
-            continue  # and one pixel what many show
-        if len(loose) == ENOUGH:
-            break
-        tried.add(shape)
+            return None  # and one pixel what many show
         try:
             point = inquiry.tried_at(shape, facts.context_shape)
-            if fitting := fit(inquiry, *point):
-                stated = shape in told_shapes(obj, FEATURES)
-                if not stated and _odd(obj, fitting.dialect.forward, *point):
-                    odd.append(shape)  # at another it may be one number for each point
-                elif stated or not _loose(obj, dialect, *point):
-                    return shape if stated else _of_latent(fitting, inquiry, *point)
-                else:
-                    loose.append(shape)  # another may fit better
+            if not (fitting := fit(inquiry, *point)):
+                return None
+            if shape in told_shapes(obj, FEATURES):
+                return Fit.WELL, shape
+            if _odd(obj, fitting.dialect.forward, *point):
+                return Fit.ODD, shape  # at another it may be one number for each point
+            if _loose(obj, dialect, *point):
+                return Fit.STRETCHED, shape
+            return Fit.WELL, _of_latent(fitting, inquiry, *point)
         except NoWayBack as error:
-            one_way.append(shape)
             raised.append(error.error)
-            sampled += error.sampled
+            sampled.extend(error.sampled)
+            return Fit.ONE_WAY, shape
         except (Ambiguous, SpecError):
-            if loose:
-                continue
-            raise
+            if not seen[Fit.STRETCHED]:
+                raise
         except Exception as error:  # the shape does not fit; the first error is told if none does
             raised.append(error)
-    if loose or odd or one_way:
-        return [*loose, *odd, *one_way][0]
+        return None
+
+    likely = ((shape, facts.context_shape) for shape in shapes(obj, inquiry.state))
+    usual = (shape for (shape, _), _ in taken_first(inquiry, likely))
+    found = first_event(_with_more(usual, sampled), fits)
+    if found is not None:
+        return found
     if sized := [one for one in raised if isinstance(one, TargetError)]:
         raise UnknownShape(raised_most(sized))
     own = f"{raised_most(raised)}; " if raised else ""
     raise UnknownShape(
         f"{own}the event shape of {type(obj).__name__} is not known; give it as ?event=3 or "
-        "?event=2,4,4 (or --event 3), "
-        f"or as an attribute event_shape{_asks_for_more(obj, facts)}"
+        f"?event=2,4,4 (or --event 3), or as an attribute event_shape{_asks_for_more(obj, facts)}"
     )
 
 

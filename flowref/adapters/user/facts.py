@@ -11,7 +11,7 @@ from flowref.adapters.common.bases import base_promises
 from flowref.adapters.common.normalizers import spellings
 from flowref.adapters.common.torch_supports import declared_support
 from flowref.adapters.user import contributions
-from flowref.adapters.user.calls import BASES
+from flowref.adapters.user.calls import base_name
 from flowref.adapters.user.structure import levels_of, preprocessing_of
 from flowref.model import PROMISES, REAL, Facts, Shape, Support
 
@@ -78,7 +78,7 @@ def _base(obj: Any) -> dict[str, Any]:
     """What the base of a density promises. What is called a prior or a distribution may be
     something else than what the flow starts from.
     """
-    name = next((name for name in BASES if hasattr(getattr(obj, name, None), "log_prob")), "")
+    name = base_name(obj)
     return base_promises(getattr(obj, name)) if name.startswith("base") or name == "q0" else {}
 
 

@@ -132,7 +132,7 @@ def _mapping(inquiry: Inquiry, x: Any, context: Any) -> Inquiry:
 def _with_samples(obj: Any, dialect: Dialect, chosen: Chosen) -> Dialect:
     """The dialect of a density that was found by a call, with its samples and its base."""
     dialect = replace(dialect, sample=sampler(obj, chosen) or dialect.sample)
-    if any(hasattr(getattr(obj, name, None), "log_prob") for name in calls.BASES):
+    if calls.base_name(obj):
         return replace(dialect, base_log_prob=calls.base_log_prob, base_sample=calls.base_sample)
     return dialect
 

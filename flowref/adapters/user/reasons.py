@@ -50,8 +50,7 @@ def _reasons(obj: Any, dialect: Dialect, facts: Facts) -> Iterator[str]:
         if getattr(dialect, name) is not None:
             yield f"{name} is {meaning}" if name != "repair" else f"{name} {meaning}"
     if dialect.base_log_prob is not None:
-        base = next(name for name in calls.BASES if hasattr(getattr(obj, name, None), "log_prob"))
-        yield f"{base} has a log_prob: it is taken for the density of the latents"
+        yield f"{calls.base_name(obj)} has a log_prob: it is taken for the density of the latents"
     if dialect.parts is not None:
         yield "it holds one list of bijections: they are its parts"
     if facts.normalizer is not None:

@@ -8,6 +8,8 @@ from typing import Any
 
 # Libraries whose functions follow a field, each as exactly as it is told at the call.
 LIBRARIES = ("torchdiffeq", "torchode", "diffrax")
+# What an iteration, and a log-det that is integrated, are held to where nothing is promised of them.
+FOUND, SOLVED = 1e-5, 1e-4
 
 
 def integrates(obj: Any) -> bool:

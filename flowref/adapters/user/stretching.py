@@ -12,9 +12,6 @@ from typing import Any
 from flowref.adapters.common.stretching import stretched_over
 from flowref.model import Shape
 
-# So many shapes that stretch are tried before the first of them is taken.
-ENOUGH = 4
-
 
 def told_shapes(obj: Any, names: Sequence[str]) -> Iterator[Shape]:
     """The event shapes that the attributes of an object name."""

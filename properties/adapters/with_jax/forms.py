@@ -49,6 +49,16 @@ def compiled(slip: bool = False) -> Any:
     return jax.jit(there), jax.jit(partial(back, sign=1.0 if slip else -1.0)), dict_of(WEIGHTS)
 
 
+def states(slip: bool = False) -> Any:
+    """Value and running log-det in one dictionary, with the parameters before it."""
+
+    def run(function: Any, weights: Weights, state: Any) -> Any:
+        value, ladj = function(weights, state["x"])
+        return {"x": value, "lj": state["lj"] + ladj}
+
+    return WEIGHTS, partial(run, there), partial(run, partial(back, sign=1.0) if slip else back)
+
+
 def dict_of(weights: Weights) -> Any:
     """The same parameters."""
     return weights

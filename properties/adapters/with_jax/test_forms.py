@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 FORMS = [
     ("parameters_first", (3,), "map/log-det[inverse]"),
     ("compiled", (3,), "map/log-det[inverse]"),
+    ("states", (3,), "map/log-det[inverse]"),
     ("named_tuple", (3,), "map/log-det"),
     ("bound", (3,), "map/log-det"),
     ("with_variables", (3,), "map/log-det"),

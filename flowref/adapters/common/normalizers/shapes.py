@@ -12,16 +12,8 @@ from flowref.model import Facts, Normalizer, Shape, TargetError
 
 # Names under which the number of channels stands.
 CHANNELS = (
-    "num_features",
-    "num_channels",
-    "n_features",
-    "features",
-    "channels",
-    "n_channels",
-    "input_dim",
-    "dim",
-    "size",
-)
+    "num_features", "num_channels", "n_features", "features", "channels", "n_channels", "input_dim", "dim", "size",
+)  # fmt: skip
 # Wide layers are audited on few positions.
 WIDE, MOST = 64, 8192
 # Layouts of events, likeliest first: c channels, h rows and w columns of positions, and an axis of one.

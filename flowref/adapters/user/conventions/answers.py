@@ -112,8 +112,3 @@ def summed_batch(out: Any, index: Any) -> Any:
 def summed_parts(out: Any, parts: Any) -> Any:
     """The sum of log-dets that are at several places."""
     return sum(part(out) for part in parts)
-
-
-def last_ladj(out: Any, index: Any) -> Any:
-    """The last of a list of log-dets."""
-    return out[index][-1]

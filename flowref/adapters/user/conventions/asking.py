@@ -20,28 +20,17 @@ def mapped(obj: Any, x: Any, context: Any, ask: Any, value: Any, ladj: Any) -> A
     return value(out), ladj(out)
 
 
-def added(obj: Any, x: Any, context: Any, ask: Any, column: bool = False) -> Any:
-    """A call that adds its log-det to a running one: it is fed numbers, which are subtracted."""
+def running(obj: Any, x: Any, context: Any, ask: Any, sign: str, column: bool = False) -> Any:
+    """A call that is fed numbers for a running log-det, to which it adds its own, or for a log-density, from which it
+    subtracts that; with the sign "none" it hands them back as they were, and says nothing of its own.
+    """
     import torch
 
     before = running_numbers(x, column)
     out = ask(obj, x, context, torch.clone(before))
-    return out[0], out[1] - before
-
-
-def subtracted(obj: Any, x: Any, context: Any, ask: Any, column: bool = False) -> Any:
-    """A call that subtracts its log-det from a running log-density."""
-    import torch
-
-    before = running_numbers(x, column)
-    out = ask(obj, x, context, torch.clone(before))
-    return out[0], before - out[1]
-
-
-def running_dropped(obj: Any, x: Any, context: Any, ask: Any, column: bool = False) -> Any:
-    """A call that hands the running log-det back as it was: it says nothing of its own."""
-    out = ask(obj, x, context, running_numbers(x, column))
-    return out[0], None
+    if sign == "none":
+        return out[0], None
+    return out[0], before - out[1] if sign == "subtract" else out[1] - before
 
 
 def running_numbers(x: Any, column: bool) -> Any:
@@ -232,6 +221,15 @@ def called_couple(
     return run((x, before), **dict(given))
 
 
+def called_state(
+    obj: Any, x: Any, context: Any, before: Any, keys: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes and returns a dictionary of value and running log-det. ``keys``: theirs."""
+    run = getattr(obj, method) if method else obj
+    out = run({keys[0]: x, keys[1]: before}, **dict(given))
+    return out[keys[0]], out[keys[1]]
+
+
 def called_on_parts(
     obj: Any, z: Any, context: Any, shapes: Any, method: str = "", given: Any = ()
 ) -> Any:
@@ -281,21 +279,23 @@ def called_with_log_det(obj: Any, x: Any, context: Any, method: str, log_det: st
 
 
 def told_beside(
-    obj: Any, x: Any, context: Any, ask: Any, value: Any, log_det: str, arity: int
+    obj: Any,
+    x: Any,
+    context: Any,
+    ask: Any,
+    value: Any,
+    log_det: str,
+    arity: int,
+    back: bool = False,
 ) -> Any:
     """A call that returns its value alone, and the log-det that another method tells of the input,
-    of the input and the value, or of the last call; an attribute tells that of the last call.
+    of the input and the value, or of the last call; an attribute tells that of the last call. ``back``: it is the way
+    back, whose log-det is minus that of the map.
     """
     out = value(ask(obj, x, context))
-    return out, log_det_of(obj, log_det, (x, out)[:arity])
-
-
-def told_beside_back(
-    obj: Any, z: Any, context: Any, ask: Any, value: Any, log_det: str, arity: int
-) -> Any:
-    """The way back of such an object, whose log-det is minus that of the map."""
-    x = value(ask(obj, z, context))
-    return x, -log_det_of(obj, log_det, (x, z)[:arity])
+    ends = (out, x) if back else (x, out)
+    ladj = log_det_of(obj, log_det, ends[:arity])
+    return out, -ladj if back else ladj
 
 
 def negated(obj: Any, x: Any, context: Any, call: Any) -> Any:
@@ -368,11 +368,15 @@ def density_without(obj: Any, x: Any, context: Any, call: Any, offset: float) ->
 
 
 def split(z: Any, shapes: Any) -> Any:
-    """Flat latents as a list of tensors of given shapes."""
+    """Flat latents, of a batch or of one event, as a list of arrays of given shapes."""
     import math
 
-    parts = z.split([math.prod(shape) for shape in shapes], -1)
-    return [part.reshape(len(z), *shape) for part, shape in zip(parts, shapes, strict=True)]
+    parts, start = [], 0
+    for shape in shapes:
+        end = start + math.prod(shape)
+        parts.append(z[..., start:end].reshape(*z.shape[:-1], *shape))
+        start = end
+    return parts
 
 
 def zeros(obj: Any, x: Any, context: Any, ask: Any, value: Any) -> Any:

@@ -50,8 +50,9 @@ class Told:
 
     def back(self, ask: Any, value: Any) -> Any:
         """The same for the way back: what the last call left is of that call."""
-        call = asking.told_beside_back if self.arity else asking.told_beside
-        return partial(call, ask=ask, value=value, log_det=self.name, arity=self.arity)
+        return (
+            partial(self.onward(ask, value), back=True) if self.arity else self.onward(ask, value)
+        )
 
 
 def usual_log_det(obj: Any) -> Told | None:

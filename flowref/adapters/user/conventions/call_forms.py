@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,12 +13,14 @@ from typing import Any
 from flowref.adapters.user.conventions import answers, asking, signatures
 from flowref.adapters.user.conventions.arrays import through_arrays
 from flowref.adapters.user.conventions.names import BESIDE, sign_of
-from flowref.model import SpecError
+from flowref.model import Shape, SpecError
 
 Chosen = Mapping[str, str]
 # Under these names a loaded object's choices hold the parameter that is given ones, and their kind; and how the
 # padding of sequences is masked out.
 GIVEN_ONES, MASKED_OUT = "given ones", "masked out"
+# In what value and running log-det are handed over together.
+GATHERED = {"triple": "triple", "couple": "pair", "state": "dictionary"}
 # The option that says that points are columns.
 BATCH_AXIS = "batch_axis"
 
@@ -74,10 +76,11 @@ class Way:
     ``method``: its name, empty for the object itself; ``given``: fixed keywords; ``form``: what it is given, of
     `ARGUMENTS`; ``sign``: what it does to a running log-det, "" where it takes none; ``words``: what the target's line
     says of it, empty for what needs no words; ``usual``: whether it is forward and inverse as everybody spells them;
-    ``sizes``: those of several arrays; ``bound``: parameters that are given ones, and of which kind; ``nothing``:
-    those after a running log-det that are given None; ``keyword``: the parameter for the running log-det, where it is
-    not the second; ``context``: that for a context that is taken by its name; ``mask``: how the padding of sequences
-    is masked out; ``around``: functions of `asking` that change what goes in and what comes out, the innermost first.
+    ``sizes``: those of several arrays; ``shapes``: those of a list of latents; ``keys``: those of a dictionary;
+    ``bound``: parameters that are given ones, and of which kind; ``nothing``: those after a running log-det that are
+    given None; ``keyword``: the parameter for the running log-det, where it is not the second; ``context``: that for a
+    context that is taken by its name; ``mask``: how the padding of sequences is masked out; ``around``: functions of
+    `asking` that change what goes in and what comes out, the innermost first.
     """
 
     method: str
@@ -87,6 +90,8 @@ class Way:
     words: str = ""
     usual: bool = False
     sizes: tuple[int, ...] = ()
+    shapes: tuple[Shape, ...] = ()
+    keys: tuple[str, ...] = ()
     bound: tuple[tuple[str, str], ...] = ()
     nothing: tuple[str, ...] = ()
     keyword: str = ""
@@ -97,7 +102,7 @@ class Way:
     @property
     def running(self) -> bool:
         """Whether it is fed a running log-det."""
-        return ARGUMENTS[self.form].running
+        return ARGUMENTS[self.form].returned > 0
 
     @property
     def ask(self) -> Any:
@@ -109,19 +114,10 @@ class Way:
             call = partial(change, ask=call)
         return call
 
-    def on_parts(self, shapes: Any) -> Any:
-        """The call with the latents as a list."""
-        return partial(asking.called_on_parts, shapes=shapes, method=self.method, given=self.given)
-
     def speak(self, value: Any = None, ladj: Any = None, column: bool = False) -> Any:
         """The function of a dialect: by default for a value and a log-det in this order."""
         if self.running:
-            run = {
-                "add": asking.added,
-                "subtract": asking.subtracted,
-                "none": asking.running_dropped,
-            }
-            return partial(run[self.sign], ask=self.ask, column=column)
+            return partial(asking.running, ask=self.ask, sign=self.sign, column=column)
         several = self.form == "several"
         value = value or (answers.several if several else partial(answers.entry, index=0))
         ladj = ladj or partial(answers.entry, index=-1 if several else 1)
@@ -135,12 +131,23 @@ class Way:
     def like(self, forward: Way) -> Way:
         """The way back that is given what forward is given, where that is a form of both directions."""
         if self.form == "plain" and ARGUMENTS[forward.form].both:
-            sign = "add" if forward.running else ""
-            return replace(self, form=forward.form, sign=sign, sizes=forward.sizes, usual=False)
-        halved = asking.halved in forward.around and asking.halved not in self.around
-        if halved and self.form in ("plain", "running"):
-            return replace(self, around=(asking.halved, *self.around), usual=False)
+            return replace(
+                self,
+                form=forward.form,
+                sign=forward.sign,
+                sizes=forward.sizes,
+                keys=forward.keys,
+                usual=False,
+            )
+        for change in (asking.halved, asking.turned):
+            missing = change in forward.around and change not in self.around
+            if missing and self.form in ("plain", "running"):
+                return replace(self, around=(change, *self.around), usual=False)
         return self
+
+    def turned(self) -> Way:
+        """The same of points as columns."""
+        return replace(self, around=(*self.around, asking.turned), usual=False)
 
 
 def _plain(way: Way) -> Any:
@@ -179,34 +186,87 @@ class Arguments:
     """A row: what a call is given.
 
     ``example``: the call as code, empty where a row of `roles` has it; ``call``: a function of the object, the input and
-    the context; ``running``: whether it is fed a running log-det; ``both``: whether the way back is given the same.
+    the context; ``suits``: the ways to be called so that the signature of a map, and what it may be given, leave open;
+    ``sure``: whether these are tried before all else; ``returned``: how many things come back with a running log-det,
+    the second of which it is, 0 where it takes none; ``column``: whether it may be a column; ``both``: whether the way
+    back is given the same.
     """
 
     words: str
     example: str
     call: Callable[[Way], Any]
-    running: bool = False
+    suits: Callable[[Any, Way, Any, Any], Iterable[Way]] = lambda obj, way, x, context: ()
+    sure: bool = False
+    returned: int = 0
+    column: bool = True
     both: bool = False
+
+
+def _takes_one(obj: Any, way: Way) -> bool:
+    """Whether a call has one argument that it cannot do without."""
+    return len(signatures.required(obj, asked_name(obj, way))) == 1
+
+
+def _as_triple(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
+    if _takes_one(obj, way):
+        yield replace(way, form="triple", sign="add", usual=False)
+
+
+def _as_couple(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
+    if context is None and _takes_one(obj, way):
+        yield replace(way, form="couple", sign="add", usual=False)
+
+
+def _as_state(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
+    keys = signatures.keys(obj, asked_name(obj, way))
+    if context is None and keys:
+        yield replace(way, form="state", sign=sign_of(keys[1]), keys=keys, usual=False)
+
+
+def _as_several(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
+    method, size = asked_name(obj, way), x.shape[-1]
+    alike = signatures.alike(obj, method)
+    many = any(one.kind is one.VAR_POSITIONAL for one in signatures.parameters(obj, method))
+    for count in (alike,) if alike else (2, 3) if many else ():
+        if size >= count:
+            sizes = (size // count,) * (count - 1)
+            sizes = (*sizes, size - sum(sizes))
+            yield replace(way, form="several", sizes=sizes, usual=False)
+
+
+def _as_wrapped(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
+    named = {one.name for one in signatures.parameters(obj, asked_name(obj, way))}
+    if way.form == "plain" and {"rev", "jac"} <= named:
+        yield replace(way, form="wrapped", usual=False)
 
 
 ARGUMENTS: dict[str, Arguments] = {
     "plain": Arguments("points, and a context", "forward(x), forward(x, context)", _plain),
     "running": Arguments(
-        "a running log-det besides", "forward(x, logdet), forward(x, logdet=None)", _running, running=True
+        "a running log-det besides", "forward(x, logdet), forward(x, logdet=None)", _running, returned=2
     ),
     "triple": Arguments(
-        "value, running log-det and context in one", "x, logdet, context = inputs", _method(asking.called_triple), True, True
+        "value, running log-det and context in one", "x, logdet, context = inputs", _method(asking.called_triple),
+        _as_triple, returned=3, both=True,
     ),
     "couple": Arguments(
-        "value and running log-det in one", "x, logdet = inputs", _method(asking.called_couple), True, True
+        "value and running log-det in one", "x, logdet = inputs", _method(asking.called_couple),
+        _as_couple, returned=2, column=False, both=True,
+    ),
+    "state": Arguments(
+        "value and running log-det in one dictionary", 'state["x"], state["logdet"]',
+        lambda way: _method(asking.called_state)(way, keys=way.keys), _as_state, returned=2, both=True,
     ),
     "wrapped": Arguments(
         "a tuple of one array, and contexts in a list", "forward((x,), [context], rev=False, jac=True)",
-        _method(asking.called_on_tuple), both=True,
+        _method(asking.called_on_tuple), _as_wrapped, sure=True, both=True,
     ),
     "several": Arguments(
         "parts of a point as several arrays", "forward(x1, x2), forward(*parts)",
-        lambda way: _method(asking.called_on_several)(way, sizes=way.sizes), both=True,
+        lambda way: _method(asking.called_on_several)(way, sizes=way.sizes), _as_several, both=True,
+    ),
+    "levels": Arguments(
+        "latents as a list", "", lambda way: _method(asking.called_on_parts)(way, shapes=way.shapes)
     ),
     "pair": Arguments(
         "points, of one of two functions", "",
@@ -275,9 +335,8 @@ def with_more(obj: Any, way: Way, chosen: Chosen) -> Way:
     if way.form in ("plain", "running") and not way.context:
         context = signatures.apart(obj, method, 2 if running else 1)
         way = replace(way, context=context, usual=way.usual and not context)
-    columns = chosen.get(BATCH_AXIS) == "last" and way.form == "plain"
-    if columns and asking.turned not in way.around:
-        way = replace(way, around=(*way.around, asking.turned), usual=False)
+    if chosen.get(BATCH_AXIS) == "last" and way.form == "plain" and asking.turned not in way.around:
+        way = way.turned()
     if (text := chosen.get(MASKED_OUT)) and (mask := Mask.parse(text)).name in takes:
         way = replace(way, mask=mask, usual=False)
     name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")
@@ -286,9 +345,9 @@ def with_more(obj: Any, way: Way, chosen: Chosen) -> Way:
 
 def running_words(obj: Any, way: Way) -> str:
     """What the line says of a running log-det."""
-    if way.form in ("triple", "couple"):
-        return f"running log-det in a {'triple' if way.form == 'triple' else 'pair'}, added"
     done = {"add": "added", "subtract": "subtracted"}.get(way.sign, "")
+    if way.form in GATHERED:
+        return f"running log-det in a {GATHERED[way.form]}, {done}"
     without = "".join(f"; {name}: None" for name in way.nothing)
     name = way.keyword or signatures.second(obj, asked_name(obj, way))
     return f"running log-det, {done} ({name}){without}"

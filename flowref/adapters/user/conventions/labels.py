@@ -17,8 +17,6 @@ CLASSES = "classes"
 GIVEN_LABELS = "labels"
 # Where so many are taken it is no index; then this many are drawn.
 MOST, ENOUGH = 4096, 10
-# Calls that take a context last.
-ONLY = {"forward", "inverse", "log_prob", "sample", "rsample", "base_log_prob", "base_sample"}
 
 
 def labels_of(context: Any, classes: int) -> Any:
@@ -28,14 +26,8 @@ def labels_of(context: Any, classes: int) -> Any:
     return context.flatten().round().long().remainder(classes)
 
 
-def labeled(obj: Any, given: Any, context: Any, call: Any, classes: int) -> Any:
+def labeled(obj: Any, given: Any, context: Any, *more: Any, call: Any, classes: int) -> Any:
     """A call of points, or of a number of them, and of the labels that a context stands for."""
-    labels = None if context is None else labels_of(context, classes)
-    return call(obj, given, labels)
-
-
-def labeled_before(obj: Any, given: Any, context: Any, *more: Any, call: Any, classes: int) -> Any:
-    """The same, of a call that takes more than that."""
     labels = None if context is None else labels_of(context, classes)
     return call(obj, given, labels, *more)
 
@@ -53,14 +45,13 @@ def with_labels(dialect: Dialect, classes: int) -> Dialect:
             if one.kind is not inspect.Parameter.KEYWORD_ONLY
         ]
         if [one.name for one in taken[2:3]] == ["context"]:
-            asked = labeled if field.name in ONLY else labeled_before
-            changed[field.name] = partial(asked, call=call, classes=classes)
+            changed[field.name] = partial(labeled, call=call, classes=classes)
     return replace(dialect, **changed)
 
 
 def classes_of(dialect: Dialect) -> int:
     """How many classes there are, of a dialect whose contexts stand for labels; 0 of any other."""
     call = dialect.forward or dialect.log_prob
-    if isinstance(call, partial) and call.func in (labeled, labeled_before):
+    if isinstance(call, partial) and call.func is labeled:
         return int(call.keywords["classes"])
     return 0

@@ -72,7 +72,7 @@ SYNCS = (
 ADDED = frozenset(
     {
         "logdet", "logdets", "ldj", "sldj", "ladj", "logdetj", "logdetjac", "logdetjacobian", "logabsdet",
-        "logabsdetjacobian", "logjac", "logjacobian", "sumlogdet", "sumldj", "sumlogabsdet",
+        "logabsdetjacobian", "logjac", "logjacobian", "sumlogdet", "sumldj", "sumlogabsdet", "lj", "logj",
     }
 )  # fmt: skip
 # What else such a parameter is called: of a determinant, a Jacobian or a derivative.
@@ -94,24 +94,10 @@ CONTEXTS = frozenset(
 # Parameters with a default of None that are contexts.
 OPTIONAL = frozenset(
     {
-        "context",
-        "cond",
-        "condition",
-        "conditions",
-        "conditioning",
-        "condinputs",
-        "condy",
-        "y",
-        "c",
-        "h",
-        "g",
-        "ctx",
-        "speaker",
-        "spk",
-        "speakeremb",
-        "spkemb",
+        "context", "cond", "condition", "conditions", "conditioning", "condinputs", "condy", "y", "c", "h", "g", "ctx",
+        "speaker", "spk", "speakeremb", "spkemb",
     }
-)
+)  # fmt: skip
 # Parameters that are masks, and those that are labels of classes.
 MASKED = re.compile(r".*mask.*")
 # Parameters that are indices, lengths or graphs.

@@ -177,7 +177,7 @@ def ladj_at(result: Result, index: int) -> tuple[Any, tuple[str, ...]]:
         return partial(answers.summed_rows, index=index), (f"{words}, and of their entries",)
     if chosen.get("ladj_list") == "last":
         last = f"log-det: the last of a list of {len(part)}"
-        return partial(answers.last_ladj, index=index), (last,)
+        return partial(answers.last_of, index=index), (last,)
     return partial(answers.summed, index=index), (words,)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.call_forms import (
     Chosen,
     Way,
@@ -57,9 +57,7 @@ def forward_way(obj: Any, chosen: Chosen) -> Way | None:
         way = next(filter(None, (role.there(obj, chosen) for role in ROLES)), None)
     if way is None:
         return None
-    way = with_more(obj, way, chosen)
-    last = "the batch axis is the last" if asking.turned in way.around else ""
-    return replace(way, words="; ".join(filter(None, (way.words, last))))
+    return with_more(obj, way, chosen)
 
 
 def inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:

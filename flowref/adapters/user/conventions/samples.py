@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 from flowref.adapters.user import calls
@@ -45,9 +46,7 @@ def settle_sample(
     if (said := chosen.get("sample", method)) != method:
         return _chosen(dialect, said)
     by_number: Any = dialect.sample
-    by_shape: Any = calls.sample_shape
-    if method != "sample":
-        by_shape = partial(calls.sample_shape, method=method)
+    by_shape: Any = partial(calls.sample_shape, method=method)
     for asked in _ways(obj, method, (by_number, by_shape), context):
         for received in RECEIVED:
             if found := received(obj, asked, x, context):
@@ -159,7 +158,7 @@ def sampler(obj: Any, chosen: Chosen) -> Any:
     if name not in ("sample", LAST) and not name.startswith(SQUEEZE):
         raise _unheard(name)
     if callable(getattr(obj, "sample", None)):
-        return calls.sample_number
+        return partial(calls.sample_number, method="sample")
     return calls.sample_detached if callable(getattr(obj, "rsample", None)) else None
 
 
@@ -178,13 +177,11 @@ def settle_beside(
         raise SpecError(
             f"beside was given as {told!r}; expected a method that draws, or none{nearest(told, methods)}"
         )
-    if context is not None:
-        return _beside_each(obj, dialect, x, context, told), ()
-    found = _beside(obj, dialect, x, (told,) if told else BESIDE_SAMPLES)
-    if found is not dialect or told:
+    found = _beside(obj, dialect, x, context, (told,) if told else BESIDE_SAMPLES)
+    if found is not dialect or told or context is not None:
         return found, ()
     drawing = calls.method_of(dialect.sample)
-    if not drawing or _beside(obj, dialect, x, (drawing,)) is dialect:
+    if not drawing or _beside(obj, dialect, x, None, (drawing,)) is dialect:
         return dialect, ()
     words = (
         f"{drawing}() returns numbers beside its points, which nobody reads: say ?beside={drawing}"
@@ -192,34 +189,22 @@ def settle_beside(
     return dialect, (f"{words} where they are log-densities",)
 
 
-def _beside(obj: Any, dialect: Dialect, x: Any, methods: Sequence[str]) -> Dialect:
-    for method in methods:
+def _beside(obj: Any, dialect: Dialect, x: Any, context: Any, methods: Sequence[str]) -> Dialect:
+    rows = 2 if context is None else len(context)
+    by_shape = partial(asking.sampled_beside, shape=True)
+    asks: Any = (
+        (asking.sampled_beside, by_shape) if context is None else (asking.sampled_beside_each,)
+    )
+    for method, ask in product(methods, asks):
         if not callable(getattr(obj, method, None)):
             continue
-        for shape in (False, True):
-            call = partial(asking.sampled_beside, method=method, shape=shape)
-            try:
-                points, beside = call(obj, 2, None)
-                fits = tuple(points.shape) == (2, *x.shape[1:]) and tuple(beside.shape) == (2,)
-            except Exception:  # it wants something else
-                continue
-            if fits:
-                return replace(dialect, sample_log_prob=call)
-    return dialect
-
-
-def _beside_each(obj: Any, dialect: Dialect, x: Any, context: Any, told: str) -> Dialect:
-    rows = len(context)
-    for method in (told,) if told else BESIDE_SAMPLES:
-        if not callable(getattr(obj, method, None)):
-            continue
+        call = partial(ask, method=method)
         try:
-            points, beside = getattr(obj, method)(1, context)
+            points, beside = call(obj, rows, context)
             shapes = tuple(points.shape), tuple(beside.shape)
         except Exception:  # it wants something else
             continue
-        if shapes == ((rows, 1, *x.shape[1:]), (rows, 1)):
-            call = partial(asking.sampled_beside_each, method=method)
+        if shapes == ((rows, *x.shape[1:]), (rows,)):
             return replace(dialect, sample_log_prob=call)
     return dialect
 

@@ -12,19 +12,18 @@ from typing import Any
 from flowref.adapters.common.documentation import NEGATED, documents
 from flowref.adapters.common.onto_simplex import onto_simplex
 from flowref.adapters.user.conventions import asking
-from flowref.adapters.user.conventions.ahead import way_ahead
 from flowref.adapters.user.conventions.arrays import computes_in_arrays
-from flowref.adapters.user.conventions.back import way_back
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE, likely_of
 from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.encoding import ENCODE, refuse_autoencoder
 from flowref.adapters.user.conventions.forms import formed
+from flowref.adapters.user.conventions.inverse import way_back
 from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import is_array
 from flowref.adapters.user.conventions.roles import forward_way
+from flowref.adapters.user.conventions.search import BACK_ALONE, Request, candidates, resolve
 from flowref.adapters.user.conventions.signs import refuse_added
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM, shortened
-from flowref.adapters.user.conventions.spoken import BACK_ALONE
 from flowref.adapters.user.conventions.volumes import agrees
 from flowref.model import Ambiguous, Dialect, Shape, TargetError
 
@@ -68,14 +67,18 @@ def settle_map(
         raise TargetError("it has no forward")
     if way.form == "plain" and computes_in_arrays(obj, way.ask, x, context):
         way = replace(way, form="arrays", usual=False, words=way.words or IN_ARRAYS)
-    way, spoken = way_ahead(obj, way, x, context, chosen, volume)
-    once = Once(obj)
+    request = Request(obj, x, x, context, chosen, volume)
+    spoken = resolve(request, [*candidates(request, way)])
+    if spoken is None:
+        raise TargetError(f"{way.method or 'forward'} returns nothing of a map")
+    way, once = spoken.way, Once(obj)
     latent, ladj = once(spoken.function, x, context)
     if not is_array(latent):
         raise TargetError(f"forward returned a {type(latent).__name__}; expected an array")
     if way.method == ENCODE and "forward" not in chosen:
         refuse_autoencoder(obj, x, latent, ladj)
-    words = [*filter(None, [way.words]), *spoken.words]
+    columns = ["the batch axis is the last"] if asking.turned in way.around else []
+    words = [*filter(None, [way.words]), *columns, *spoken.words]
     dialect = replace(dialect, forward=spoken.function, inverse=None)
     if spoken.log_prob is not None and dialect.log_prob is None:
         dialect = replace(dialect, log_prob=spoken.log_prob)
@@ -85,7 +88,7 @@ def settle_map(
     # Of a map of a simplex the last entry is left out later.
     longer = FROM in chosen and latent.shape[-1] == x.shape[-1] - 1
     if shorter or longer or math.prod(latent.shape) == math.prod(x.shape):
-        back, more, hints = way_back(once, way, spoken, (x, latent, context), chosen)
+        back, more, hints = way_back(once, way, spoken, latent, request)
         words += more
         dialect = replace(dialect, inverse=back)
     if dialect.log_prob is None and spoken.unjudged:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user.conventions.names import (
     BACKWARDS,
     ENDS,
@@ -16,6 +16,7 @@ from flowref.adapters.user.conventions.names import (
     RECONSTRUCTS,
     SIGNS,
     SPANS,
+    VALUES,
     is_context,
     may_be_context,
     plain,
@@ -87,17 +88,35 @@ def unpacked(obj: Any, method: str) -> tuple[str, ...]:
     """The names that the code of a method gives to the parts of its one argument; empty where it takes
     more, or no apart.
     """
-    names = required(obj, method)
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(type(obj), method))))
-    except (AttributeError, OSError, TypeError, SyntaxError):  # it has no code that can be read
-        return ()
-    for node in ast.walk(tree):
+    names, tree = required(obj, method), code_of(attribute(obj, method))
+    for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Assign) and names == [getattr(node.value, "id", "")]:
             parts = getattr(node.targets[0], "elts", ())
             if parts and all(isinstance(part, ast.Name) for part in parts):
                 return tuple(part.id for part in parts)
     return ()
+
+
+def names_read(obj: Any, method: str) -> list[str]:
+    """The names by which the code of a method reads its one argument, a dictionary; none where it takes more."""
+    names, tree = required(obj, method), code_of(attribute(obj, method))
+    read = [
+        node.slice.value
+        for node in (ast.walk(tree) if tree and len(names) == 1 else ())
+        if isinstance(node, ast.Subscript)
+        and getattr(node.value, "id", "") == names[0]
+        and isinstance(node.slice, ast.Constant)
+    ]
+    return list(dict.fromkeys(key for key in read if isinstance(key, str)))
+
+
+def keys(obj: Any, method: str) -> tuple[str, ...]:
+    """Those of a value and of a running log-det, where a method reads nothing else of its one argument."""
+    found = names_read(obj, method)
+    values = [key for key in found if plain(key) in VALUES]
+    running = [key for key in found if sign_of(key)]
+    alone = len(values) == len(running) == 1 and len(found) == 2
+    return (values[0], running[0]) if alone else ()
 
 
 def second(obj: Any, method: str) -> str:
@@ -122,12 +141,15 @@ def later(obj: Any, method: str) -> list[str]:
     ]
 
 
+def first(obj: Any, method: str, names: Callable[[str], Any], default: Any) -> str:
+    """The first parameter of that default whose name is one of some, or nothing."""
+    taken = parameters(obj, method)
+    return next((one.name for one in taken if one.default is default and names(one.name)), "")
+
+
 def switch(obj: Any, method: str) -> str:
     """The parameter that asks for the log-det, which is not returned by default, or nothing."""
-    for one in parameters(obj, method):
-        if one.default is False and sign_of(one.name) == "add":
-            return one.name
-    return ""
+    return first(obj, method, lambda name: sign_of(name) == "add", False)
 
 
 def alike(obj: Any, method: str) -> int:
@@ -178,18 +200,12 @@ def _from_0_to_1(default: Any) -> bool:
 
 def flag(obj: Any, method: str, default: bool = False) -> str:
     """The parameter of that default that turns a method around, or nothing."""
-    for one in parameters(obj, method):
-        if plain(one.name) in FLAGS and one.default is default:
-            return one.name
-    return ""
+    return first(obj, method, lambda name: plain(name) in FLAGS, default)
 
 
 def reconstructs(obj: Any, method: str) -> str:
     """The parameter of a way back that has it take latents for what forward returned, or nothing."""
-    for one in parameters(obj, method):
-        if plain(one.name) in RECONSTRUCTS and one.default is False:
-            return one.name
-    return ""
+    return first(obj, method, lambda name: plain(name) in RECONSTRUCTS, False)
 
 
 def words(obj: Any, method: str) -> tuple[str, tuple[Any, ...]]:
@@ -250,11 +266,8 @@ def methods(obj: Any) -> list[str]:
 
 def refuses(obj: Any, method: str) -> bool:
     """Whether all that a method does is to raise, as the way back does of a map that has none."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(getattr(type(obj), method))))
-    except Exception:  # compiled code tells nothing
-        return False
-    body = tree.body[0].body if isinstance(tree.body[0], ast.FunctionDef) else []
+    tree = code_of(getattr(type(obj), method, None))
+    body = tree.body[0].body if tree and isinstance(tree.body[0], ast.FunctionDef) else []
     said = [one for one in body if not (isinstance(one, ast.Expr) and _is_text(one.value))]
     return bool(said) and isinstance(said[0], ast.Raise)
 

@@ -18,33 +18,41 @@ DECLARED = "onto_simplex"
 FROM = "from_simplex"
 
 
-def shortened(obj: Any, dialect: Dialect, x: Any, context: Any) -> tuple[Dialect, str]:
-    """The dialect without the last coordinate of the simplex, and what is said of it."""
-    forward = partial(first_entries, call=dialect.forward)
-    less = surface(obj, forward, x, context)
-    changes: dict[str, Any] = {"forward": partial(forward, less=less)}
-    if dialect.inverse is not None:
-        changes["inverse"] = partial(of_entries, call=dialect.inverse, more=less)
-    return replace(dialect, **changes), words(less)
-
-
-def first_entries(obj: Any, x: Any, context: Any = None, *, call: Any, less: float = 0.0) -> Any:
-    """Forward, without the last coordinate."""
-    y, ladj = call(obj, x, context)
-    return without_last(y), ladj if ladj is None or not less else ladj - less
-
-
-def of_entries(obj: Any, y: Any, context: Any = None, *, call: Any, more: float = 0.0) -> Any:
-    """The way back, of points with their last coordinate."""
+def within(
+    obj: Any,
+    x: Any,
+    context: Any = None,
+    *,
+    call: Any,
+    given: bool = False,
+    returned: bool = False,
+    less: float = 0.0,
+) -> Any:
+    """A call of points of a simplex without their last coordinate, where it is ``given`` or has ``returned`` such, and
+    of a log-det that counts so much ``less``.
+    """
     import torch
 
-    x, ladj = call(obj, with_last(y, torch.cat), context)
-    return x, ladj if ladj is None or not more else ladj + more
+    y, ladj = call(obj, with_last(x, torch.cat) if given else x, context)
+    return without_last(y) if returned else y, ladj if ladj is None or not less else ladj - less
 
 
-def surface(obj: Any, forward: Any, x: Any, context: Any) -> float:
-    """What the log-det counts besides that of all coordinates but the last (see `excess`)."""
-    return excess(gaps(obj, forward, x, context), x.shape[-1])
+def _changed(dialect: Dialect, less: float, given: bool, returned: bool) -> Dialect:
+    """The dialect of a map of, or onto, a simplex."""
+    ends = {"given": given, "returned": returned}, {"given": returned, "returned": given}
+    changes: dict[str, Any] = {
+        name: partial(within, call=call, less=counted, **sides)
+        for name, sides, counted in zip(("forward", "inverse"), ends, (less, -less), strict=True)
+        if (call := getattr(dialect, name)) is not None
+    }
+    return replace(dialect, **changes)
+
+
+def shortened(obj: Any, dialect: Dialect, x: Any, context: Any) -> tuple[Dialect, str]:
+    """The dialect without the last coordinate of the simplex, and what is said of it."""
+    forward = partial(within, call=dialect.forward, returned=True)
+    less = excess(gaps(obj, forward, x, context), x.shape[-1])
+    return _changed(dialect, less, given=False, returned=True), words(less)
 
 
 def opened(
@@ -59,36 +67,11 @@ def opened(
     )
     if len(x.shape) != 2 or not (onto or latent.shape[-1] == x.shape[-1] - 1):
         return None
-    forward = partial(of_points, call=dialect.forward, onto=onto)
-    less = 0.0 if onto else 0.0 - _beside(obj, forward, without_last(x), context)
-    changes: dict[str, Any] = {"forward": partial(forward, less=less)}
-    if dialect.inverse is not None:
-        changes["inverse"] = partial(to_points, call=dialect.inverse, onto=onto, more=less)
+    forward, points = partial(within, call=dialect.forward, given=True), without_last(x)
+    # What the log-det of a map from a simplex lacks beside that of all coordinates but the last.
+    lacking = [] if onto else [-gap for gap in gaps(obj, forward, points, context)]
+    less = -excess(lacking, points.shape[-1])
+    dialect = _changed(dialect, less, given=True, returned=onto)
     volume = ", log-det of the volume of the simplex" if less else ""
     said = f"of a simplex{' onto one' if onto else ''}, without the last coordinate{volume}"
-    return replace(dialect, **changes), without_last(latent) if onto else latent, said
-
-
-def of_points(
-    obj: Any, x: Any, context: Any = None, *, call: Any, onto: bool, less: float = 0.0
-) -> Any:
-    """Forward of points with their last coordinate, without that of their images."""
-    import torch
-
-    y, ladj = call(obj, with_last(x, torch.cat), context)
-    return without_last(y) if onto else y, ladj if ladj is None or not less else ladj - less
-
-
-def to_points(
-    obj: Any, y: Any, context: Any = None, *, call: Any, onto: bool, more: float = 0.0
-) -> Any:
-    """The way back, without the last coordinate."""
-    import torch
-
-    x, ladj = call(obj, with_last(y, torch.cat) if onto else y, context)
-    return without_last(x), ladj if ladj is None or not more else ladj + more
-
-
-def _beside(obj: Any, forward: Any, x: Any, context: Any) -> float:
-    """What the log-det of a map from a simplex lacks beside that of all coordinates but the last."""
-    return excess([-gap for gap in gaps(obj, forward, x, context)], x.shape[-1])
+    return dialect, without_last(latent) if onto else latent, said

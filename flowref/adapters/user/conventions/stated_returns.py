@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.names import LOG_DETS, plain
@@ -195,10 +194,7 @@ def _entries(part: Any) -> int:
 
 def _returned(code: Any) -> Iterator[tuple[str, ...]]:
     """The names in each return statement of a function that returns several things by name."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
-    except (OSError, TypeError, SyntaxError):  # it has no code that can be read
-        return
-    for node in ast.walk(tree):
+    tree = code_of(code)
+    for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
             yield tuple(getattr(one, "id", getattr(one, "attr", "")) for one in node.value.elts)

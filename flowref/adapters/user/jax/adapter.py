@@ -13,11 +13,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.common.jax_states import EVALUATING
+from flowref.adapters.common.jax_states import EQUINOX, EVALUATING, LINEN, style_of
 from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.signatures import required
 from flowref.adapters.user import contributions
-from flowref.adapters.user.calls import BASES
+from flowref.adapters.user.calls import base_name
 from flowref.adapters.user.conventions.beside import LOG_DET, NOTHING, OF_INVERSE, methods_of
 from flowref.adapters.user.conventions.method_names import roles_of
 from flowref.adapters.user.conventions.names import FLAGS
@@ -61,6 +61,8 @@ PAIRS = (
 LOG_DETS = ("log_abs_det_jacobian", "forward_log_det_jacobian", "log_det_jacobian", "log_det")
 # Beside a way back that returns its value alone, at the point that it is given.
 INVERSE_LOG_DET = "inverse_log_det_jacobian"
+# Where the state of a pair is -> how the methods of its module are found.
+BESIDE = {LINEN: BOUND, EQUINOX: STATED}
 DENSITIES = ("log_prob", "log_density", "logpdf")
 # Options that say what calls return, and what of it is a running log-det.
 RETURNING = ("returns", "columns", "latents", "ladj_list", "running", LOG_DET, OF_INVERSE)
@@ -138,15 +140,8 @@ def beside(obj: tuple[Any, ...] | list[Any]) -> tuple[Any, str]:
     """The module in a pair with its variables (flax) or its state (equinox), and how its methods are
     found; None where it is no such pair.
     """
-    if len(obj) != 2:
-        return None, ""
-    module, more = obj
-    packages = {base.__module__.partition(".")[0] for base in type(module).__mro__}
-    if "flax" in packages and isinstance(more, Mapping) and callable(getattr(module, "bind", None)):
-        return module, BOUND
-    if "equinox" in packages and type(more).__name__ == "State":
-        return module, STATED
-    return None, ""
+    found = BESIDE.get(style_of(*obj), "") if len(obj) == 2 else ""
+    return (obj[0], found) if found else (None, "")
 
 
 def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect | None:
@@ -179,8 +174,7 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
         density = next((name for name in DENSITIES if _offers(obj, name)), "")
     if density:
         found["log_prob"] = partial(dense, way=Way(before + density))
-        base = next((name for name in BASES if _offers(getattr(obj, name, None), "log_prob")), "")
-        if base and there:
+        if there and (base := base_name(obj)):
             found["base_log_prob"] = partial(based, name=base)
         if _offers(obj, "bits_per_dim"):
             found["bits_per_dim"] = partial(dense, way=Way(before + "bits_per_dim"))

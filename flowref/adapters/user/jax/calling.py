@@ -16,6 +16,8 @@ from flowref import backends
 from flowref.adapters.common import onto_sphere
 from flowref.adapters.common.onto_simplex import FEW, excess, onto_simplex
 from flowref.adapters.common.signatures import named, required
+from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions.call_forms import ARGUMENTS, GATHERED
 from flowref.adapters.user.conventions.names import sign_of
 from flowref.adapters.user.conventions.readings import Result, fields_of
 from flowref.adapters.user.conventions.returns import levels, read
@@ -27,6 +29,7 @@ from flowref.adapters.user.jax.speaking import (
     ONTO,
     SIZES,
     Draw,
+    Methods,
     Way,
     by_name,
     dense,
@@ -37,7 +40,7 @@ from flowref.adapters.user.jax.speaking import (
     running_of,
     value_of,
 )
-from flowref.model import Ambiguous, Facts, SpecError, TargetError, place_of
+from flowref.model import Ambiguous, Facts, SpecError, TargetError, draw, place_of
 
 # Rows of batches that are tried: no number of features that is usual.
 ROWS, FEWER = 7, 5
@@ -83,6 +86,19 @@ def as_arrays(x: Any, context: Any) -> tuple[Any, Any]:
     return jnp.asarray(x), None if context is None else jnp.asarray(context)
 
 
+def points_of(facts: Facts, ordinary: bool = False) -> tuple[Any, Any]:
+    """A batch of events of the domain, with contexts. ``ordinary``: of numbers between a quarter and three where no domain
+    is declared.
+    """
+    rng, shape = np.random.default_rng(0), (ROWS, *facts.event_shape)
+    x, context = draw(facts.domain, shape, rng), None
+    if ordinary and not facts.declared:
+        x = rng.uniform(0.25, 0.75, shape)
+    if facts.context_shape is not None:
+        context = rng.standard_normal((ROWS, *facts.context_shape))
+    return x, context
+
+
 def with_form(obj: Any, way: Way, facts: Facts, ladj: Any, x: Any, context: Any) -> Facts:
     """Facts with the trailing axes that a log-det keeps, or that it is one number: the same for batches of
     all sizes. One that another batch changes, as a sum over rows, is no log-det of each, and promises nothing.
@@ -105,8 +121,26 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
     right and code of batches wrong: it is taken for the first, but where its way back takes batches alone
     (see `with_batches`).
     """
-    found = _of_map(obj, with_sign(with_running(obj, with_key(obj, way))), x, context)
+    way = with_running(obj, with_key(obj, way))
+    try:
+        found = _of_map(obj, way, x, context)
+    except Exception:
+        if (other := _gathered(obj, way, x, context)) is None:
+            raise
+        found = other
     return with_excess(obj, found, x, context) if found.simplex == ONTO else found
+
+
+def _gathered(obj: Any, way: Way, x: Any, context: Any) -> Way | None:
+    """The way of a map that takes and returns value and running log-det together; None where it does not."""
+    methods = Methods(obj, way.keyed)
+    taken_apart = signatures.unpacked(methods, way.method) or signatures.keys(methods, way.method)
+    rows = map(ARGUMENTS.__getitem__, GATHERED) if way.form == "plain" and taken_apart else ()
+    suited: list[Any] = [one for row in rows for one in row.suits(methods, way, x, context)]
+    for one in suited:
+        with contextlib.suppress(Exception):  # it takes something else
+            return _of_map(obj, one, x, context)
+    return None
 
 
 def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
@@ -168,7 +202,7 @@ def with_batches(obj: Any, way: Way, back: Way, x: Any, context: Any) -> Way:
         takes = _batched(obj, many, (value, ladj), x, context) and ladj is not None
     except Exception:  # it takes no batches
         return way
-    back = with_sign(with_running(obj, with_key(obj, replace(back, inverse=True))))
+    back = with_running(obj, with_key(obj, replace(back, inverse=True)))
     if not takes or ladj.ndim or _works(obj, replace(back, single=True), y, context):
         return way
     return many if _works(obj, replace(back, single=False), y, context) else way
@@ -191,21 +225,15 @@ def with_key(obj: Any, way: Way) -> Way:
 
 def with_running(obj: Any, way: Way) -> Way:
     """A way that feeds a running log-det to a method that asks for one, or counts it from zero: by its name, or the
-    second parameter where a user says so.
+    second parameter where a user says so; with what the call does to it, by that name, or as a user says.
     """
-    run = method_of(obj, way.method)
-    names = running_of(run)
-    if "running" in dict(way.chosen) and not names:
-        names = required(run)[1:2]
-    return replace(way, running=names[0]) if len(names) == 1 else way
-
-
-def with_sign(way: Way) -> Way:
-    """A way that knows whether a running number grows or falls by the log-det: by its name, or as a user says."""
-    said = dict(way.chosen).get("running", sign_of(way.running))
+    run, said = method_of(obj, way.method), dict(way.chosen).get("running", "")
+    names = running_of(run) or (required(run)[1:2] if said else [])
     if said not in ("add", "subtract", ""):
         raise SpecError(f"running was given as {said!r}; expected add or subtract")
-    return replace(way, falls=bool(way.running) and said == "subtract")
+    if len(names) != 1 or way.form != "plain":
+        return way
+    return replace(way, form="running", keyword=names[0], sign=said or sign_of(names[0]))
 
 
 def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], context: Any) -> None:
@@ -214,7 +242,7 @@ def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], conte
     """
     given = None if context is None else context[:1]
     for way, x in zip(ways, points, strict=True):
-        if not way.falls or way.alone or dict(way.chosen).get("running"):
+        if way.sign != "subtract" or way.alone or dict(way.chosen).get("running"):
             return
         try:
             exact, told = _log_dets(obj, way, x[:1], given)
@@ -222,7 +250,7 @@ def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], conte
             return
         if abs(exact) <= SAME or not np.allclose(np.sum(told), -exact, rtol=SAME, atol=SAME):
             return
-    raise Ambiguous(ADDED_BOTH_WAYS.format(ways[0].running))
+    raise Ambiguous(ADDED_BOTH_WAYS.format(ways[0].keyword))
 
 
 def _log_dets(obj: Any, way: Way, x: Any, context: Any) -> tuple[float, Any]:
@@ -268,6 +296,10 @@ def _read(obj: Any, way: Way, x: Any, context: Any) -> Way:
     out = called(over_rows, obj, x, context, way)
     if not isinstance(out, tuple | list | Mapping) and not fields_of(out):
         out = _array(out)
+    if way.form in GATHERED:
+        several = isinstance(out, tuple | list) and len(out) == ARGUMENTS[way.form].returned
+        if not several or np.shape(out[1]) != (len(x),):
+            raise TargetError("what it returns second is no running log-det")
     reading = read(_result(obj, way, out, x))
     way = replace(way, reading=reading)
     if way.unseen and way.alone:

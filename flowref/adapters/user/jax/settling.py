@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from flowref import backends
+from flowref.adapters.common.events import Fit, Fits, Seen, first_event
 from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.onto_simplex import words
 from flowref.adapters.common.signatures import required
 from flowref.adapters.common.stretching import stretches
+from flowref.adapters.user import contexts
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE
-from flowref.adapters.user.conventions.names import CONTEXTS, plain
+from flowref.adapters.user.conventions.call_forms import GATHERED, running_words
 from flowref.adapters.user.conventions.settling import NO_LADJ, refuse_unread
 from flowref.adapters.user.event_shapes import FEATURES, SIDE, SIDES, shapes
 from flowref.adapters.user.jax.calling import (
@@ -33,6 +35,7 @@ from flowref.adapters.user.jax.calling import (
     of_map,
     of_sampler,
     owner_of,
+    points_of,
     refuse_added,
     with_batches,
     with_form,
@@ -43,6 +46,7 @@ from flowref.adapters.user.jax.speaking import (
     FROM,
     KEYS,
     ONTO,
+    Methods,
     Way,
     dense,
     drawn,
@@ -53,8 +57,8 @@ from flowref.adapters.user.jax.speaking import (
 )
 from flowref.adapters.user.jax.traces import key_reaches, of_traces
 from flowref.adapters.user.probing import raised_most as told_most
-from flowref.adapters.user.stretching import ENOUGH, told_shapes
-from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError, UnknownShape, draw
+from flowref.adapters.user.stretching import told_shapes
+from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError, UnknownShape
 from flowref.model.silence import UNMOVED
 
 # Keys that show whether a call draws: signs that are drawn agree for some.
@@ -78,30 +82,27 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
     if facts.event_shape or getattr(obj, "event_shape", None) == ():
         return _settled(obj, dialect, facts)
     raised: list[Exception] = []
-    tried: set[Shape] = set()
-    loose: list[Settled] = []
     told = set(told_shapes(owner_of(obj), (*FEATURES, *SHAPES)))
-    for shape in event_shapes(obj, state):
-        if shape in tried or (loose and (len(shape) != 1 or shape[0] < 2)):
-            continue
-        if len(loose) == ENOUGH:
-            break
+
+    def fits(shape: Shape, seen: Seen) -> Fits[Settled]:
         if len(shape) != 1 and any(isinstance(one, OneNumber) for one in raised):
-            continue  # what adds up the entries of vectors does so along the last axis of others
-        tried.add(shape)
+            return None  # what adds up the entries of vectors does so along the last axis of others
         try:
             found = _settled(obj, dialect, replace(facts, event_shape=shape))
             draws = dialect.sample is None or found[0].sample is not None
             if draws and (shape in told or not _loose(obj, *found[:2])):
-                return found if shape in told else guessed(obj, dialect, found, state)
+                return Fit.WELL, found
         except (Drawing, Ambiguous):
             raise
         except Exception as error:  # the shape does not fit; what is raised most often is told
             raised.append(error)
-        else:  # another shape may fit better
-            loose.append(found)
-    if loose:
-        return guessed(obj, dialect, loose[0], state)
+            return None
+        return Fit.STRETCHED, found  # another shape may fit better
+
+    found = first_event(event_shapes(obj, state), fits)
+    if found is not None:
+        shape = found[1].event_shape
+        return found if shape in told else guessed(obj, dialect, found, state)
     if none := next((one for one in raised if "which is no bijection" in str(one)), None):
         raise none
     if unmapped := next((one for one in raised if isinstance(one, Unmapped)), None):
@@ -126,11 +127,7 @@ def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
             "events, and calls do not show which; give it as ?event=3 or ?event=2,4,4 (or --event 3), or "
             "as an attribute event_shape"
         )
-    rng, key = np.random.default_rng(0), jax.random.key(0)
-    x = jax.numpy.asarray(draw(facts.domain, (ROWS, *facts.event_shape), rng))
-    context = None
-    if facts.context_shape is not None:
-        context = jax.numpy.asarray(rng.standard_normal((ROWS, *facts.context_shape)))
+    key, (x, context) = jax.random.key(0), as_arrays(*points_of(facts))
     push, value = of_draws(obj, dialect.push, x, context, key)
     pull = None if dialect.pull is None else of_draws(obj, dialect.pull, value, context, key)[0]
     onward = key_reaches(obj, push, x, context)
@@ -249,14 +246,10 @@ def with_context(
     """The same for what asks for a context: of the size that an attribute tells, or the only one that
     every call takes.
     """
-    told = [
-        value
-        for key, value in getattr(owner_of(obj), "__dict__", {}).items()
-        if plain(key) in CONTEXTS and type(value) is int and value > 0
-    ]
+    told = contexts.told(owner_of(obj))
     found: list[Settled] = []
     raised: list[Exception] = []
-    for size in told[:1] or CONTEXT_SIZES:
+    for size in told or CONTEXT_SIZES:
         try:
             found.append(settle(obj, dialect, replace(facts, context_shape=(size,)), state))
         except Exception as error:  # it does not fit
@@ -283,25 +276,16 @@ def _loose(obj: Any, dialect: Dialect, facts: Facts) -> bool:
 
     if dialect.forward is None or len(facts.event_shape) != 1:
         return False
-    rng = np.random.default_rng(0)
-    x, context = rng.uniform(0.25, 0.75, (ROWS, *facts.event_shape)), None
-    if facts.context_shape is not None:
-        context = rng.standard_normal((ROWS, *facts.context_shape))
     try:
-        closed = jax.make_jaxpr(partial(dialect.forward, apart(obj)))(*as_arrays(x, context))
+        points = as_arrays(*points_of(replace(facts, declared=False), ordinary=True))
+        closed = jax.make_jaxpr(partial(dialect.forward, apart(obj)))(*points)
     except Exception:  # what cannot be traced tells nothing
         return False
     return stretches(closed.jaxpr, ROWS)
 
 
 def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
-    rng = np.random.default_rng(0)
-    x = draw(facts.domain, (ROWS, *facts.event_shape), rng)
-    if not facts.declared:
-        x = rng.uniform(0.25, 0.75, (ROWS, *facts.event_shape))
-    context = None
-    if facts.context_shape is not None:
-        context = rng.standard_normal((ROWS, *facts.context_shape))
+    x, context = points_of(facts, ordinary=True)
     said: list[str] = []
     if not facts.promises.get("fixed") and (told_by := backends.find("jax").resting(obj)):
         facts = replace(facts, unmoved=told_by)
@@ -319,8 +303,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         said += [words(way.excess)] if way.simplex else []
         said += way.reading.words
         if way.running:
-            done = "subtracted" if way.falls else "added"
-            said.append(f"running log-det, {done} ({way.running})")
+            said.append(running_words(Methods(obj, way.keyed), way))
         value, ladj = called(mapped, obj, x, context, way)
         facts = replace(facts, latent_shape=tuple(value.shape[1:]))
         facts, more = of_keys(obj, "forward", mapped, facts, x, context, way)
@@ -332,7 +315,10 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         if dialect.inverse is not None:
             y = np.asarray(value)
             back = replace(way_of(dialect.inverse), single=way.single, inverse=True)
-            back = replace(back, parts=way.reading.parts)
+            if way.reading.parts:
+                back = replace(back, form="levels", shapes=way.reading.parts)
+            elif way.form in GATHERED:
+                back = replace(back, form=way.form, sign=way.sign, keys=way.keys)
             if way.simplex:
                 back = replace(back, simplex=FROM, excess=-way.excess)
             back = with_running(obj, with_key(obj, back))

@@ -5,7 +5,6 @@ is, whether that takes one event or a batch, and how it gives its log-det.
 from __future__ import annotations
 
 import inspect
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,10 +13,10 @@ from flowref.adapters.common.jax_running import running_numbers
 from flowref.adapters.common.jax_states import EVALUATING
 from flowref.adapters.common.onto_simplex import with_last, without_last
 from flowref.adapters.common.signatures import named, parameters_of, required
-from flowref.adapters.user.conventions import answers
+from flowref.adapters.user.conventions import answers, call_forms
+from flowref.adapters.user.conventions.asking import split
 from flowref.adapters.user.conventions.names import FLAGS, sign_of
 from flowref.adapters.user.conventions.readings import Reading
-from flowref.model import Shape
 
 # What a parameter is called that takes a random key, or a number or a shape of samples.
 KEYS = ("key", "rng", "seed", "prng_key", "rng_key", "prng", "rngs", "random_key")
@@ -40,20 +39,16 @@ PAIR = Reading(partial(answers.entry, index=0), partial(answers.entry, index=1),
 
 
 @dataclass(frozen=True)
-class Way:
-    """``method``: its name (see `method_of`); empty where the object is the function.
+class Way(call_forms.Way):
+    """A way of calling an object of JAX, beyond what is the same in torch: ``method``: see `method_of`.
     ``single``: whether it takes one event. ``reading``: where value and log-det are in what it returns; ``unseen``:
     whether it is a map only if it tells a log-det; ``inverse``: whether it is the way back; ``chosen``: what a user says
     of what it returns. ``log_det``: the method that tells the log-det beside it, which takes so many ``arguments``;
     ``negated``: whether it is told at the other end. ``keyed``: under which name it wants a key, which is
-    always the same, of number ``stream``. ``running``: the parameter for a running log-det or log-density;
-    ``falls``: whether the log-det is taken from that rather than added. ``given``: fixed keywords, as one
-    that chooses the direction. ``simplex``: whether it maps `ONTO` a simplex or back `FROM` one; ``excess``:
-    what its log-det then counts besides (see `common.onto_simplex.excess`). ``parts``: the shapes of latents that
-    it takes as a list.
+    always the same, of number ``stream``. ``simplex``: whether it maps `ONTO` a simplex or back `FROM` one; ``excess``:
+    what its log-det then counts besides (see `common.onto_simplex.excess`).
     """
 
-    method: str
     single: bool = False
     reading: Reading = PAIR
     unseen: bool = False
@@ -64,12 +59,8 @@ class Way:
     negated: bool = False
     keyed: str = ""
     stream: int = 0
-    running: str = ""
-    falls: bool = False
-    given: tuple[tuple[str, Any], ...] = ()
     simplex: str = ""
     excess: float = 0.0
-    parts: tuple[Shape, ...] = ()
 
     @property
     def alone(self) -> bool:
@@ -143,35 +134,43 @@ def stateless(run: Any, state: Any) -> Any:
     return called
 
 
+class Methods:
+    """The methods of an object as functions of points (see `method_of`), which are given a key where they want one."""
+
+    def __init__(self, obj: Any, keyed: str = "", key: Any = None) -> None:
+        self._given = obj, keyed, key
+
+    def __getattr__(self, name: str) -> Any:
+        obj, keyed, key = self._given
+        run = method_of(obj, name)
+        if not keyed:
+            return run
+        # What haiku transforms takes it first.
+        return partial(run, key) if named(run)[:1] == [keyed] else partial(run, **{keyed: key})
+
+    def __call__(self, *points: Any, **more: Any) -> Any:
+        """The object is called itself."""
+        return self.__getattr__("")(*points, **more)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.__getattr__(""))
+
+
 def asked(obj: Any, x: Any, context: Any, way: Way, key: Any = None, before: Any = None) -> Any:
     """What a method returns for one event, or for a batch; ``before``: a running log-det."""
     import jax
 
-    run = method_of(obj, way.method)
-    given = jax.random.key(way.stream) if key is None else key
-    more = {way.keyed: given} if way.keyed else {}
-    more |= {way.running: before} if way.running else {}
-    more |= dict(way.given)
-    point = _split(x, way.parts) if way.parts else x
-    points = (point,) if context is None else (point, context)
-    if way.keyed and named(run)[:1] == [way.keyed]:  # as of what haiku transforms
-        points = more.pop(way.keyed), *points
-    out = run(*points, **more)
+    given = jax.random.key(way.stream) if way.keyed and key is None else key
+    inputs = (before,) if way.running else ()
+    out = way.ask(Methods(obj, way.keyed, given), x, context, *inputs)
     if not way.log_det:
         return out
     value = out[0] if isinstance(out, tuple) else out
+    point = split(x, way.shapes) if way.shapes else x
     ends = (value, point) if way.negated else (point, value)
     ladj = log_det_of(method_of(obj, way.log_det), way, x)(*ends[: way.arguments])
     return value, (-ladj if way.negated else ladj)
-
-
-def _split(z: Any, shapes: tuple[Shape, ...]) -> list[Any]:
-    """Flat latents, of one event or of a batch, as a list of arrays of given shapes."""
-    import jax.numpy as jnp
-
-    ends = [sum(map(math.prod, shapes[:end])) for end in range(1, len(shapes))]
-    parts = jnp.split(z, ends, -1)
-    return [part.reshape(*z.shape[:-1], *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def log_det_of(run: Any, way: Way, x: Any) -> Any:
@@ -191,7 +190,7 @@ def mapped(obj: Any, x: Any, context: Any, way: Way) -> Any:
     value, ladj = value_of(out, way.reading), way.reading.ladj(out)
     if way.running and ladj is not None:
         before = running_numbers(x)
-        ladj = before - ladj if way.falls else ladj - before
+        ladj = before - ladj if way.sign == "subtract" else ladj - before
     if way.excess and ladj is not None:
         ladj = ladj - way.excess
     return without_last(value) if way.simplex == ONTO else value, ladj

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.user.jax.calling import ROWS, apart, as_arrays
+from flowref.adapters.user.jax.calling import apart, as_arrays, points_of
 from flowref.adapters.user.jax.reading import iterates
-from flowref.model import Dialect, Facts, draw
-
-# What an iteration, and a log-det that is integrated, are held to where nothing is promised of them.
-FOUND, SOLVED = 1e-5, 1e-4
+from flowref.adapters.user.solvers import FOUND, SOLVED
+from flowref.model import Dialect, Facts
 
 
 def of_traces(
@@ -81,10 +79,7 @@ def of_derived(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Facts, tuple[s
     """
     if dialect.forward is None:
         return facts, ()
-    rng = np.random.default_rng(0)
-    x, context = draw(facts.domain, (ROWS, *facts.event_shape), rng), None
-    if facts.context_shape is not None:
-        context = rng.standard_normal((ROWS, *facts.context_shape))
+    x, context = points_of(facts)
     value = np.asarray(dialect.forward(obj, *as_arrays(x, context))[0])
     found, said = of_traces(obj, dialect, facts, x, context, value)
     return found, tuple(said)

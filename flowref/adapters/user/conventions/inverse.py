@@ -1,0 +1,163 @@
+"""Which of the calls that may go back does."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions.call_forms import Way, asked_name
+from flowref.adapters.user.conventions.names import LIKELY
+from flowref.adapters.user.conventions.once import Once
+from flowref.adapters.user.conventions.readings import is_array
+from flowref.adapters.user.conventions.roles import inverse_ways
+from flowref.adapters.user.conventions.search import (
+    Request,
+    ResolvedCall,
+    candidates,
+    resolve,
+    unresolved,
+)
+from flowref.model import Ambiguous, one_line
+
+# How near a way back that iterates comes; which share of entries are near at least, and of one that is called so;
+# and methods that are none and may change an object.
+BACK, MOST, SOME = 1e-3, 0.6, 0.2
+FOREIGN = re.compile(
+    r"^_|fit|train|update|reset|init|load|save|set_|add_|register|step|loss|log_?p|sample|plot|hook"
+)
+# What is raised where numbers of two precisions meet.
+MISMATCH = re.compile(
+    r"same dtype|scalar type|double != float|float != double|Double.*Float|dtype mismatch|should be the same"
+)
+Found = tuple[Way, ResolvedCall, Any]
+
+
+def way_back(
+    once: Once, forward: Way, onward: ResolvedCall, latent: Any, request: Request
+) -> tuple[Any, list[str], list[str]]:
+    """The function that goes back, or None; what the line says of it; and hints. ``request``: of the map; ``onward``: how it
+    is called and read; ``latent``: what it returned.
+    """
+    obj, chosen = once.obj, request.chosen
+    request = replace(request, points=latent, onward=onward)
+    found: list[Found] = []
+    hints: list[str] = []
+    ways = inverse_ways(obj, forward, chosen)
+    for way in ways:
+        asks = list(candidates(request, way))
+        meant = asks[0].usual or "inverse" in chosen
+        try:
+            back = resolve(request, asks)
+            value = None if back is None else once(back.function, latent, request.context)[0]
+        except NotImplementedError:
+            return None, ["no inverse"], ["no inverse: it raises NotImplementedError"]
+        except Ambiguous:
+            raise
+        except (
+            Exception
+        ) as error:  # what inverse raises is the laws' affair; others may be for else
+            if "float64" in str(latent.dtype) and MISMATCH.search(str(error)):
+                raise  # it computes in single precision, whatever it is given, and is judged in that
+            if way.method and signatures.refuses(obj, way.method):
+                return None, ["no inverse"], [f"no inverse: it raises {one_line(error, 80)}"]
+            if meant:
+                # One that takes a tuple for a value says so.
+                as_given = asks[-1 if "tuple" in str(error) else 0]
+                return unresolved(request, as_given), list(filter(None, [way.words])), []
+            hints.append(f"{_name(way)} raised {one_line(error, 80)}")
+            continue
+        if back is not None and value is not None and (meant or value.shape == request.x.shape):
+            found.append((way, back, value))
+    found = found if ways else _going_back(forward, request)
+    if not found:
+        return None, [], [*_missing(obj, forward, hints)]
+    if len(found) > 1:  # a parameter that the code takes and forgets turns nothing around
+        there = once(onward.function, latent, request.context)[0]
+        turned = [one for one in found if not (one[0].given and _same(one[2], there))]
+        found = turned or found
+    (way, back, value), *more = found
+    if others := [one[0] for one in more if not _same(one[2], value)]:
+        raise Ambiguous(
+            f"it goes back by {' and by '.join(map(_name, (way, *others)))}, and they disagree; say "
+            f"{' or '.join(map(_option, (way, *others)))}"
+        )
+    agreeing = [_name(one[0]) for one in more]
+    words = f"{way.words}, as {' and '.join(agreeing)}" if agreeing else way.words
+    return back.function, [*filter(None, [words]), *back.words], []
+
+
+def _going_back(forward: Way, request: Request) -> list[Found]:
+    """The method that brings most entries of latents back to where they came from, whatever it is called, some
+    of them where it is called as a way back is; none where several go elsewhere, or where the map moves little.
+    """
+    x, latent = request.x, request.points
+    plain = forward.form == "plain" and is_array(latent) and latent.shape == x.shape
+    if not plain or _share(latent, x) >= 1 - SOME:
+        return []
+    back: list[Found] = []
+    for name in signatures.methods(request.obj):
+        if name in (forward.method, "forward") or FOREIGN.search(name):
+            continue
+        with contextlib.suppress(Exception):  # it may want anything
+            alone = replace(request, obj=copy.deepcopy(request.obj))
+            way = Way(name, words=f"inverse: {name}(), which goes back")
+            if (spoken := resolve(alone, [*candidates(alone, way)])) is None:
+                continue
+            value = spoken.function(alone.obj, latent.clone(), request.context)[0]
+            if _share(value, x) >= (SOME if name in LIKELY else MOST):
+                back.append((way, spoken, value))
+    return back[:1] if all(_same(value, back[0][2]) for _, _, value in back) else []
+
+
+def _share(one: Any, other: Any) -> float:
+    """The share of entries that are the same, but for what an iteration leaves."""
+    if one.shape != other.shape:
+        return 0.0
+    near: Any = abs(one - other) <= BACK * (1 + abs(other))
+    return float(near.sum() / math.prod(one.shape))
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one.shape == other.shape and bool(
+        ((one == other) | ((one != one) & (other != other))).all()
+    )
+
+
+def _name(way: Way) -> str:
+    return way.words.removeprefix("inverse: ")
+
+
+def _option(way: Way) -> str:
+    if way.given:
+        name, value = way.given[0]
+        return f"?inverse={name}:{str(value).lower() if value is True else value}"
+    return f"?inverse={way.method}"
+
+
+def _missing(obj: Any, forward: Way, hints: list[str]) -> Iterator[str]:
+    """What to say where no inverse was found."""
+    if signatures.attribute(obj, "inverse") is None and hasattr(obj, "inverse"):
+        yield "no inverse: the attribute is None"
+        return
+    named = [
+        name
+        for name in LIKELY
+        if name != forward.method
+        and signatures.own(obj, name)
+        and len(signatures.required(obj, name)) == 1
+    ]
+    mode, words = signatures.words(obj, asked_name(obj, forward))
+    if named:
+        yield f"no inverse found; it has {named[0]}(z): say ?inverse={named[0]}"
+    elif mode and not words:
+        yield f"no inverse found; forward takes {mode}: say ?inverse={mode}:WORD"
+    elif hints:
+        yield f"no inverse found; {'; '.join(hints)}"
+    else:
+        yield "no inverse found"

@@ -1,0 +1,381 @@
+"""One search over the tables, for a map and for its way back: which of the calls that `ROLES` and `ARGUMENTS` allow runs
+and comes back as its row says, how `RETURNS` reads what it returns, and what tells its log-det where that does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user.conventions import answers, asking, signatures
+from flowref.adapters.user.conventions.beside import (
+    LOG_DET,
+    NOTHING,
+    OF_INVERSE,
+    USUAL,
+    Told,
+    told_beside,
+    told_by_option,
+    usual_log_det,
+)
+from flowref.adapters.user.conventions.call_forms import (
+    ARGUMENTS,
+    BATCH_AXIS,
+    Chosen,
+    Way,
+    asked_name,
+    running_words,
+)
+from flowref.adapters.user.conventions.readings import Result, is_array, size_of
+from flowref.adapters.user.conventions.returns import number_first, read
+from flowref.adapters.user.conventions.stated_returns import columns, stated
+from flowref.adapters.user.conventions.volumes import agrees
+from flowref.model import FlowrefError, Shape, TargetError
+
+BACK_ALONE = "inverse without log-det"
+# What a call may write to, beside its input and its context.
+RUNNING = "the running log-det that it is given"
+
+
+@dataclass(frozen=True)
+class ResolvedCall:
+    """One call of an object as it is made and read: the ``way`` it is made, the function of the dialect, what its words
+    are, how latents come as a list, what tells its log-det beside it, and what of it nobody judges,
+    what of the size of a point nobody reads, and to which of its arguments it writes.
+    """
+
+    way: Way
+    function: Any
+    words: tuple[str, ...] = ()
+    parts: tuple[Shape, ...] = ()
+    log_prob: Any = None
+    beside: Told | None = None
+    unjudged: str = ""
+    left: str = ""
+    writes: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One direction of an object, which is called at some points.
+
+    ``x``: points on the side of the data; ``points``: those of its input, latents on the way back; ``volume``: whether
+    it is said to preserve volume; ``onward``: how its map was resolved, of a way back.
+    """
+
+    obj: Any
+    x: Any
+    points: Any
+    context: Any
+    chosen: Chosen
+    volume: bool = False
+    onward: ResolvedCall | None = None
+
+    def result(self, way: Way, out: Any) -> Result:
+        """What a call returned."""
+        method, name = asked_name(self.obj, way), "inverse" if self.onward else "forward"
+        code = getattr(type(self.obj), method, None) if method else self.obj
+        rows, entries = len(self.x), math.prod(self.x.shape[1:])
+        return Result(out, rows, entries, name, self.chosen, self.obj, code)
+
+    def answer(self, way: Way, *before: Any) -> Any:
+        """What a call returns."""
+        return way.ask(self.obj, self.points, self.context, *before)
+
+
+def candidates(request: Request, way: Way) -> Iterator[Way]:
+    """The ways in which a role may be given points, likeliest first: of a map as its signature leaves them open, of a way
+    back as the map is given them, and by a value alone.
+    """
+    if request.onward is None:
+        given = request.obj, way, request.x, request.context
+        suited = [(row.sure, one) for row in ARGUMENTS.values() for one in row.suits(*given)]
+        yield from (one for sure, one in suited if sure)
+        yield way
+        if any(kind == "span" for _, kind in way.bound):
+            words = f"{way.words}, the last of its states"
+            yield replace(way, around=(*way.around, asking.ended), words=words)
+        yield from (one for sure, one in suited if not sure)
+        plainly = way.form == "plain" and not way.bound and BATCH_AXIS not in request.chosen
+        if plainly and request.context is None and len(request.x.shape) == 2:
+            yield way.turned()
+    elif request.onward.parts:
+        yield replace(way, form="levels", shapes=request.onward.parts)
+    else:
+        alike = way.like(request.onward.way)
+        yield alike
+        if alike.running and not way.running:
+            yield way
+
+
+def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
+    """How the first of some ways speaks that runs and comes back as its row says; None where those that run do not.
+
+    Raises: what the first of them raises where none runs, `TargetError` and `Ambiguous` where nothing tells what came
+    back.
+    """
+    raised: Exception | None = None
+    unsure: tuple[Way, Any] | None = None
+    for way in ways:
+        try:
+            spoken = _running(request, way) if way.running else None
+            if spoken is not None:
+                return spoken
+            if way.running:
+                if way.form != "running" or (request.onward and not way.keyword):
+                    continue
+                usual = bool(way.keyword) and not (way.words or way.given)
+                way = replace(way, form="plain", sign="", keyword="", usual=usual)
+            out = request.answer(way)
+        except FlowrefError:
+            raise
+        except Exception as error:  # another way may be meant
+            raised = raised or error
+            continue
+        if way.form == "several":
+            spoken = _several(request, way, out)
+        elif way.form == "wrapped":
+            spoken = _wrapped(request, way, out)
+        elif (
+            asking.turned in way.around and BATCH_AXIS not in request.chosen and not request.onward
+        ):
+            # Nobody says that points are columns: a log-det for each shows it.
+            spoken = _read(request, way, out) if _shapes(out)[1] == (len(request.x),) else None
+        elif request.onward is None and not _of_rows(out, request.x):
+            # Code that takes entries of one argument by their places takes the first rows of a batch for them.
+            unsure = unsure or (way, out)
+        else:
+            return _read(request, way, out)
+        if spoken is not None:
+            return spoken
+    if unsure is not None:
+        return _read(request, *unsure)
+    if raised is None:
+        return None
+    if request.onward is None and (halves := _halves(request, ways)) is not None:
+        return halves
+    method = asked_name(request.obj, ways[0])
+    read_by_name = signatures.names_read(request.obj, method)
+    if request.onward is None and read_by_name and not signatures.keys(request.obj, method):
+        raise TargetError(
+            f"{method} takes a dictionary and reads {', '.join(map(repr, read_by_name))} of it; expected the point under a "
+            "name such as x, and a running log-det under one such as log_det: audit a wrapper that takes these"
+        ) from raised
+    raise raised
+
+
+def _shapes(out: Any) -> tuple[Shape, Shape]:
+    """The shapes of a value that came back, and of what came beside it."""
+    parts = [*out, None] if isinstance(out, (tuple, list)) and out else [out, None]
+    value, beside = (tuple(getattr(part, "shape", ())) for part in parts[:2])
+    return value, beside
+
+
+def _of_rows(out: Any, x: Any) -> bool:
+    """Whether what came back has a value for each point, and no log-det for each column of them."""
+    value, ladj = _shapes(out)
+    columns = len(x.shape) == 2 and ladj == x.shape[1:] != x.shape[:1]
+    return value[:1] == (len(x),) and not columns
+
+
+def _halves(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
+    """A map that takes a tuple of two halves of a point, and returns one; None where it does not."""
+    x, way = request.x, ways[0]
+    if asking.halved in way.around or len(x.shape) < 2 or x.shape[1] < 2:
+        return None
+    words = "; ".join(filter(None, (way.words, "a tuple of two halves in, and out")))
+    way = replace(way, around=(asking.halved, *way.around), usual=False, words=words)
+    try:
+        spoken = resolve(request, [way])
+        fits = spoken and spoken.function(request.obj, x, request.context)[0].shape == x.shape
+    except Exception:  # the call as it is usual is told
+        return None
+    return spoken if fits else None
+
+
+# Whether what came back is what a row says.
+
+
+def follows(later: Any, out: Any) -> bool:
+    """Whether the log-det is larger by one where the running one is."""
+    moved = later[1] - out[1] - 1
+    return bool((moved.abs() < 1e-4).all())
+
+
+def _running(request: Request, way: Way) -> ResolvedCall | None:
+    """A call that is fed a running log-det, as numbers or as a column of them; None where it gives none back."""
+    refused: Exception | None = None
+    row, alone = ARGUMENTS[way.form], replace(way, form="plain", sign="")
+    columns_too = (False, True) if row.column else (False,)
+    for column in columns_too:
+        before = asking.running_numbers(request.x, column)
+        given = before.clone()
+        try:
+            out = request.answer(way, given)
+        except Exception as error:
+            refused = refused or error
+            if column is columns_too[-1] and not way.keyword:
+                raise refused from None  # numbers in a column are tried after: the others are usual
+            continue
+        if request.onward and not isinstance(out, (tuple, list)):
+            reading = read(request.result(way, out))
+            return ResolvedCall(way, alone.speak(reading.value, reading.ladj), (BACK_ALONE,))
+        if not isinstance(out, (tuple, list)) or len(out) < row.returned or not is_array(out[1]):
+            return None
+        if way.form != "running" and (len(out) > row.returned or not _of_rows(out, request.x)):
+            return None  # two halves of a point would be a pair as well
+        once = not out[1].shape and not way.keyword and _silent(request, alone)
+        if tuple(out[1].shape) != tuple(before.shape) and not once:
+            continue
+        if way.keyword and not follows(request.answer(way, before + 1), out):
+            return None
+        if request.onward is None:
+            writes = "" if bool((given == before).all()) else RUNNING
+            words = (running_words(request.obj, way),)
+            return ResolvedCall(way, way.speak(column=column), words, writes=writes)
+        unchanged = bool((out[1] == before).all())
+        meant = request.chosen.get("inverse_ladj") == "given"
+        if unchanged and not meant and _changes(request.onward.way, request, before):
+            return ResolvedCall(way, replace(way, sign="none").speak(column=column), (BACK_ALONE,))
+        return ResolvedCall(way, way.speak(column=column))
+    return None
+
+
+def _silent(request: Request, alone: Way) -> bool:
+    """Whether a call tells a log-det only where it is fed one: what it then tells is the running one
+    with its own, even where that is one number for all points.
+    """
+    try:
+        out = request.answer(alone)
+    except Exception:  # it asks for the running log-det
+        return True
+    return not (isinstance(out, (tuple, list)) and len(out) > 1 and is_array(out[1]))
+
+
+def _changes(onward: Way, request: Request, before: Any) -> bool:
+    """Whether a map changes the running log-det that its inverse hands back untouched."""
+    if not onward.running:
+        return True
+    out = onward.ask(request.obj, request.x, request.context, before.clone())
+    return not bool((out[1] == before).all())
+
+
+def _several(request: Request, way: Way, out: Any) -> ResolvedCall | None:
+    """A call that gave as many arrays as it took, which make up a point, with a log-det after them or without one."""
+    count, onward = len(way.sizes), request.onward
+    sizes = [*map(size_of, out)] if isinstance(out, (tuple, list)) else [-1]
+    arrays, whole = min(sizes, default=-1) >= 0, sum(sizes) == size_of(request.x)
+    values_alone = arrays and whole and len(sizes) == count
+    alone = way.speak(answers.joined, answers.none)
+    if onward is not None:
+        lost = values_alone and "no log-det" not in onward.words[0]
+        function = alone if values_alone else way.speak()
+        return ResolvedCall(way, function, (BACK_ALONE,) if lost else ())
+    if arrays and len(sizes) == count + 1:
+        return ResolvedCall(way, way.speak(), (f"{count} tensors in, {count} out; log-det last",))
+    if values_alone and signatures.alike(request.obj, asked_name(request.obj, way)):
+        return ResolvedCall(way, alone, (f"{count} tensors in, {count} out, no log-det",))
+    return None
+
+
+def _wrapped(request: Request, way: Way, out: Any) -> ResolvedCall | None:
+    """A call that takes a tuple of one tensor and returns one, with the log-det beside it."""
+    pair = isinstance(out, tuple) and len(out) == 2 and isinstance(out[0], (tuple, list))
+    words = () if request.onward else ("a tuple of one tensor in, and out",)
+    return ResolvedCall(way, way.speak(answers.only_of), words) if pair or request.onward else None
+
+
+# How what came back is read.
+
+
+def _read(request: Request, way: Way, out: Any) -> ResolvedCall:
+    """A call as what it returned is read, and as what tells the log-det of a value that came alone."""
+    result = request.result(way, out)
+    if packed := columns(result):
+        return ResolvedCall(way, way.speak(packed.value, packed.ladj), packed.words)
+    if is_array(out) and way.form != "levels" and (told := _told(request, way)) is not None:
+        return told
+    usual = request.onward is not None and way.usual and way.form == "plain" and not stated(result)
+    first = out[0] if isinstance(out, tuple) else out
+    if usual and not number_first(result) and is_array(first):
+        words = () if isinstance(out, tuple) and out[1:2] != (None,) else (BACK_ALONE,)
+        return ResolvedCall(way, way.speak(answers.first_of, answers.second_of), words)
+    reading = read(result)
+    alone = reading.ladj is answers.none
+    if request.onward is not None:
+        function = way.speak(reading.value, reading.ladj)
+        return ResolvedCall(
+            way, function, (BACK_ALONE,) if alone and not request.onward.parts else ()
+        )
+    if alone and request.volume:
+        function = partial(asking.zeros, ask=way.ask, value=reading.value)
+        return ResolvedCall(way, function, reading.words, reading.parts)
+    dense = None
+    if reading.log_prob:
+        dense = partial(asking.log_prob_by, ask=way.ask, entries=reading.log_prob)
+    return ResolvedCall(
+        way,
+        way.speak(reading.value, reading.ladj),
+        reading.words,
+        reading.parts,
+        dense,
+        unjudged=reading.unjudged,
+        left=reading.left,
+    )
+
+
+def _told(request: Request, way: Way) -> ResolvedCall | None:
+    """A call that returns its value alone, with what tells its log-det beside it; None where nothing does."""
+    obj, chosen, onward, name = (
+        request.obj,
+        request.chosen,
+        request.onward,
+        asked_name(request.obj, way),
+    )
+    point = obj, way.ask, request.points, request.context
+    option = LOG_DET if onward is None else OF_INVERSE
+    said, value = chosen.get(option, ""), answers.whole
+    usual = usual_log_det(obj) if way.usual else None
+    if said and said != NOTHING:
+        told = told_by_option(obj, option, said, *point[1:])
+        line = told.words if onward is None else f"log-det of {name}: {said}"
+        return ResolvedCall(way, told.onward(way.ask, value), (line,), beside=told)
+    if onward is None:
+        found = None if said or OF_INVERSE in chosen else usual or told_beside(*point, name)
+        if found is None:
+            return None
+        silent = way.usual and found.name == USUAL
+        words = () if silent else (found.words,)
+        return ResolvedCall(way, found.onward(way.ask, value), words, beside=found)
+    alone = way.speak(value, answers.none)
+    if onward.beside is not None:
+        told = onward.beside
+        if told.arity or told_beside(*point, name, (0,)):
+            return ResolvedCall(way, told.back(way.ask, value))
+        return ResolvedCall(way, alone, (BACK_ALONE,))
+    if usual is not None:
+        return ResolvedCall(way, usual.back(way.ask, value))
+    own = told_beside(*point, name, (1,)) if way.form == "plain" and LOG_DET not in chosen else None
+    if own is None:
+        return None
+    call = own.onward(way.ask, value)
+    turned = partial(asking.negated, call=call)
+    if agrees(obj, turned, *point[2:]) and not agrees(obj, call, *point[2:]):
+        # It may mean the map, or have the wrong sign: nobody knows.
+        line = f"not judged: {own.name}(z) is minus the log-det of {name}: told of the map, or with the wrong sign"
+        return ResolvedCall(way, alone, (line,))
+    return ResolvedCall(way, call, (f"log-det of {name}: {own.name}(z)",))
+
+
+def unresolved(request: Request, way: Way) -> Any:
+    """A way back that raises here, for the laws to report."""
+    if way.form not in ("plain", "levels"):
+        return way.speak()
+    if way.form == "levels" or not way.usual:
+        return way.speak(answers.whole, answers.none)
+    if told := usual_log_det(request.obj):
+        return told.back(way.ask, answers.whole)
+    return way.speak(answers.first_of, answers.second_of)
