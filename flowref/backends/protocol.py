@@ -36,7 +36,7 @@ from flowref.model import (
     TargetError,
     Unsupported,
 )
-from flowref.model.graph import Branches, Graph
+from flowref.model.graph import Traced
 
 T = TypeVar("T")
 
@@ -104,19 +104,6 @@ class Uncounted:
     rows: int = 0
     rounds: bool = False
     unknown: Set[str] = frozenset()
-
-
-class Traced(Protocol):
-    """A call that was traced."""
-
-    def agrees(self, points: Sequence[Any]) -> bool:
-        """Whether the graph computes what the object does, at batches of points, and with other weights."""
-
-    def graph(self) -> Graph:
-        """The graph."""
-
-    def path(self, x: Any) -> Branches | None:
-        """What comparisons and places come to for a batch; None where that takes arrays of other shapes."""
 
 
 class Backend(Protocol):

@@ -19,6 +19,10 @@ from flowref.cli.help import Command, Group
             "flowref certify flow.py --output proofs",
             "what a file defines, with the proofs as files",
         ),
+        (
+            "flowref certify nflows:LULinear --box '[-3, 3]'",
+            "and how far is float64 from exact arithmetic there?",
+        ),
     ),
 )
 @click.argument("specs", metavar="TARGET...", nargs=-1, required=True, type=Specs())
@@ -35,11 +39,18 @@ from flowref.cli.help import Command, Group
     metavar="FOLDER",
     help="Write each proof to a file.",
 )
-def certify(specs: tuple[str, ...], laws: str, folder: Path | None) -> None:
+@click.option(
+    "--box",
+    metavar="INTERVAL",
+    default="",
+    help="Where rounding is bounded, '[-3, 3]', or an interval for each entry; by default the domain, if it is bounded.",
+)
+def certify(specs: tuple[str, ...], laws: str, folder: Path | None, box: str) -> None:
     """Prove statements of flows for all inputs and all weights, as identities of what their code computes: that log-dets
-    are those of the Jacobian, and that the inverse goes back. What is not proved is not wrong: `flowref audit` measures it.
+    are those of the Jacobian, and that the inverse goes back. On a box rounding is bounded, too. A log-det that is wrong by
+    more than rounding on a whole box is refuted. What is not proved is not wrong: `flowref audit` measures it.
 
-    Exit codes: 0 also where nothing is proved, 2 a target that cannot be read.
+    Exit codes: 0 also where nothing is proved, 1 a statement that is refuted, 2 a target that cannot be read.
     """
     from fnmatch import fnmatch
 
@@ -60,11 +71,11 @@ def certify(specs: tuple[str, ...], laws: str, folder: Path | None) -> None:
             f"{', '.join(known)}"
         )
     selection = select(specs)
-    proved = total = whole = 0
+    proved = total = whole = refuted = 0
     problems = [one.message for one in selection.problems]
     for target in selection.targets:
         try:
-            claims = list(certified(target, chosen))
+            claims = list(certified(target, chosen, box=box))
         except TargetError as error:
             if target not in selection.optional:
                 problems.append(str(error))
@@ -73,7 +84,8 @@ def certify(specs: tuple[str, ...], laws: str, folder: Path | None) -> None:
         for claim in about or (claims if len(selection.targets) == 1 else ()):
             click.echo(claim.text())
             total, proved, whole = total + 1, proved + claim.proof.proved, whole + claim.proof.whole
-            if folder is not None and claim.proof.proved:
+            refuted += claim.refutation is not None
+            if folder is not None and claim.tells:
                 folder.mkdir(parents=True, exist_ok=True)
                 name = "".join(
                     one if one.isalnum() else "-" for one in f"{claim.target} {claim.statement}"
@@ -86,9 +98,11 @@ def certify(specs: tuple[str, ...], laws: str, folder: Path | None) -> None:
     click.echo(
         f"{proved} of {total} statements are proved, {whole} of them for all inputs and all weights"
     )
-    if proved < total:
+    if refuted:
+        click.echo(f"{refuted} refuted")
+    if proved + refuted < total:
         click.echo("What is not proved is not wrong: flowref audit measures it.")
-    sys.exit(2 if problems else 0)
+    sys.exit(2 if problems else int(refuted > 0))
 
 
 @click.command(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -139,3 +139,16 @@ class Branches:
         return tuple(
             (name, np.asarray(value).tobytes()) for name, value in sorted(self.decided.items())
         )
+
+
+class Traced(Protocol):
+    """A call that was traced."""
+
+    def agrees(self, points: Sequence[Any]) -> bool:
+        """Whether the graph computes what the object does, at batches of points, and with other weights."""
+
+    def graph(self) -> Graph:
+        """The graph."""
+
+    def path(self, x: Any) -> Branches | None:
+        """What comparisons and places come to for a batch; None where that takes arrays of other shapes."""

@@ -10,18 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from flowref.proving.arrangements import axes_of, cut, lifted, permute, select, unsqueeze, view
+from flowref.proving.arrangements import axes_of, cut, permute, select, unsqueeze, view
 from flowref.proving.fields import Words
 from flowref.proving.literals import root_of_pi
-from flowref.proving.residues import (
+from flowref.proving.numbers import (
     ABOVE,
     POSITIVE,
     UNKNOWN,
     NotModelled,
-    Residues,
     aligned,
     joined,
+    lifted,
+    operands,
 )
+from flowref.proving.residues import Residues
 
 # Whole powers up to which a number is multiplied by itself.
 HIGHEST = 64
@@ -31,8 +33,7 @@ HALVES = 32
 
 def both(one: Any, other: Any) -> tuple[Residues, Residues]:
     """Two operands, of which one at least is an array of residues."""
-    like = one if isinstance(one, Residues) else other
-    return lifted(one, like), lifted(other, like)
+    return operands(one, other)
 
 
 def add(a: Any, b: Any, alpha: Any = 1) -> Residues:
@@ -256,7 +257,7 @@ def clamp(x: Residues, low: Any = None, high: Any = None) -> Residues:
 
 def amax(x: Residues, dim: Any = (), keepdim: bool = False) -> Residues:
     """The largest of some entries, which are compared one after the other."""
-    merged, axes = _merged(x, dim)
+    merged, axes = merged_axes(x, dim)
     found: Residues = select(merged, -1, 0)
     for at in range(1, merged.shape[-1]):
         one = select(merged, -1, at)
@@ -266,7 +267,7 @@ def amax(x: Residues, dim: Any = (), keepdim: bool = False) -> Residues:
     return found
 
 
-def _merged(x: Residues, dim: Any) -> tuple[Residues, tuple[int, ...]]:
+def merged_axes(x: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
     """An array whose summed axes are one, the last; and these axes."""
     axes = axes_of(dim, x.axes)
     kept = [axis for axis in range(x.axes) if axis not in axes]
@@ -278,7 +279,7 @@ def _merged(x: Residues, dim: Any) -> tuple[Residues, tuple[int, ...]]:
 
 def total(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:
     """The sum of some entries; exponentials multiply where one is known."""
-    merged, axes = _merged(x, dim)
+    merged, axes = merged_axes(x, dim)
     count = merged.shape[-1]
     if not count:
         found = x.field.constant(np.zeros(merged.shape[:-1]))
@@ -346,17 +347,17 @@ def var(
 
 def prod(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:
     """The product of some entries."""
-    merged, axes = _merged(x, dim)
+    merged, axes = merged_axes(x, dim)
     found = _folded(merged, lambda one, other: one * other)
     for axis in sorted(axes) if keepdim else ():
         found = unsqueeze(found, axis)
     return found
 
 
-def running(join: Callable[[Residues, Residues], Residues]) -> Callable[..., Residues]:
+def running(join: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """What is joined with all before it, along an axis."""
 
-    def run(x: Residues, dim: int, dtype: Any = None) -> Residues:
+    def run(x: Any, dim: int, dtype: Any = None) -> Any:
         parts = [select(x, dim, at) for at in range(x.shape[dim])]
         for at in range(1, len(parts)):
             parts[at] = join(parts[at - 1], parts[at])
@@ -365,11 +366,11 @@ def running(join: Callable[[Residues, Residues], Residues]) -> Callable[..., Res
     return run
 
 
-def triangle(upper: bool) -> Callable[..., Residues]:
+def triangle(upper: bool, choose: Callable[..., Any] = where) -> Callable[..., Any]:
     """A matrix with zeros on one side of a diagonal."""
 
-    def run(x: Residues, diagonal: int = 0) -> Residues:
+    def run(x: Any, diagonal: int = 0) -> Any:
         keep = (np.triu if upper else np.tril)(np.ones(x.shape[-2:], bool), diagonal)
-        return where(np.broadcast_to(keep, x.shape), x, 0.0)
+        return choose(np.broadcast_to(keep, x.shape), x, 0.0)
 
     return run

@@ -1,35 +1,15 @@
-"""Arrays of residues in other arrangements."""
+"""Arrays of numbers in other arrangements, of any kind of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from flowref.proving.literals import literal
-from flowref.proving.residues import NotModelled, Residues, aligned, joined
-
-
-def lifted(value: Any, like: Residues) -> Residues:
-    """A number, an array of numbers or truth values, as residues."""
-    if isinstance(value, Residues):
-        return value
-    if isinstance(value, np.ndarray):
-        if not np.isfinite(value).all():
-            raise NotModelled("numbers that are not finite")
-        numbers = value.astype(float) if value.dtype == bool else value
-        if value.size and (numbers == numbers.flat[0]).all():
-            one = literal(like.field, numbers.flat[0].item())
-            return aligned(one, like.field.constant(np.zeros(value.shape)))[0]
-        found = like.field.constant(numbers)
-        return replace(found, bit=bool(((numbers == 0) | (numbers == 1)).all()))
-    if isinstance(value, float) and not math.isfinite(value):
-        raise NotModelled(f"the number {value}")
-    return literal(like.field, value)
+from flowref.proving.numbers import NotModelled, Numbers, joined, lifted
 
 
 def axes_of(dim: Any, axes: int) -> tuple[int, ...]:
@@ -119,14 +99,14 @@ def select(x: Any, dim: int, index: int) -> Any:
 
 def index(x: Any, indices: Sequence[Any]) -> Any:
     """Entries at places that are known."""
-    if any(isinstance(one, Residues) for one in indices):
+    if any(isinstance(one, Numbers) for one in indices):
         raise NotModelled("places that depend on what nothing decides")
     return taken(x, tuple(slice(None) if one is None else np.asarray(one) for one in indices))
 
 
 def gather(x: Any, dim: int, places: Any) -> Any:
     """Entries at places along an axis."""
-    if isinstance(places, Residues):
+    if isinstance(places, Numbers):
         raise NotModelled("places that depend on what nothing decides")
     return taken(view(x, [math.prod(x.shape)]), (_along(x, dim, places),))
 
@@ -151,10 +131,10 @@ def scatter_add(x: Any, dim: int, places: Any, values: Any) -> Any:
 
 
 def _scattered(x: Any, dim: int, places: Any, values: Any) -> tuple[Any, Any]:
-    if isinstance(places, Residues):
+    if isinstance(places, Numbers):
         raise NotModelled("places that depend on what nothing decides")
     flat = _along(x, dim, places).ravel()
-    if not isinstance(values, Residues | np.ndarray):
+    if not isinstance(values, Numbers | np.ndarray):
         return flat, np.full(len(flat), values)
     part = taken(values, tuple(slice(0, n) for n in places.shape))
     return flat, view(part, [len(flat)])
@@ -163,7 +143,7 @@ def _scattered(x: Any, dim: int, places: Any, values: Any) -> tuple[Any, Any]:
 def cat(parts: Sequence[Any], dim: int = 0) -> Any:
     """Side by side."""
     numbers = [part for part in parts if not (len(part.shape) == 1 and part.shape[0] == 0)]
-    like = next((one for one in numbers if isinstance(one, Residues)), None)
+    like = next((one for one in numbers if isinstance(one, Numbers)), None)
     if like is None:
         return np.concatenate(numbers, dim)
     return joined([lifted(one, like) for one in numbers], dim)
@@ -210,11 +190,11 @@ def full(sizes: Sequence[int], value: Any) -> Any:
 
 def _put(x: Any, y: Any, place: tuple[Any, ...]) -> Any:
     """An array with other entries at some places."""
-    if not isinstance(x, Residues) and not isinstance(y, Residues):
+    if not isinstance(x, Numbers) and not isinstance(y, Numbers):
         found = np.array(x)
         found[place] = y
         return found
-    like = x if isinstance(x, Residues) else y
+    like = x if isinstance(x, Numbers) else y
     whole, part = lifted(x, like), lifted(y, like)
     count = math.prod(whole.shape)
     flat = np.arange(count).reshape(whole.shape)
@@ -236,10 +216,10 @@ def select_scatter(x: Any, y: Any, dim: int, at: int) -> Any:
 
 def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """With other entries at places that are known."""
-    if any(isinstance(one, Residues) for one in indices):
+    if any(isinstance(one, Numbers) for one in indices):
         raise NotModelled("places that depend on what nothing decides")
     place = tuple(slice(None) if one is None else np.asarray(one) for one in indices)
-    like = x if isinstance(x, Residues) else values
+    like = x if isinstance(x, Numbers) else values
     whole, count = lifted(x, like), math.prod(x.shape)
     flat = np.arange(count).reshape(x.shape)[place]
     part = expand(lifted(values, like), flat.shape)
@@ -250,7 +230,7 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
 
 def added(x: Any, y: Any, places: Any) -> Any:
     """With numbers added, each at its place, where several may meet."""
-    x, y = (lifted(x, y), y) if isinstance(y, Residues) else (x, lifted(y, x))
+    x, y = (lifted(x, y), y) if isinstance(y, Numbers) else (x, lifted(y, x))
     order = np.argsort(places, kind="stable")
     first = np.searchsorted(places[order], places[order])
     turns = np.empty(len(places), int)

@@ -12,8 +12,10 @@ import numpy as np
 
 from flowref.model import ReportError
 from flowref.model.graph import Branches, Graph, Node, Ref
+from flowref.proving.boxes import Bound, Box, decimal
 from flowref.proving.criteria import LAWS
 from flowref.proving.identities import FEW, Proof, holds
+from flowref.proving.refutations import Refutation
 
 # The form of files, and what they begin with.
 FORMAT, KIND = 1, "flowref certificate"
@@ -30,7 +32,7 @@ class Certificate:
     ``target`` and ``statement``: as they are written; ``words``: the statement as a sentence; ``law``: of `LAWS`; ``proof``:
     what was found; ``graph``, None where there is none; ``paths``: those that it is proved on, none where for all;
     ``seed``; ``versions``: distribution -> version; ``weights``: a digest; ``repairs``: edits with which it is proved,
-    where it is not.
+    where it is not; ``bounds``: what is shown on a box, with these weights; ``refutation``: a box on which it is wrong.
     """
 
     target: str
@@ -44,6 +46,8 @@ class Certificate:
     versions: Mapping[str, str] | None = None
     weights: str = ""
     repairs: tuple[str, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    refutation: Refutation | None = None
 
     @property
     def applies(self) -> bool:
@@ -57,8 +61,17 @@ class Certificate:
     def _lines(self) -> Iterator[str]:
         proof, graph = self.proof, self.graph
         if not proof.proved or graph is None:
-            yield f"not proved  {self.statement}  {self.target}: {proof.reason}"
+            if (found := self.refutation) is None:
+                yield f"not proved  {self.statement}  {self.target}: {proof.reason}"
+            else:
+                point = ", ".join(f"{x:.6g}" for x in found.middle)
+                yield (
+                    f"REFUTED     {self.statement}  {self.target}: off by {found.gap:.2g} or more everywhere on a box "
+                    f"{found.width:.2g} wide around ({point})"
+                )
+                yield f"  Measured  there it reports {found.reported:.6g}, and log |det J_f(x)| is {found.true:.6g}"
             yield from (f"  with {one}" for one in self.repairs)
+            yield from (_told(one, self.law) for one in self.bounds)
             return
         head = "PROVED" if proof.whole else "PROVED IN PART"
         yield f"{head:<10}  {self.statement}  {self.target}"
@@ -81,17 +94,31 @@ class Certificate:
             "were taken apart into"
         )
         yield from (f"  With      {one}" for one in self.repairs)
-        yield "  Not said  rounding, other shapes, single precision, the other mode, what other versions compute"
+        yield from (_told(one, self.law) for one in self.bounds)
+        shown = any(one.box is not None for one in self.bounds if one.kind == "rounding")
+        rounding = "" if shown else "rounding, "
+        yield f"  Not said  {rounding}other shapes, single precision, the other mode, what other versions compute"
+
+    @property
+    def tells(self) -> bool:
+        """Whether there is something to check: a proof, a bound or a refutation."""
+        shown = any(one.box is not None for one in self.bounds)
+        return self.proof.proved or shown or self.refutation is not None
 
     def check(self, seed: int | None = None) -> bool:
-        """Whether the law holds of the graph again, at other random points."""
-        if self.graph is None or not self.proof.proved:
+        """Whether the law holds of the graph again, at other random points, and each bound on its box; or whether it is wrong
+        again.
+        """
+        if self.graph is None or not self.tells:
             return False
         again = self.seed + 7919 if seed is None else seed
-        decimal = any(" is read as " in one for one in self.proof.conditions)
-        free = frozenset(self.proof.free)
-        return all(
-            holds(self.graph, LAWS[self.law], free, decimal, path, again + number) is not None
+        law, free = LAWS[self.law], frozenset(self.proof.free)
+        if self.refutation is not None and not self.refutation.check(self.graph):
+            return False
+        if not all(one.check(self.graph, law, self.proof, again) for one in self.bounds):
+            return False
+        return not self.proof.proved or all(
+            holds(self.graph, law, free, decimal(self.proof), path, again + number) is not None
             for number, path in enumerate(self.paths or (None,))
         )
 
@@ -103,9 +130,11 @@ class Certificate:
             **{
                 one.name: getattr(self, one.name)
                 for one in fields(self)
-                if one.name not in ("proof", "graph", "paths", "repairs")
+                if one.name not in ("proof", "graph", "paths", "repairs", "bounds", "refutation")
             },
             "proof": asdict(self.proof),
+            "bounds": [asdict(one) for one in self.bounds],
+            "refutation": None if self.refutation is None else asdict(self.refutation),
             "graph": None if self.graph is None else _written(self.graph),
             "paths": [_packed(path.decided) for path in self.paths],
         }
@@ -123,17 +152,50 @@ class Certificate:
                 for name, one in whole.pop("proof").items()
             }
             graph, paths = whole.pop("graph"), whole.pop("paths")
+            # Files of the first form have no boxes.
+            shown, gap = whole.pop("bounds", []), whole.pop("refutation", None)
             read = None if graph is None else _read(graph)
             return cls(
                 proof=Proof(**proof),
                 graph=read,
                 paths=tuple(Branches(_unpacked(one)) for one in paths),
+                bounds=tuple(Bound(**{**one, **_boxes(one)}) for one in shown),
+                refutation=gap and Refutation(**{**gap, **_boxes(gap)}),
                 **whole,
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ReportError(
                 f"{file} is no certificate of this version: expected what flowref certify --output wrote"
             ) from error
+
+
+def _boxes(read: Mapping[str, Any]) -> dict[str, Any]:
+    """The boxes of what was read, and a point."""
+    found: dict[str, Any] = {
+        name: None if read[name] is None else Box(*(tuple(end) for end in read[name].values()))
+        for name in ("asked", "box")
+        if name in read
+    }
+    return found | {name: tuple(read[name]) for name in ("middle", "context") if name in read}
+
+
+def _told(bound: Bound, law: str) -> str:
+    """What is shown on a box, as a line."""
+    head = f"  {bound.kind.capitalize():<10}"
+    if bound.box is None:
+        return f"{head}{'' if bound.kind == 'rounding' else 'is '}not shown on {bound.asked}: {bound.reason}"
+    count = f"{bound.boxes} box" + "es" * (bound.boxes > 1)
+    part = "" if bound.box == bound.asked else f", and not shown on all of {bound.asked}"
+    slopes = f"slopes have one sign and a size between {bound.least:.4g} and {bound.most:.4g} on {bound.box}"
+    unit, what = ("nats ", "value and log-det") if law == "log-det" else ("", "both sides")
+    words = {
+        "holds": f"within {bound.most:.1e} {unit}on {bound.box}, on its paths, with these weights",
+        "rounding": f"float64 is within {bound.most:.1e} {unit}of exact arithmetic on {bound.box}, with these weights",
+        "finite": f"{what} on {bound.box}, with these weights",
+        "monotone": slopes,
+        "slopes": f"{slopes}; where a comparison comes out otherwise there may be a jump",
+    }
+    return f"{head}{words[bound.kind]}: {count}{part}"
 
 
 def _written(graph: Graph) -> dict[str, Any]:

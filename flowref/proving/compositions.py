@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from flowref.backends.protocol import Traced
 from flowref.loading import Recipe
 from flowref.model import Shape, Unsupported, draw
-from flowref.model.graph import ALONG, DRAWN, Branches, Graph, Node, Ref, renamed
+from flowref.model.graph import ALONG, DRAWN, Branches, Graph, Node, Ref, Traced, renamed
 
 # Batches at which a graph is run beside the object, and whose paths are asked for.
 BESIDE, PATHS = 3, 8

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from flowref.proving.arithmetic import total
-from flowref.proving.arrangements import lifted, view
+from flowref.proving.arrangements import view
 from flowref.proving.fields import Pair, Words, inverse, minus, plus, times
-from flowref.proving.residues import Residues
+from flowref.proving.numbers import lifted
+from flowref.proving.residues import Field, Residues
 from flowref.proving.runs import Run
 
 
@@ -24,11 +25,11 @@ from flowref.proving.runs import Run
 class Law:
     """``holds``: of a run; ``slopes``: which derivatives it asks for (see `Run`)."""
 
-    holds: Callable[[Run], bool]
+    holds: Callable[[Run[Field]], bool]
     slopes: str = ""
 
 
-def _log_det(run: Run) -> bool:
+def _log_det(run: Run[Field]) -> bool:
     r"""$(\det J)^2 = (e^{\log\det})^2$ for each point, which depends on no other."""
     value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     rows = run.graph.points[1][0]
@@ -64,7 +65,7 @@ def _log_det(run: Run) -> bool:
     )
 
 
-def _equal(run: Run) -> bool:
+def _equal(run: Run[Field]) -> bool:
     """Two results are the same numbers, or have the same squares of their exponentials, which are positive."""
     one, other = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     like = next((each for each in (one, other) if isinstance(each, Residues)), None)
@@ -77,7 +78,7 @@ def _equal(run: Run) -> bool:
     return bool((same | grown).all())
 
 
-def _slope(run: Run) -> bool:
+def _slope(run: Run[Field]) -> bool:
     """The derivative of a number along the directions of a statement is another number."""
     total, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     if not isinstance(total, Residues):
@@ -88,7 +89,7 @@ def _slope(run: Run) -> bool:
     return bool(_alike(found, slope).all())
 
 
-def _affine(run: Run) -> bool:
+def _affine(run: Run[Field]) -> bool:
     r"""Each column of an array is a fixed affine function of that of another; both are (rows, columns).
 
     The derivative along v is a multiple of v, which no point changes then: $\partial y_i v_0 = \partial y_0 v_i$, and
@@ -100,7 +101,7 @@ def _affine(run: Run) -> bool:
     )
 
 
-def _normalized(run: Run) -> bool:
+def _normalized(run: Run[Field]) -> bool:
     """Each column of an array is a line in that of another, and no point changes its sum."""
     y, x, dy, _, q = _columns(run)
     up, along = _less(y, _row(y, 0), q), _less(x, _row(x, 0), q)
@@ -110,7 +111,7 @@ def _normalized(run: Run) -> bool:
     )
 
 
-def _columns(run: Run) -> tuple[Pair, Pair, Pair, Pair, Words]:
+def _columns(run: Run[Field]) -> tuple[Pair, Pair, Pair, Pair, Words]:
     """Two arrays, and their derivatives along the directions of a statement, modulo the first primes, with these."""
     y, x = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     y = lifted(y, x)

@@ -16,7 +16,8 @@ from flowref.model import PROVED_WHOLE
 from flowref.model.graph import ALONG, Branches, Graph
 from flowref.proving.criteria import Law
 from flowref.proving.fields import LEVELS
-from flowref.proving.residues import Field, NotModelled
+from flowref.proving.numbers import NotModelled
+from flowref.proving.residues import Field
 from flowref.proving.runs import Run, decides
 
 # Towers of a proof without roots and open comparisons, and of one with them: each has a sign of its own, of which one half
@@ -100,7 +101,7 @@ def identity(
     different = list({path.key: path for path in paths}.values())
     reason = "it is no identity"
 
-    def claim(weights: frozenset[str], runs: Sequence[Run], paths: int) -> Proof:
+    def claim(weights: frozenset[str], runs: Sequence[Run[Field]], paths: int) -> Proof:
         conditions = dict.fromkeys(one for run in runs for one in run.conditions)
         words, fields = WEIGHTS[free.index(weights)], runs[-1].field.towers
         return Proof(True, fields, paths, words, tuple(conditions), free=tuple(sorted(weights)))
@@ -171,9 +172,9 @@ def _all_hold(
     decimal: bool,
     paths: Sequence[Branches | None],
     seed: int,
-) -> list[Run]:
+) -> list[Run[Field]]:
     """The runs of all paths, if the law holds in each; none where it does not, or cannot be run."""
-    runs: list[Run] = []
+    runs: list[Run[Field]] = []
     for number, path in enumerate(paths):
         try:
             run = holds(graph, law, weights, decimal, path, seed + number)
@@ -192,7 +193,7 @@ def holds(
     decimal: bool,
     path: Branches | None,
     seed: int,
-) -> Run | None:
+) -> Run[Field] | None:
     """The run in which the law holds; None where it does not."""
     signed = _rooted(graph) or (path is None and _opens(graph, weights))
     for towers in (FEW, MANY) if signed else (FEW,):

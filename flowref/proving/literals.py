@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flowref.proving.residues import NEGATIVE, POSITIVE, Field, NotModelled, Residues
+from flowref.proving.numbers import NEGATIVE, POSITIVE, NotModelled
+
+if TYPE_CHECKING:
+    from flowref.proving.residues import Field, Residues
 
 # Numerators and denominators up to which a number in code may be the logarithm of a fraction.
 FRACTIONS = 4096

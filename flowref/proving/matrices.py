@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ from flowref.proving.arrangements import (
     added,
     constant_pad_nd,
     cut,
-    lifted,
     permute,
     select,
     taken,
@@ -23,7 +22,8 @@ from flowref.proving.arrangements import (
     view,
 )
 from flowref.proving.fields import Pair, Words, plus
-from flowref.proving.residues import NotModelled, Residues, joined
+from flowref.proving.numbers import NotModelled, joined, lifted
+from flowref.proving.residues import Residues
 
 
 def matmul(a: Any, b: Any) -> Residues:
@@ -133,10 +133,14 @@ def convolution(
     transposed: bool,
     output_padding: Any,
     groups: int,
-) -> Residues:
+    products: Callable[[Any, Any], Any] = matmul,
+    sums: Callable[[Any, Any], Any] = add,
+) -> Any:
     """Convolutions, as products of matrices with the patches of an input; a transposed one adds to the patches of its output."""
     image, kernel = both(x, weight)
     sides = image.axes - 2
+    if transposed and products is not matmul:
+        raise NotModelled("a transposed convolution")
     if transposed:
         more = list(output_padding) * (sides if len(output_padding) == 1 else 1)
         whole = [image.shape[0], kernel.shape[1] * groups]
@@ -150,11 +154,11 @@ def convolution(
     of = Patches.of(image.shape, kernel.shape, stride, padding, dilation, groups)
     flat, rows = _padded(image, of), _kernels(kernel, groups)
     parts = [
-        matmul(taken(flat, (own,)), transpose(row, 0, 1))
+        products(taken(flat, (own,)), transpose(row, 0, 1))
         for own, row in zip(of.groups, rows, strict=True)
     ]
     found = _channels_first(joined(parts, -1), image.shape[0], of.counts)
-    return found if bias is None else add(found, view(bias, [1, -1, *(1 for _ in of.counts)]))
+    return found if bias is None else sums(found, view(bias, [1, -1, *(1 for _ in of.counts)]))
 
 
 def convolution_backward(

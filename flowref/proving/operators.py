@@ -16,18 +16,19 @@ import numpy as np
 from flowref.proving import arithmetic as of
 from flowref.proving import arrangements as arranged
 from flowref.proving import matrices
-from flowref.proving.residues import POSITIVE, NotModelled, Residues
+from flowref.proving.numbers import POSITIVE, NotModelled, Numbers
+from flowref.proving.residues import Residues
 
 # Half of a number.
 HALF = Fraction(1, 2)
 
 
-def _numeric(numbers: Callable[..., Any], residues: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation on arrays of numpy where all are these, and on residues elsewhere."""
+def numeric(numbers: Callable[..., Any], others: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation on arrays of numpy where all are these, and on numbers of a kind elsewhere."""
 
     def run(*given: Any, **settings: Any) -> Any:
-        moving = any(isinstance(one, Residues) for one in given)
-        return residues(*given, **settings) if moving else numbers(*given, **settings)
+        moving = any(isinstance(one, Numbers) for one in given)
+        return others(*given, **settings) if moving else numbers(*given, **settings)
 
     return run
 
@@ -77,9 +78,9 @@ INCREASING: dict[str, Callable[[Residues], Residues]] = {
 }
 
 ENTRIES: dict[str, Callable[..., Any]] = {
-    "add": _numeric(np.add, of.add),
-    "sub": _numeric(np.subtract, of.sub),
-    "mul": _numeric(np.multiply, of.mul),
+    "add": numeric(np.add, of.add),
+    "sub": numeric(np.subtract, of.sub),
+    "mul": numeric(np.multiply, of.mul),
     "rsub": lambda a, b, alpha=1: of.sub(b, a if alpha == 1 else of.mul(a, alpha)),
     "div": of.div,
     "neg": lambda x: -x,
@@ -113,17 +114,17 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     ),
 }
 COMPARISONS: dict[str, Callable[..., Any]] = {
-    "gt": _numeric(np.greater, of.gt),
-    "lt": _numeric(np.less, of.lt),
-    "ge": _numeric(np.greater_equal, lambda a, b: of.logical_not(of.lt(a, b))),
-    "le": _numeric(np.less_equal, lambda a, b: of.logical_not(of.gt(a, b))),
+    "gt": numeric(np.greater, of.gt),
+    "lt": numeric(np.less, of.lt),
+    "ge": numeric(np.greater_equal, lambda a, b: of.logical_not(of.lt(a, b))),
+    "le": numeric(np.less_equal, lambda a, b: of.logical_not(of.gt(a, b))),
     # A number is none where what it is computed of is undefined, which conditions of a run tell.
-    "isnan": _numeric(np.isnan, lambda x: np.zeros(x.shape, bool)),
-    "isfinite": _numeric(np.isfinite, lambda x: np.ones(x.shape, bool)),
+    "isnan": numeric(np.isnan, lambda x: np.zeros(x.shape, bool)),
+    "isfinite": numeric(np.isfinite, lambda x: np.ones(x.shape, bool)),
     **dict.fromkeys(("logical_and", "bitwise_and"), of.logical_and),
     **dict.fromkeys(("logical_or", "bitwise_or"), of.logical_or),
     **dict.fromkeys(("logical_not", "bitwise_not"), of.logical_not),
-    "where": _numeric(np.where, of.where),
+    "where": numeric(np.where, of.where),
     "clamp": of.clamp,
     "clamp_min": lambda x, low: of.clamp(x, low),
     "clamp_max": lambda x, high: of.clamp(x, None, high),

@@ -15,6 +15,7 @@ from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import POINT, ROWS, Calls, Composition
 from flowref.proving.criteria import LAWS
 from flowref.proving.identities import WEIGHTS, Proof, identity, numbers_of
+from flowref.proving.places import Place
 from flowref.proving.repairs import repairs
 
 # Operations of a round trip, and numbers in a run of residues, up to which an audit asks for proofs: a second or two; and up to
@@ -224,13 +225,25 @@ def provable(law: Law) -> bool:
     return law.base in STATEMENTS and law.history == "warm" and law.grad
 
 
-def certified(target: Target, laws: Iterable[Law], *, quick: bool = False) -> Iterator[Certificate]:
+def certified(
+    target: Target, laws: Iterable[Law], *, quick: bool = False, box: str = ""
+) -> Iterator[Certificate]:
     """A certificate for each law that is `provable`, or why there is none, with edits that are proved to mend it;
-    ``quick``: where that takes seconds, as in an audit. Raises `TargetError` and `SpecError` of the target.
+    ``quick``: where that takes seconds, as in an audit. Else also what is shown on a ``box``, as it is written, by default the
+    domain where that is bounded, and a box on which a log-det is wrong. Raises `TargetError` and `SpecError` of the target,
+    and of the box.
     """
     most = Most() if quick else Most(MOST_OPERATIONS, MOST_NUMBERS)
     for law in filter(provable, laws):
-        yield _certificate_of(target, law, most, edits=True)
+        found, statement = _certificate_of(target, law, most, edits=True), STATEMENTS[law.base]
+        plain = (law.mode, law.direction, statement.points) == ("eval", "forward", "points")
+        plain = (
+            plain and statement.criterion in ("log-det", "equal") and "forward" in statement.needs
+        )
+        if plain and found.graph is not None and not quick:
+            calls = calls_of(target, law.condition)
+            found = Place(calls, box).shown(found)
+        yield found
 
 
 def clause(target: Target, law: Law) -> str:

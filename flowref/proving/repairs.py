@@ -16,8 +16,9 @@ from typing import Any
 from flowref.model.graph import Branches, Graph, Node, Ref, references, renamed
 from flowref.proving.criteria import LAWS
 from flowref.proving.identities import FEW, WEIGHTS, Proof, identity, numbers_of
+from flowref.proving.numbers import NotModelled
 from flowref.proving.operators import ARRANGEMENTS
-from flowref.proving.residues import Field, NotModelled
+from flowref.proving.residues import Field
 from flowref.proving.runs import Run
 
 # Numbers that are computed to try edits of a graph, and edits that are tried at most; repairs that are told.
@@ -135,7 +136,7 @@ def of_call(graph: Graph, law: str, call: str) -> Scope:
 
 
 def _proved(
-    graph: Graph, edit: Edit, scope: Scope, run: Run, paths: Sequence[Branches]
+    graph: Graph, edit: Edit, scope: Scope, run: Run[Field], paths: Sequence[Branches]
 ) -> Repair | None:
     changed, law = edited(graph, edit, scope), LAWS[scope.law]
     before = {id(node) for node in graph.nodes}

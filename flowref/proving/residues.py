@@ -16,6 +16,7 @@ arrays; see Gonnet, Determining equivalence of expressions in random polynomial 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -36,15 +37,20 @@ from flowref.proving.fields import (
     power,
     times,
 )
+from flowref.proving.literals import literal
+from flowref.proving.numbers import (
+    ABOVE,
+    BELOW,
+    NEGATIVE,
+    POSITIVE,
+    UNKNOWN,
+    NotModelled,
+    Numbers,
+    aligned,
+)
 
-# Signs that are known: of a negative number, of one that is none above zero, of nothing known, and so on.
-NEGATIVE, BELOW, UNKNOWN, ABOVE, POSITIVE = -2, -1, 0, 1, 2
 # Halves up to which a constant is known to be so many.
 MOST_HALVES = 32
-
-
-class NotModelled(Exception):
-    """An operation that no residues stand for."""
 
 
 @dataclass
@@ -117,6 +123,23 @@ class Field(Towers):
         d = np.repeat(directions[None], self.towers, 0) % self.first(len(shape))
         return Residues(self, re, d=d)
 
+    def literal(self, value: Any) -> Residues:
+        """A number in code."""
+        return literal(self, value)
+
+    def points(self, shape: Sequence[int], slopes: bool) -> Residues:
+        """A batch of indeterminate points; with derivatives by each entry of all of them at once, and by a random direction
+        of each of them.
+        """
+        if not slopes:
+            return self.free(shape)
+        rows, event = shape[0], shape[1:]
+        entries = math.prod(event)
+        each = np.repeat(np.eye(entries, dtype=np.uint64)[:, None], rows, 1)
+        one = np.zeros((rows, rows, entries), np.uint64)
+        one[range(rows), range(rows)] = self.drawn(rows, entries)
+        return self.free(shape, np.concatenate((each, one)).reshape(entries + rows, rows, *event))
+
     def drawn(self, *shape: int) -> Words:
         """Random words."""
         return self.rng.integers(0, 2**62, size=shape, dtype=np.uint64)
@@ -150,7 +173,7 @@ class Field(Towers):
 
 
 @dataclass(frozen=True, eq=False)
-class Residues:
+class Residues(Numbers):
     """An array of numbers.
 
     ``re``, ``im``: (towers, levels, ...), the second None where it is zero; ``d``, ``d_im``: derivatives, modulo the first
@@ -175,11 +198,6 @@ class Residues:
         return tuple(self.re.shape[2:])
 
     @property
-    def axes(self) -> int:
-        """How many axes it has."""
-        return self.re.ndim - 2
-
-    @property
     def pair(self) -> Pair:
         """Its parts."""
         return self.re, self.im
@@ -189,8 +207,28 @@ class Residues:
         """What is known of the signs."""
         return np.zeros(self.shape, np.int8) if self.sign is None else self.sign
 
+    def lifted(self, value: Any) -> Residues:
+        """A number, an array of numbers or truth values, as residues."""
+        if isinstance(value, np.ndarray):
+            if not np.isfinite(value).all():
+                raise NotModelled("numbers that are not finite")
+            numbers = value.astype(float) if value.dtype == bool else value
+            if value.size and (numbers == numbers.flat[0]).all():
+                one = literal(self.field, numbers.flat[0].item())
+                return aligned(one, self.field.constant(np.zeros(value.shape)))[0]
+            found = self.field.constant(numbers)
+            return replace(found, bit=bool(((numbers == 0) | (numbers == 1)).all()))
+        if isinstance(value, float) and not math.isfinite(value):
+            raise NotModelled(f"the number {value}")
+        return literal(self.field, value)
+
+    @staticmethod
+    def joined(numbers: Sequence[Residues], axis: int) -> Residues:
+        """Arrays side by side along an axis."""
+        return _joined(numbers, axis)
+
     def reshaped(self, change: Callable[[Any, int], Any]) -> Residues:
-        """The same numbers in another arrangement. ``change``: of an array, of which so many axes in front stay."""
+        """The same numbers in another arrangement."""
         one = [
             None if part is None else change(part, 2)
             for part in (self.re, self.im, self.d, self.d_im)
@@ -427,33 +465,12 @@ class Residues:
         return self._with((value, None), self.scaled(by))
 
 
-def aligned(one: Residues, other: Residues) -> tuple[Residues, Residues]:
-    """Two arrays of the same shape."""
-    shape = np.broadcast_shapes(one.shape, other.shape)
-
-    def stretched(number: Residues) -> Residues:
-        if number.shape == shape:
-            return number
-        more = (1,) * (len(shape) - number.axes)
-
-        def change(part: Any, lead: int) -> Any:
-            return np.broadcast_to(
-                part.reshape(*part.shape[:lead], *more, *part.shape[lead:]),
-                (*part.shape[:lead], *shape),
-            )
-
-        return number.reshaped(change)
-
-    return stretched(one), stretched(other)
-
-
 def _sign_of_sum(a: Any, b: Any) -> Any:
     same = np.sign(a) * np.sign(b) > 0
     return np.where(same, np.sign(a) * np.maximum(abs(a), abs(b)), UNKNOWN).astype(np.int8)
 
 
-def joined(numbers: Sequence[Residues], axis: int) -> Residues:
-    """Arrays side by side along an axis, or, of ``stacked`` ones, along a new one."""
+def _joined(numbers: Sequence[Residues], axis: int) -> Residues:
     field, axes = numbers[0].field, numbers[0].axes
     axis = axis % axes
 

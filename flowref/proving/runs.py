@@ -1,21 +1,19 @@
-"""A graph at random points of fields."""
+"""A graph run on numbers of some kind."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
 from flowref.model.graph import ALONG, DRAWN, STEPS, Branches, Graph, Node, Ref, references
-from flowref.proving.arrangements import lifted
-from flowref.proving.fields import Words
-from flowref.proving.literals import literal
+from flowref.proving.numbers import ABOVE, AnyKind, NotModelled, Numbers, lifted
 from flowref.proving.operators import CASTS, EXACT, OPERATORS, PLAIN
 from flowref.proving.orders import Signs, ordered, signed
-from flowref.proving.residues import ABOVE, Field, NotModelled, Residues
+from flowref.proving.residues import Field
 
 # Settings of operators that say nothing of numbers; types are heard by casts.
 SETTINGS = ("layout", "device", "pin_memory", "memory_format")
@@ -24,22 +22,24 @@ ORDERS = {"gt": (0, 1), "ge": (0, 1), "lt": (1, 0), "le": (1, 0)}
 STRICT = ("gt", "lt")
 
 
-class Run:
-    """The graph at random points of fields. ``path``: what comparisons are held to; None for a random bit each; ``slopes``:
-    which derivatives there are: "entries", by each entry of all points at once and by a random direction of each point, "along",
-    by the directions of a statement, or none; ``ready``: values of another
-    run in the same field, of a graph that differs elsewhere.
+class Run(Generic[AnyKind]):
+    """The graph in numbers of a kind: at random points of a field, or on boxes. ``path``: what comparisons are held to; None
+    for what the numbers say; ``slopes``: which derivatives there are: "entries", by the entries of points, "along", by the
+    directions of a statement, or none; ``ready``: values of another run in the same field, of a graph that differs elsewhere;
+    ``operators``: what each makes of the numbers.
     """
 
     def __init__(
         self,
         graph: Graph,
-        field: Field,
+        field: AnyKind,
         path: Branches | None,
         weights: frozenset[str],
         slopes: str,
         ready: Mapping[str, Any] | None = None,
+        operators: Mapping[str, Callable[..., Any]] = OPERATORS,
     ) -> None:
+        self.operators = operators
         self.graph, self.field, self.path, self.weights = graph, field, path, weights
         self.values: dict[str, Any] = dict(ready or {})
         self.ordered: dict[str, tuple[Signs, Signs]] = {}
@@ -59,8 +59,7 @@ class Run:
                     signs = np.full(sizes, ABOVE, np.int8)
                     self.values[weight] = replace(self.values[weight], sign=signs)
                     self.conditions[f"{weight} is a variance, which is not negative"] = None
-            directions = self._directions(shape) if slopes == "entries" else None
-            self.values[name] = field.free(shape, directions)
+            self.values[name] = field.points(shape, slopes == "entries")
             if slopes == "along":
                 for one in [one for one in graph.weights if one.startswith(ALONG)]:
                     moved = one.removeprefix(ALONG)
@@ -88,17 +87,13 @@ class Run:
                 np.asarray(known[node.name]) if node.name in known else self._run(node)
             )
             # On a path the numbers that are compared may have no other use, and are not computed.
-            if node.op in ORDERS and all(ref.name in self.values for ref in references(node.args)):
+            if (
+                isinstance(field, Field)
+                and node.op in ORDERS
+                and all(ref.name in self.values for ref in references(node.args))
+            ):
                 larger, smaller = (self._given(node.args[at]) for at in ORDERS[node.op])
                 self.ordered[node.name] = ordered(larger, smaller, strict=node.op in STRICT)
-
-    def _directions(self, shape: tuple[int, ...]) -> Words:
-        rows, event = shape[0], shape[1:]
-        entries = self.size // rows
-        each = np.repeat(np.eye(entries, dtype=np.uint64)[:, None], rows, 1)
-        one = np.zeros((rows, rows, entries), np.uint64)
-        one[range(rows), range(rows)] = self.field.drawn(rows, entries)
-        return np.concatenate((each, one)).reshape(entries + rows, rows, *event)
 
     def _run(self, node: Node) -> Any:
         if node.op == "constant":
@@ -107,8 +102,8 @@ class Run:
                 return value
             if node.name in self.weights:
                 return self.field.free(value.shape)
-            return self.field.constant(value) if value.shape else literal(self.field, value.item())
-        if node.op not in OPERATORS:
+            return self.field.constant(value) if value.shape else self.field.literal(value.item())
+        if node.op not in self.operators:
             where = f" ({node.line})" if node.line else ""
             raise NotModelled(f"{node.op}{where}")
         args, named = self._given(node.args), self._given(dict(node.named))
@@ -124,7 +119,7 @@ class Run:
         if node.kind == "complex":
             raise NotModelled(f"complex numbers ({self.field.line})")
         try:
-            found = OPERATORS[node.op](*args, **named)
+            found = self.operators[node.op](*args, **named)
             whole = (
                 isinstance(found, np.ndarray) and node.kind == "float" and found.dtype.kind != "f"
             )
@@ -166,4 +161,4 @@ def _whole(value: Any) -> bool:
         return value.dtype.kind in "biu" or bool(
             (np.isfinite(value) & (np.round(value) == value)).all()
         )
-    return isinstance(value, Residues) or not isinstance(value, float) or value % 1 == 0
+    return isinstance(value, Numbers) or not isinstance(value, float) or value % 1 == 0

@@ -12,8 +12,9 @@ import pytest
 
 from flowref.proving.fields import is_prime, tower_of
 from flowref.proving.literals import literal
+from flowref.proving.numbers import NotModelled
 from flowref.proving.operators import OPERATORS
-from flowref.proving.residues import Field, NotModelled, Residues
+from flowref.proving.residues import Field, Residues
 
 SHAPE = (2, 3)
 # Identities of two numbers a and b.

@@ -1,0 +1,404 @@
+"""What holds on a box of points, by intervals: bounds of rounding, that numbers are finite, and of which sign slopes are.
+
+A box is halved where it is too wide, up to a number of boxes; where that is not enough, a smaller one around its middle is
+tried. What is not shown says nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from flowref.model import SpecError, Support
+from flowref.model.graph import Branches, Graph
+from flowref.proving.bounds import BOUNDS, Undecided
+from flowref.proving.criteria import LAWS, Law
+from flowref.proving.determinants import blocks
+from flowref.proving.identities import Proof, holds
+from flowref.proving.intervals import Boxes, Intervals
+from flowref.proving.numbers import NotModelled
+from flowref.proving.operators import ARRANGEMENTS, CASTS
+from flowref.proving.runs import Run, decides
+
+# Boxes that one is halved into at most, numbers that are computed on all of them, and at once.
+BOXES, NUMBERS, AT_ONCE = 4096, 6_000_000, 3_000_000
+# A bound of rounding that is small enough; how often a box is halved around its middle; paths that are proved.
+GOAL, SMALLER, PATHS = 1e-9, 10, 32
+# By how much what is shown again may be worse, as other versions of numpy round.
+SLACK = 1.05
+# Ends of a box whose quotient is larger are halved by their geometric mean.
+STEEP = 16.0
+# Operators that leave the numbers of single precision as they are.
+KEEPING = {
+    "constant",
+    *ARRANGEMENTS,
+    *CASTS,
+    "clone",
+    "alias",
+    "detach",
+    "lift_fresh",
+    "contiguous",
+}
+
+
+@dataclass(frozen=True)
+class Box:
+    """``low``, ``high``: of each entry of an event, flat."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @classmethod
+    def parse(cls, text: str, entries: int) -> Box:
+        """Read "[-3, 3]", for all entries, or an interval for each, "[-3, 3], [0, 1]". Raises: `SpecError`."""
+        try:
+            told = ast.literal_eval(f"[{text}]")
+            pairs = [(float(low), float(high)) for low, high in told]
+        except (ValueError, SyntaxError, TypeError):
+            pairs = []
+        pairs = pairs * entries if len(pairs) == 1 else pairs
+        fine = all(
+            low <= high and math.isfinite(low) and math.isfinite(high) for low, high in pairs
+        )
+        if len(pairs) != entries or not fine:
+            raise SpecError(
+                f"--box was given as {text!r}; expected an interval such as [-3, 3], or one for each of the {entries} entries"
+            )
+        return cls(tuple(low for low, _ in pairs), tuple(high for _, high in pairs))
+
+    @classmethod
+    def of(cls, domain: Support, entries: int) -> Box | None:
+        """All numbers of double precision in a domain, if that is bounded."""
+        low, high = (np.broadcast_to(end, (entries,)).astype(float) for end in domain.ends)
+        if domain.joint or not (np.isfinite(low).all() and np.isfinite(high).all()):
+            return None
+        inside = np.nextafter(low, np.inf), np.nextafter(high, -np.inf)
+        return cls(tuple(inside[0].tolist()), tuple(inside[1].tolist()))
+
+    def within(self, domain: Support) -> Box | None:
+        """What of it is in a domain; None where nothing is, or where its entries are no intervals."""
+        if domain.joint:
+            return None
+        ends = (np.broadcast_to(end, (len(self.low),)).astype(float) for end in domain.ends)
+        least, most = next(ends), next(ends)
+        low = np.where(np.array(self.low) > least, self.low, np.nextafter(least, np.inf))
+        high = np.where(np.array(self.high) < most, self.high, np.nextafter(most, -np.inf))
+        return Box(tuple(low.tolist()), tuple(high.tolist())) if (low <= high).all() else None
+
+    def smaller(self, share: float) -> Box:
+        """That around its middle."""
+        low, high = np.array(self.low), np.array(self.high)
+        middle, half = low / 2 + high / 2, (high / 2 - low / 2) * share
+        return Box(tuple((middle - half).tolist()), tuple((middle + half).tolist()))
+
+    def __str__(self) -> str:
+        pairs = list(dict.fromkeys(zip(self.low, self.high, strict=True)))
+        if len(pairs) == 1:
+            return f"[{pairs[0][0]:.6g}, {pairs[0][1]:.6g}]" + f"^{len(self.low)}" * (
+                len(self.low) > 1
+            )
+        return " x ".join(
+            f"[{low:.6g}, {high:.6g}]" for low, high in zip(self.low, self.high, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What is shown on a box.
+
+    ``kind``: "rounding"; "holds", of a law that is no identity elsewhere; "finite"; "monotone", or "slopes" of one sign where
+    a comparison may make a jump. ``asked``: of which box it was asked; ``box``: on which it is shown, None where it is not;
+    ``boxes``: into how many it was halved; ``least``, ``most``: of slopes, and the second of rounding; ``reason``: why it is
+    not shown.
+    """
+
+    kind: str
+    asked: Box
+    box: Box | None = None
+    boxes: int = 0
+    least: float = 0.0
+    most: float = 0.0
+    reason: str = ""
+
+    def check(self, graph: Graph, law: Law, proof: Proof, seed: int) -> bool:
+        """Whether as much is shown again on the box."""
+        if self.box is None:
+            return True
+        again = {one.kind: one for one in bounds(graph, law, proof, self.box, seed=seed)}
+        found = again.get(self.kind)
+        return (
+            found is not None
+            and found.box == self.box
+            and found.most <= self.most * SLACK
+            and found.least * SLACK >= self.least
+        )
+
+
+def bounds(graph: Graph, law: Law, proof: Proof, asked: Box, seed: int = 0) -> Iterator[Bound]:
+    """What of rounding, finiteness and slopes is shown on a box; of rounding where the law is an identity."""
+    if graph.guards and not proof.proved:
+        return  # the graph is of one answer to what code asks
+    if reason := _refused(graph):
+        yield Bound("rounding", asked, reason=reason)
+        return
+    proved = Proved(graph, law, proof, seed)
+    if proof.proved:
+        yield _shown("rounding", asked, graph, proved)
+    elif proved.steps and (found := _held(asked, graph, law, seed)) is not None:
+        yield found
+    yield _shown("finite", asked, graph, None)
+    if law is LAWS["log-det"] and (found := _monotone(graph, asked)) is not None:
+        yield found
+
+
+def _refused(graph: Graph) -> str:
+    if graph.given is not None:
+        return "it is given a context, of which no box is known"
+    single = next(
+        (one for one in graph.needed(()) if one.kind == "float32" and one.op not in KEEPING), None
+    )
+    return (
+        "" if single is None else f"single precision in {single.op} ({single.line or single.name})"
+    )
+
+
+def _held(asked: Box, graph: Graph, law: Law, seed: int) -> Bound | None:
+    """What is shown of a law that is no identity everywhere, on a box where comparisons decide for what is one."""
+    for readings in ((), (" is read as ",)):
+        found = _shown(
+            "holds",
+            asked,
+            graph,
+            Proved(graph, law, Proof(True, paths=1, conditions=readings), seed),
+        )
+        if found.box is not None:
+            return found
+    return None
+
+
+@dataclass
+class Proved:
+    """Whether a law is an identity on the path that a box decides. Paths are proved once."""
+
+    graph: Graph
+    law: Law
+    proof: Proof
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.known: dict[Any, bool] = {}
+        moving = self.graph.moving(*self.graph.inputs)
+        self.steps = [one for one in self.graph.nodes if decides(one) and one.name in moving]
+
+    def on(self, values: dict[str, Any], box: int) -> bool:
+        """Of the values of a run, on one of its boxes."""
+        if not self.proof.paths:
+            return True
+        decided: dict[str, Any] = {}
+        for node in self.steps:
+            if node.name not in values:
+                continue
+            if not isinstance(value := values[node.name], Intervals):
+                decided[node.name] = value
+                continue
+            low, high = (one[min(box, len(one) - 1)] for one in value.ends)
+            if not (low == high).all():
+                return False
+            decided[node.name] = low.astype({"bool": bool, "int": np.int64}.get(node.kind, float))
+        path = Branches(decided)
+        if path.key not in self.known:
+            if len(self.known) >= PATHS:
+                return False
+            self.known[path.key] = self._holds(path)
+        return self.known[path.key]
+
+    def _holds(self, path: Branches) -> bool:
+        free = frozenset(self.proof.free)
+        try:
+            run = holds(self.graph, self.law, free, decimal(self.proof), path, self.seed)
+        except NotModelled:
+            return False
+        return run is not None
+
+
+def decimal(proof: Proof) -> bool:
+    """Whether numbers in code are read as what they may stand for."""
+    return any(" is read as " in one for one in proof.conditions)
+
+
+def run_on(
+    graph: Graph, low: Any, high: Any, *, slopes: bool, decimals: bool = False, context: Any = None
+) -> dict[str, Any]:
+    """The values of a graph on boxes, (boxes, entries)."""
+    event = graph.points[1][1:]
+    boxes = Boxes(low.reshape(-1, *event), high.reshape(-1, *event), context, decimals)
+    with np.errstate(all="ignore"):
+        return Run(
+            graph, boxes, None, frozenset(), "entries" if slopes else "", operators=BOUNDS
+        ).values
+
+
+def size_of(graph: Graph, slopes: bool) -> int:
+    """How many numbers a run on one box computes."""
+    directions = math.prod(graph.points[1][1:]) + 1 if slopes else 0
+    return sum(math.prod(one.shape) for one in graph.needed(())) * (3 + 2 * directions) + 1
+
+
+# What is told of a run on boxes: which of them are fine, and two numbers of each, of which the least and the largest count.
+Told = tuple[Any, Any, Any]
+
+
+def covered(
+    graph: Graph, box: Box, tell: Callable[[dict[str, Any], int], Told], *, slopes: bool = False, decimals: bool = False,
+    diagonal: bool = False,
+) -> tuple[int, float, float] | str:  # fmt: skip
+    """A box halved until all of it is fine: into how many boxes, and the least and the largest number told; or why not.
+    ``diagonal``: of a map of each entry by itself, whose intervals are halved all at once.
+    """
+    size = size_of(graph, slopes)
+    most, at_once = min(BOXES, NUMBERS // size), max(AT_ONCE // size, 1)
+    todo = [(np.array(box.low), np.array(box.high))]
+    wide = np.maximum(todo[0][1] - todo[0][0], np.finfo(float).tiny)
+    count, least, largest = 0, np.inf, -np.inf
+    while todo:
+        batch, todo = todo[:at_once], todo[at_once:]
+        low, high = (np.stack([one[at] for one in batch]) for at in (0, 1))
+        try:
+            fine, lows, highs = tell(
+                run_on(graph, low, high, slopes=slopes, decimals=decimals), len(batch)
+            )
+        except Undecided:
+            if len(batch) > 1:  # one of them may be decided
+                todo, at_once = batch + todo, 1
+                continue
+            fine, lows, highs = np.zeros(1, bool), low, low
+        except NotModelled as error:
+            return f"not modelled: {error}"
+        count += int(fine.sum())
+        if fine.any():
+            least = min(least, float(np.min(lows[fine])))
+            largest = max(largest, float(np.max(highs[fine])))
+        for at in np.flatnonzero(~fine):
+            todo += _halves(low[at], high[at], wide, diagonal)
+        if count + len(todo) > most:
+            return f"not shown with {most} boxes"
+        if any((one == other).all() for one, other in todo):
+            return "not shown at a point"
+    return count, least, largest
+
+
+def _halves(low: Any, high: Any, wide: Any, diagonal: bool) -> list[tuple[Any, Any]]:
+    """The halves of a box along the axis that is widest beside those of the whole."""
+    middle = low / 2 + high / 2
+    steep = (low > 0) & (high > STEEP * low)
+    middle = np.where(steep, np.sqrt(np.maximum(low, 0)) * np.sqrt(np.maximum(high, 0)), middle)
+    along = (
+        np.ones(len(low), bool)
+        if diagonal
+        else np.arange(len(low)) == np.argmax((high - low) / wide)
+    )
+    return [(low, np.where(along, middle, high)), (np.where(along, middle, low), high)]
+
+
+def _shown(kind: str, asked: Box, graph: Graph, proved: Proved | None) -> Bound:
+    """That numbers are finite and, of a law that is proved, by how much they are rounded."""
+    outputs = [one.name for one in graph.outputs if one is not None]
+    of_law = outputs if proved is not None and proved.law is not LAWS["log-det"] else outputs[1:]
+
+    def tell(values: dict[str, Any], count: int) -> Told:
+        fine, err = np.ones(count, bool), np.zeros(count)
+        for name in outputs:
+            if isinstance(value := values[name], Intervals):
+                fine &= value.bounded.reshape(len(value.err), -1).all(1)
+                if name in of_law:
+                    err = err + _largest(value, graph, summed=len(of_law) == 1)
+        if proved is not None:
+            fine &= err <= GOAL
+            fine &= np.array([fine[at] and proved.on(values, at) for at in range(count)], bool)
+        return fine, err, err
+
+    decimals = proved is not None and decimal(proved.proof)
+    found = _largest_box(asked, lambda box: covered(graph, box, tell, decimals=decimals))
+    if isinstance(found, str):
+        return Bound(kind, asked, reason=found)
+    box, (count, _, most) = found
+    return Bound(kind, asked, box, count, most=_up(most) if proved is not None else 0.0)
+
+
+def _largest_box(
+    asked: Box, cover: Callable[[Box], tuple[int, float, float] | str]
+) -> tuple[Box, tuple[int, float, float]] | str:
+    """The largest of boxes around the middle of one, each half as wide, that is covered; or why none is."""
+    if isinstance(found := cover(asked.smaller(0.0)), str):
+        return found
+    reason = ""
+    for turn in range(SMALLER):
+        box = asked.smaller(0.5**turn) if turn else asked
+        if not isinstance(found := cover(box), str):
+            return box, found
+        reason = reason or found
+    return reason
+
+
+def _largest(value: Intervals, graph: Graph, *, summed: bool) -> Any:
+    """The largest error of an entry, or of the sum of those of a point, which a log-det may be told by: (boxes)."""
+    shape, rows = value.shape, graph.points[1][0]
+    parts = (rows, -1) if summed and shape and shape[0] == rows else (-1, 1)
+    return value.err.reshape(len(value.err), *parts).sum(-1).max(-1, initial=0)
+
+
+def _up(number: float) -> float:
+    """Two digits of a bound, rounded up."""
+    if not number:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return float(f"{math.ceil(number / unit * (1 + 1e-9)) * unit:.1e}")
+
+
+def _monotone(graph: Graph, asked: Box) -> Bound | None:
+    """That the slopes of a map of each entry by itself have one sign; None of other maps."""
+    rows, entries = graph.points[1][0], len(asked.low)
+    sides, signs = ~np.eye(entries, dtype=bool), set[bytes]()
+
+    def jacobians(values: dict[str, Any]) -> Any:
+        value = values[graph.outputs[0].name]
+        if (
+            not isinstance(value, Intervals)
+            or value.d is None
+            or math.prod(value.shape) != rows * entries
+        ):
+            return None
+        return blocks(value.d, rows)
+
+    try:
+        whole = jacobians(run_on(graph, np.array([asked.low]), np.array([asked.high]), slopes=True))
+    except NotModelled:
+        return None
+    if whole is None or any(one[..., sides].any() for one in whole):
+        return None
+
+    def tell(values: dict[str, Any], count: int) -> Told:
+        low, high = (
+            np.broadcast_to(np.diagonal(one, axis1=-2, axis2=-1), (count, rows, entries)).reshape(
+                count, -1
+            )
+            for one in jacobians(values)
+        )
+        signed = ((low > 0) | (high < 0)).all(1)
+        signs.update(map(bytes, (low > 0)[signed]))
+        sizes = np.maximum(low, -high).min(1), np.maximum(high, -low).max(1)
+        return signed & np.isfinite(sizes[1]), *sizes
+
+    found = _largest_box(asked, lambda box: covered(graph, box, tell, slopes=True, diagonal=True))
+    if isinstance(found, str):
+        return Bound("monotone", asked, reason=found)
+    if len(signs) > 1:
+        return Bound("monotone", asked, reason="slopes have both signs")
+    jumps = replace(graph, outputs=(graph.outputs[0], None)).needed(())
+    open_ = any(decides(one) and one.name in graph.moving(*graph.inputs) for one in jumps)
+    return Bound("slopes" if open_ else "monotone", asked, found[0], *found[1])
