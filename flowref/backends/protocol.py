@@ -242,15 +242,18 @@ class Backend(Protocol):
 
     def slope(
         self,
+        obj: Any,
         calls: Sequence[Callable[[Any, Any, Any], Any]],
         by: str,
         drawn: Callable[[str, Shape], Any],
         shape: Shape | None = None,
     ) -> Callable[[Any, Any, Any], Any]:
         """A call that gives a weighted sum of what calls of (object, points, context) give, and its derivative as the framework
-        has it, ``by`` "points" or "parameters", along a direction of each. ``drawn(name, shape)``: the weights, of a name that
-        begins with "cotangent", and the directions, "along x", or "along self.weight" of each parameter. ``shape``: of a
-        direction that all points move along, which is drawn as "cotangent x". Here: `Unsupported`.
+        has it, ``by`` "points" or the "parameters" of such an ``obj``, along a direction of each.
+
+        ``drawn(name, shape)``: the weights, of a name that begins with "cotangent", and the directions, "along x", or "along
+        self.weight" of each parameter. ``shape``: of a direction that all points move along, which is drawn as "cotangent x".
+        Here: `Unsupported`.
         """
         raise Unsupported(
             f"gradients of {self.name} are not proved yet: flowref audit measures them"

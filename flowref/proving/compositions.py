@@ -164,7 +164,9 @@ class Calls:
         name = f"slope of {of} by {by} {shape or ''}"
         if name not in self._more:
             calls = [partial(_taken, self.call(call), place) for call, place in of]
-            self._more[name] = self.recipe.backend.slope(calls, by, self.array, shape)
+            self._more[name] = self.recipe.backend.slope(
+                self.prepared[0], calls, by, self.array, shape
+            )
         return name
 
     def part(self, name: str, points: Sequence[Any]) -> Part:

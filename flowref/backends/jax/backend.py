@@ -147,6 +147,12 @@ class Jax(Backend):
 
         return counted()
 
+    def slope(self, obj: Any, calls: Any, by: str, drawn: Any, shape: Any = None) -> Any:
+        """See `Backend.slope`."""
+        from flowref.backends.jax.slopes import slope
+
+        return slope(obj, calls, by, drawn, shape)
+
     def traced(self, obj: Any, call: Any, x: Any, context: Any) -> Any:
         """See `Backend.traced`."""
         from flowref.backends.jax.tracing import Traced

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
+import jax
 import numpy as np
 from jax import lax
 
@@ -178,6 +180,30 @@ def _moving(equation: Any) -> Callable[..., Any]:
     return run
 
 
+def _adding(equation: Any) -> Callable[..., Any]:
+    """A sum with what is put at places of its own, where no two are put at one."""
+    numbers, mode = equation.params["dimension_numbers"], equation.params["mode"]
+
+    def run(x: Any, places: Any, added: Any) -> Any:
+        count = math.prod(np.shape(added))
+        each = np.arange(count).reshape(np.shape(added))
+        none = np.full(np.shape(x), count)
+        apart = equation.params["unique_indices"]
+        with (
+            nullcontext() if isinstance(places, jax.core.Tracer) else jax.ensure_compile_time_eval()
+        ):
+            at = lax.scatter(none, places, each, numbers, unique_indices=True, mode=mode)
+            if not isinstance(at, jax.core.Tracer):
+                at = np.asarray(at)
+                apart = set(each.flat) <= set(at.flat)
+        if not apart:
+            return behavior.bound(equation)(x, places, added)
+        flat = lax.concatenate([lax.reshape(added, (count,)), np.zeros(1, added.dtype)], 0)
+        return lax.add(x, entries(flat, at))
+
+    return run
+
+
 def _bound(equation: Any, **params: Any) -> Callable[..., Any]:
     return lambda *given: equation.primitive.bind(*given, **{**equation.params, **params})
 
@@ -265,6 +291,7 @@ RULES: dict[str, Rule] = {
     "stack": _stack,
     "dot_general": _dot,
     **dict.fromkeys(MOVING, _moving),
+    "scatter-add": _adding,
     "sort": _sort,
     **dict.fromkeys(("cumsum", "cumprod"), _running),
     "triangular_solve": _triangular,

@@ -133,7 +133,10 @@ class Inlining:
         floats = kinds[0] == np.float64 and np.complex128 not in kinds
         apart = floats or (name in ANY and kinds[0] == np.bool_)
         bound = rule(equation) if rule is not None and apart else behavior.bound(equation)
-        out = bound(*(one.now for one in held))
+        given = [one.now for one in held]
+        if name == "scatter-add" and held[1].fixed is not None:
+            given[1] = held[1].fixed  # which are places of their own is seen
+        out = bound(*given)
         results = list(out) if isinstance(out, list | tuple) else [out]
         return [Held(*pair) for pair in zip(results, fixed(equation, held), strict=True)]
 

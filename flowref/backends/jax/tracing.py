@@ -13,11 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flowref.backends.data import is_mask
 from flowref.backends.jax.inlining import Untraced, inlined, line_of, place_of
 from flowref.backends.jax.retracing import identical
 from flowref.backends.jax.stepping import Operation, plain
-from flowref.backends.jax.trees import apart, moving, paths
+from flowref.backends.jax.trees import apart, paths, weights_of
 from flowref.backends.jax.uncompiled import uncompiled
 from flowref.model.graph import STEPS, Branches, Graph, Node, Ref
 
@@ -38,9 +37,7 @@ class Traced:
         self.names = [f"self{path}" for path in paths(obj)]
         if len(set(self.names)) < len(self.state):
             raise Untraced("two of its arrays have one name")
-        moves = moving(obj)
-        # Of an ordinary object nothing tells which arrays are weights.
-        moves = moves if any(moves) else [not is_mask(leaf) for leaf in self.state]
+        moves = weights_of(obj)
         self.trained = frozenset(name for name, one in zip(self.names, moves, strict=True) if one)
         self.call, self.context, self.x = call, context, x
         self.given = (*self.state, x) if context is None else (*self.state, x, context)

@@ -225,6 +225,12 @@ def moving(obj: Any) -> list[bool]:
     ]
 
 
+def weights_of(obj: Any) -> list[bool]:
+    """The same, where of an ordinary object all arrays but masks are weights."""
+    moves = moving(obj)
+    return moves if any(moves) else [not is_mask(leaf) for leaf in apart(obj)[0]]
+
+
 def resting(obj: Any) -> bool:
     """Whether an object has arrays of which nothing tells whether they are parameters, and none that moves."""
     leaves, tree = apart(obj)

@@ -156,7 +156,7 @@ class Torch(Backend):
 
         return lent(obj, other, names)
 
-    def slope(self, calls: Any, by: str, drawn: Any, shape: Any = None) -> Any:
+    def slope(self, obj: Any, calls: Any, by: str, drawn: Any, shape: Any = None) -> Any:
         """See `Backend.slope`."""
         from flowref.backends.torch.slopes import slope
 

@@ -1,0 +1,56 @@
+"""What JAX has for the slope of a call along directions of its points and parameters, as part of a call that is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flowref.backends.jax.trees import apart, paths, weights_of
+from flowref.model import Shape
+
+
+def slope(
+    like: Any,
+    calls: Sequence[Callable[[Any, Any, Any], Any]],
+    by: str,
+    drawn: Callable[[str, Shape], Any],
+    shape: Shape | None,
+) -> Callable[[Any, Any, Any], Any]:
+    """See `Backend.slope`."""
+
+    def array(name: str, of: Shape) -> Any:
+        with jax.ensure_compile_time_eval():  # it is kept, and no part of a trace
+            return drawn(name, of)
+
+    names = [f"self{path}" for path in paths(like)]
+    moves = weights_of(like)
+
+    def run(obj: Any, x: Any, context: Any) -> Any:
+        held, tree = apart(obj)
+        moved = {"x": x}
+        if by == "parameters":
+            moved = {name: one for name, one, own in zip(names, held, moves, strict=True) if own}
+
+        def total(moved: dict[str, Any]) -> Any:
+            arrays = [moved.get(name, one) for name, one in zip(names, held, strict=True)]
+            whole, found = tree.filled(arrays), jnp.zeros(())
+            for number, call in enumerate(calls):
+                value = jnp.asarray(call(whole, moved.get("x", x), context))
+                weights = array(f"cotangent {number} {value.shape}", value.shape)
+                found = found + (value * weights).sum()
+            return found
+
+        value, gradients = jax.value_and_grad(total)(moved)
+        along = jnp.zeros(())
+        for name, gradient in gradients.items():
+            if shape is None:
+                direction = array(f"along {name}", gradient.shape)
+            else:
+                direction = jnp.broadcast_to(array(f"cotangent {name}", shape), gradient.shape)
+            along = along + (gradient * direction).sum()
+        return value, along
+
+    return run
