@@ -45,10 +45,14 @@ from flowref.cli.help import Command, Group
     default="",
     help="Where rounding is bounded, '[-3, 3]', or an interval for each entry; by default the domain, if it is bounded.",
 )
-def certify(specs: tuple[str, ...], laws: str, folder: Path | None, box: str) -> None:
-    """Prove statements of flows for all inputs and all weights, as identities of what their code computes: that log-dets
-    are those of the Jacobian, and that the inverse goes back. On a box rounding is bounded, too. A log-det that is wrong by
-    more than rounding on a whole box is refuted. What is not proved is not wrong: `flowref audit` measures it.
+@click.option("-v", "--verbose", is_flag=True, help="What each proof says, and what it does not.")
+def certify(
+    specs: tuple[str, ...], laws: str, folder: Path | None, box: str, verbose: bool
+) -> None:
+    """Prove statements of flows and of batch norm for all inputs and all weights, as identities of what their code computes:
+    that log-dets are those of the Jacobian, that the inverse goes back, that gradients are derivatives. On a box rounding is
+    bounded, too, and a log-det that is wrong there by more than that is refuted. What is not proved is not wrong: `flowref
+    audit` measures it.
 
     Exit codes: 0 also where nothing is proved, 1 a statement that is refuted, 2 a target that cannot be read.
     """
@@ -65,6 +69,7 @@ def certify(specs: tuple[str, ...], laws: str, folder: Path | None, box: str) ->
         for name, law in known.items()
         if name == laws or (fnmatch(name, laws.replace("[", "[[]")) if laws else name in STATEMENTS)
     ]
+    chosen.sort(key=lambda law: (list(STATEMENTS).index(law.base), law.id))
     if not chosen:
         raise SpecError(
             f"--laws was given as {laws!r}, which is no law that can be proved{nearest(laws, known)}; expected one of "
@@ -82,7 +87,7 @@ def certify(specs: tuple[str, ...], laws: str, folder: Path | None, box: str) ->
             continue  # what a file defines besides flows is no problem
         about = [one for one in claims if one.applies]
         for claim in about or (claims if len(selection.targets) == 1 else ()):
-            click.echo(claim.text())
+            click.echo(claim.text(brief=len(chosen) > 1 and not verbose))
             total, proved, whole = total + 1, proved + claim.proof.proved, whole + claim.proof.whole
             refuted += claim.refutation is not None
             if folder is not None and claim.tells:

@@ -20,7 +20,7 @@ from flowref.proving.refutations import Refutation
 # The form of files, and what they begin with.
 FORMAT, KIND = 1, "flowref certificate"
 # What a target lacks, of which nothing is claimed, as reasons begin.
-LACKING = ("it has no ", "it returns no log-det")
+LACKING = ("it has no ", "it takes no ", "it returns no log-det")
 # Degrees up to which the probability of a wrong proof is told, as a power of two; and the smallest prime.
 DEGREE, PRIME = 14, 22
 
@@ -54,11 +54,11 @@ class Certificate:
         """Whether the target has what the statement is about."""
         return self.proof.proved or not self.proof.reason.startswith(LACKING)
 
-    def text(self) -> str:
-        """The claim, what it says and what it does not say."""
-        return "\n".join(self._lines())
+    def text(self, *, brief: bool = False) -> str:
+        """The claim, what it says and what it does not say; ``brief``: without what is the same of many."""
+        return "\n".join(self._lines(brief))
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self, brief: bool) -> Iterator[str]:
         proof, graph = self.proof, self.graph
         if not proof.proved or graph is None:
             if (found := self.refutation) is None:
@@ -74,6 +74,11 @@ class Certificate:
             yield from (_told(one, self.law) for one in self.bounds)
             return
         head = "PROVED" if proof.whole else "PROVED IN PART"
+        if brief:
+            yield f"{head:<10}  {self.statement}  {self.target}: {proof.clause}"
+            yield from (f"  With      {one}" for one in self.repairs)
+            yield from (_told(one, self.law) for one in self.bounds)
+            return
         yield f"{head:<10}  {self.statement}  {self.target}"
         shape = ", ".join(map(str, graph.points[1]))
         yield f"  For {proof.weights}, at every batch of shape ({shape}): {self.words}, in exact arithmetic."

@@ -195,10 +195,8 @@ class Calls:
             self.demand_alone(name, points[0])
         return Part(traced, traced.graph())
 
-    def demand_alone(self, name: str, points: Any) -> None:
-        """Raises: `Unsupported` where a call gives for a point by itself what it does not give for that among others, but for
-        rounding.
-        """
+    def alone(self, name: str, points: Any) -> bool:
+        """Whether a call gives for each point by itself what it gives for that among others, but for rounding."""
         obj, _, context = self.prepared
         rows = len(points)
 
@@ -216,7 +214,13 @@ class Calls:
                 np.shape(one) == np.shape(other) and np.allclose(one, other, NEAR, NEAR, True)
                 for one, other in zip(results(at), expected, strict=True)
             ):
-                raise Unsupported("it computes something else of one point than of several")
+                return False
+        return True
+
+    def demand_alone(self, name: str, points: Any) -> None:
+        """Raises: `Unsupported` where that is not so."""
+        if not self.alone(name, points):
+            raise Unsupported("it computes something else of one point than of several")
 
 
 class Composition:

@@ -80,12 +80,16 @@ def _values_in_training(of: Composition) -> tuple[Ref, Ref | None]:
 def _of_batches(of: Composition) -> tuple[Ref, Ref | None]:
     obj, _, context = of.calls.prepared
     told = of.calls.call("forward")(obj, of.points[0], context)[1] is not None
+    if of.calls.alone("forward", of.points[0]):
+        raise Unsupported("it has no statistics of batches")
     return of.slope(*(("forward", place) for place in range(1 + told)), apart=False)
 
 
 def _normalizer(of: Composition) -> Normalizer:
     found = of.calls.recipe.facts.normalizer
-    if found is None or found.statistics == PARTS:
+    if found is None:
+        raise Unsupported("it has no statistics of batches")
+    if found.statistics == PARTS:
         raise Unsupported("it does not normalize whole batches")
     return found
 
