@@ -94,8 +94,8 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
             abilities["sample"] = draw
         if callable(getattr(obj, "bits_per_dim", None)):
             abilities["bits_per_dim"] = partial(calls.log_prob_named, method="bits_per_dim")
-    if dense and mapping and calls.base_name(obj):
-        abilities |= {"base_log_prob": calls.base_log_prob, "base_sample": calls.base_sample}
+    if dense and mapping:
+        abilities |= calls.of_base(obj)
     if callable(getattr(obj, "repair", None)):
         abilities["repair"] = contributions.repair
     if chosen.get("normalizing", "forward") not in ("forward", "inverse"):

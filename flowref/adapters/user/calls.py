@@ -84,9 +84,9 @@ def base_name(obj: Any) -> str:
     return next((name for name in BASES if hasattr(getattr(obj, name, None), "log_prob")), "")
 
 
-def base_sample(obj: Any, n: int, context: Any) -> Any:
+def base_sample(obj: Any, n: int, context: Any, name: str) -> Any:
     """Draw n latents from the base of an object, by a number or a shape."""
-    base = getattr(obj, base_name(obj))
+    base = getattr(obj, name)
     try:
         out = base.sample((n,))
     except TypeError:
@@ -94,10 +94,17 @@ def base_sample(obj: Any, n: int, context: Any) -> Any:
     return out[0] if isinstance(out, (tuple, list)) else out
 
 
-def base_log_prob(obj: Any, z: Any, context: Any) -> Any:
+def base_log_prob(obj: Any, z: Any, context: Any, name: str) -> Any:
     """The base log-density of each latent; trailing axes of an elementwise base are summed."""
-    value = getattr(obj, base_name(obj)).log_prob(z)
+    value = getattr(obj, name).log_prob(z)
     return value.reshape(len(z), -1).sum(1)
+
+
+def of_base(obj: Any) -> dict[str, Any]:
+    """The calls of a base, as a dialect has them; none where an object has none."""
+    name = base_name(obj)
+    each = {"base_log_prob": base_log_prob, "base_sample": base_sample}
+    return {call: partial(function, name=name) for call, function in each.items()} if name else {}
 
 
 def sample_number(obj: Any, n: Any, context: Any, method: str) -> Any:

@@ -131,10 +131,8 @@ def _mapping(inquiry: Inquiry, x: Any, context: Any) -> Inquiry:
 
 def _with_samples(obj: Any, dialect: Dialect, chosen: Chosen) -> Dialect:
     """The dialect of a density that was found by a call, with its samples and its base."""
-    dialect = replace(dialect, sample=sampler(obj, chosen) or dialect.sample)
-    if calls.base_name(obj):
-        return replace(dialect, base_log_prob=calls.base_log_prob, base_sample=calls.base_sample)
-    return dialect
+    sample = sampler(obj, chosen) or dialect.sample
+    return replace(dialect, sample=sample, **calls.of_base(obj))
 
 
 def _settle_map(inquiry: Inquiry, x: Any, context: Any) -> Settled:

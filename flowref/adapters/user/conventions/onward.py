@@ -35,7 +35,7 @@ def onward_of(obj: Any, log_prob: Any, x: Any, context: Any) -> bool:
             return False
         bases = [-0.5 * latent.reshape(len(x), -1).square().sum(1)]
         with contextlib.suppress(Exception):  # it has none, or one of other latents
-            bases.append(calls.base_log_prob(obj, latent, context))
+            bases.append(calls.base_log_prob(obj, latent, context, calls.base_name(obj)))
         same = math.sqrt(torch.finfo(told.dtype).eps) * (1 + told.abs())
         return any(bool(((rest - base - (rest - base)[0]).abs() <= same).all()) for base in bases)
     except Exception:  # it is called for something else

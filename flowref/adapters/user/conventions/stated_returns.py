@@ -117,7 +117,7 @@ def of_base(result: Result) -> Reading | None:
     if [size_of(part) for part in out] != [result.size, rows, rows]:
         return None
     try:
-        expected = calls.base_log_prob(result.obj, out[0], None)
+        expected = calls.base_log_prob(result.obj, out[0], None, calls.base_name(result.obj))
     except Exception:  # it has none, or one of other latents
         return None
     if tuple(expected.shape) != (rows,):
