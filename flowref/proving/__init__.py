@@ -1,7 +1,8 @@
 """Statements that are proved for all inputs and all weights, as identities of what a call computes."""
 
 from flowref.proving.certificates import Certificate
-from flowref.proving.prover import STATEMENTS, certified, clause, provable, repairs_of
+from flowref.proving.prover import certified, clause, repairs_of
 from flowref.proving.sameness import same
+from flowref.proving.statements import STATEMENTS, provable
 
 __all__ = ["STATEMENTS", "Certificate", "certified", "clause", "provable", "repairs_of", "same"]

@@ -12,7 +12,8 @@ from flowref.loading import Recipe, recipe_of
 from flowref.model import Target, TargetError, one_line
 from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import Calls, detached
-from flowref.proving.prover import MOST_NUMBERS, MOST_OPERATIONS, Most, Statement, certificate_of
+from flowref.proving.prover import MOST_NUMBERS, MOST_OPERATIONS, Most, certificate_of
+from flowref.proving.statements import Statement
 
 # Numbers that differ by no more of their size are told to be no different: rounding.
 NEAR = 1e-9

@@ -1,0 +1,209 @@
+"""The statements that are proved: a table by the ids of laws, of which a case is the same statement in its circumstances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flowref.model import Facts, Law, Normalizer, Shape, Unsupported
+from flowref.model.graph import Ref
+from flowref.model.structure.batch_norm import PARTS
+from flowref.proving.compositions import POINT, ROWS, Composition
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``words``: as a sentence; ``criterion``: of `LAWS`; ``needs``: which calls of a dialect; ``results``: that the criterion is
+    of; ``points``: at which, "points" of the domain, "latents", their images, or "data", of which there is a density;
+    ``mended``: the call that is edited where the statement is wrong, of which it is the value; ``mode``: in which it is
+    said, whatever that of the law is; ``batches``: further shapes of batches at which it is to hold.
+    """
+
+    words: str
+    criterion: str
+    needs: tuple[str, ...]
+    results: Callable[[Composition], tuple[Ref, Ref | None]]
+    points: str = "points"
+    mended: str = ""
+    mode: str = ""
+    batches: Callable[[Facts], list[Shape]] = lambda facts: []
+
+
+def _round_trip(of: Composition) -> tuple[Ref, Ref]:
+    z, _ = of.call("forward")
+    return of.call("inverse", z)[0], POINT
+
+
+def _round_trip_of_latents(of: Composition) -> tuple[Ref, Ref]:
+    x, _ = of.call("inverse")
+    return of.call("forward", x)[0], POINT
+
+
+def _opposite(of: Composition) -> tuple[Ref, Ref | None]:
+    z, told = of.call("forward")
+    return of.negative(of.call("inverse", z)[1]), told
+
+
+def _densities(of: Composition) -> tuple[Ref, Ref]:
+    z, told = of.call(of.calls.normalizing)
+    return of.call("log_prob")[0], of.sum(of.call("base_log_prob", z)[0], told)
+
+
+def _values_in_training(of: Composition) -> tuple[Ref, Ref | None]:
+    calls = [(of.calls.normalizing, 0)]
+    if of.calls.recipe.dialect.log_prob is not None and of.calls.direction == "forward":
+        calls.append(("log_prob", 0))
+    return of.slope(*calls, by="parameters")
+
+
+def _of_batches(of: Composition) -> tuple[Ref, Ref | None]:
+    obj, _, context = of.calls.prepared
+    told = of.calls.call("forward")(obj, of.points[0], context)[1] is not None
+    if of.calls.alone("forward", of.points[0]):
+        raise Unsupported("it has no statistics of batches")
+    return of.slope(*(("forward", place) for place in range(1 + told)), apart=False)
+
+
+def _normalizer(of: Composition) -> Normalizer:
+    found = of.calls.recipe.facts.normalizer
+    if found is None:
+        raise Unsupported("it has no statistics of batches")
+    if found.statistics == PARTS:
+        raise Unsupported("it does not normalize whole batches")
+    return found
+
+
+def _of_channels(of: Composition) -> tuple[Ref, Ref]:
+    normalizer = _normalizer(of)
+    return of.columns(normalizer.call, normalizer.channel)
+
+
+def _batches_of_channels(facts: Facts) -> list[Shape]:
+    """More samples, one sample with several positions, and as many of these as channels."""
+    event = facts.event_shape
+    found = [(ROWS[-1], *event)]
+    found += [(1, *event)] if math.prod(event[1:]) > 1 else []
+    return [*found, (ROWS[0], event[0], event[0])] if len(event) == 2 else found
+
+
+def _bias_before(of: Composition) -> tuple[Ref, Ref]:
+    normalizer = _normalizer(of)
+    return of.along_channels(normalizer.call, normalizer.channel)
+
+
+BOTH = ("forward", "inverse")
+# By the ids of laws, of which a case is the same statement in its circumstances.
+STATEMENTS = {
+    "map/log-det": Statement(
+        "the log-det that forward reports is log |det J_f(x)|",
+        "log-det",
+        ("forward",),
+        lambda of: of.call("forward"),
+    ),
+    "map/log-det[inverse]": Statement(
+        "the log-det that the inverse reports is that of its Jacobian",
+        "log-det",
+        BOTH,
+        lambda of: of.call("inverse"),
+        "latents",
+    ),
+    "map/inverse": Statement(
+        "the inverse of f(x) is x", "equal", BOTH, _round_trip, mended="inverse"
+    ),
+    "map/inverse[latents]": Statement(
+        "f of the inverse of z is z", "equal", BOTH, _round_trip_of_latents, "latents", "inverse"
+    ),
+    "map/log-det[antisymmetry]": Statement(
+        "the log-det of the inverse at f(x) is minus that of forward at x", "equal", BOTH, _opposite
+    ),
+    "density/change-of-variables": Statement(
+        "the log-density is that of the base at the latents of x plus the log-det",
+        "equal",
+        ("log_prob", "base_log_prob"),
+        _densities,
+        "data",
+    ),
+    "batch-norm/eval-map": Statement(
+        "every channel of the output is one fixed affine function of the same entry of the input",
+        "affine",
+        (),
+        _of_channels,
+        mode="eval",
+    ),
+    "batch-norm/train-map": Statement(
+        "every channel of the output is a line in the input, the same at all samples, and its mean is the same for every batch",
+        "normalized",
+        (),
+        _of_channels,
+        mode="train",
+        batches=_batches_of_channels,
+    ),
+    "batch-norm/gradient[bias-before]": Statement(
+        "the framework's gradient of a bias that is added before the layer is zero",
+        "equal",
+        (),
+        _bias_before,
+        mode="train",
+    ),
+    "gradient/input[batch]": Statement(
+        "the framework's derivative of f(x) and of the log-det by x, through the statistics of the batch, is their derivative",
+        "slope",
+        ("forward",),
+        _of_batches,
+    ),
+    "gradient/input[value]": Statement(
+        "the framework's derivative of f(x) by x is its derivative",
+        "slope",
+        ("forward",),
+        lambda of: of.slope(("forward", 0)),
+    ),
+    "gradient/input[log-det]": Statement(
+        "the framework's derivative of the log-det by x is its derivative",
+        "slope",
+        ("forward",),
+        lambda of: of.slope(("forward", 1)),
+    ),
+    "gradient/input[log-prob]": Statement(
+        "the framework's derivative of the log-density by x is its derivative",
+        "slope",
+        ("log_prob",),
+        lambda of: of.slope(("log_prob", 0)),
+        "data",
+    ),
+    "gradient/parameters[value]": Statement(
+        "the framework's derivatives of f(x) and of the log-density by the parameters are theirs",
+        "slope",
+        (),
+        _values_in_training,
+        "data",
+    ),
+    "gradient/parameters[log-det]": Statement(
+        "the framework's derivative of the log-det by the parameters is its derivative",
+        "slope",
+        ("forward",),
+        lambda of: of.slope(("forward", 1), by="parameters"),
+    ),
+}
+
+
+# Circumstances, in words, as they stand in front of a statement.
+CIRCUMSTANCES = {
+    ("mode", "train"): "in train mode",
+    ("direction", "inverse"): "the other way round",
+    ("contextual", True): "given a context that may be left out",
+    ("one_context", True): "at one context",
+}
+
+
+def words_of(law: Law) -> str:
+    """A statement, with its circumstances."""
+    found = [words for (name, value), words in CIRCUMSTANCES.items() if getattr(law, name) == value]
+    statement = STATEMENTS[law.base]
+    found += [f"in {statement.mode} mode"] if statement.mode else []
+    return ", ".join([*found, statement.words])
+
+
+def provable(law: Law) -> bool:
+    """Whether a law is one of `STATEMENTS` in circumstances that a proof speaks of."""
+    return law.base in STATEMENTS and law.history == "warm" and law.grad
