@@ -73,8 +73,8 @@ class OwnBatchNorm(keras.Layer):  # type: ignore[misc]  # keras publishes no typ
         return self.gamma * (x - mean) / scale + beta
 
 
-def own_batch_norm(defect: str = "") -> Any:
-    return built(OwnBatchNorm(defect=defect))
+def own_batch_norm(defect: str = "", momentum: float = 0.9) -> Any:
+    return built(OwnBatchNorm(momentum, defect=defect))
 
 
 class Coupling(keras.Layer):  # type: ignore[misc]  # keras publishes no types

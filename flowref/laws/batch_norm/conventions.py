@@ -62,6 +62,7 @@ def undeclared(flow: BatchNormal, seen: bool, option: str, declared: str, note: 
 @batch_norm_advice(
     "batch-norm/conventions[momentum]",
     key="normalisation/momentum-convention",
+    version=2,
     applies=averages & has_momentum,
     source=f"{TORCH}: new = (1 - momentum) old + momentum batch; Keras: new = momentum old + (1 - momentum) batch",
 )
@@ -139,6 +140,7 @@ def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_advice(
     "batch-norm/conventions[state-dict]",
     key="normalisation/state-dict-keys",
+    version=2,
     applies=is_no_flow & usual & follows_torch,
     source=f"{TORCH}: weight, bias, running_mean, running_var of shape (C,), and num_batches_tracked",
 )

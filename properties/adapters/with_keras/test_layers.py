@@ -87,6 +87,11 @@ def test_planted_defects_are_caught(spec: str, law: str) -> None:
     assert status(spec.partition("?")[0], law) is Status.HOLDS
 
 
+def test_half_a_momentum_is_either_fraction() -> None:
+    """Where the fractions of the old value and of the new one are the same, none is the wrong one."""
+    assert status("own_batch_norm?momentum=0.5", PLANTED[2][1]) is Status.HOLDS
+
+
 def test_the_batch_norm_of_keras_is_one_with_its_conventions() -> None:
     """It is known by its roles, its axis, and the conventions that Keras declares."""
     facts = loading.recipe_of(target("batch_norm_of_images")).facts
