@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +15,7 @@ from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.inverse import MISMATCH
 from flowref.backends import Backend
 from flowref.loading.factory import attributes
-from flowref.loading.ownership import framework
+from flowref.loading.ownership import embedded, embedding, framework
 from flowref.loading.source import Source
 from flowref.model import (
     FlowrefError,
@@ -134,6 +134,8 @@ def instance_of(source: Source, dtype: str) -> Instance:
             ) from error
         if (ways := methods_of(obj)) is not None:
             obj, source = obj[0].__self__, of_methods(source, ways)
+        if (other := embedded(obj)) is not obj:
+            obj, source = other, replace(source, build=partial(embedding, source.build))
         backend = framework(obj)
         return Instance(source, backend.cast(obj, dtype), backend, dtype)
 
@@ -152,7 +154,7 @@ def of_methods(source: Source, ways: tuple[str, str]) -> Source:
     said = dict(zip(("forward", "inverse"), ways, strict=True))
     chosen = {name: way for name, way in said.items() if way != name}
     named = vars(attributes(source.factory) or SimpleNamespace())
-    build = functools.partial(owner_of, source.build)
+    build = partial(owner_of, source.build)
     return replace(source, build=build, factory=SimpleNamespace(**{**named, **chosen}))
 
 

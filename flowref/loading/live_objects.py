@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from flowref.loading.ownership import framework
+from flowref.loading.ownership import embedded, framework
 from flowref.model import OBJECT, Target
 
 # Copies of live objects, by target; they never leave the process.
@@ -19,6 +19,7 @@ def register(obj: Any, given: str = "") -> Target:
     """The target of a live object, named after its state, or as ``given``; it is copied now, before
     anything calls it.
     """
+    obj = embedded(obj)
     backend = framework(obj)
     if given:
         target = Target(OBJECT, given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flowref import backends, registry
@@ -27,3 +28,14 @@ def framework(obj: Any) -> Backend:
     """The backend of an object: that of its library, else the one that finds its arrays in it."""
     named = next((adapter.backend for adapter in libraries(obj) if adapter.backend), "")
     return backends.find(named) if named else backends.of(obj)
+
+
+def embedded(obj: Any) -> Any:
+    """The object that is audited in the place of one, as its library has it: most stand for themselves."""
+    embeddings = (adapter.embeds(obj) for adapter in libraries(obj) if adapter.embeds is not None)
+    return next((one for one in embeddings if one is not None), obj)
+
+
+def embedding(build: Callable[[], Any]) -> Any:
+    """What is audited in the place of what ``build`` gives."""
+    return embedded(build())

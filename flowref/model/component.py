@@ -238,6 +238,9 @@ class Adapter:
     all objects of its ``backend`` that no library owns.
     ``derived(obj, dialect, facts)``, of the same adapter: the facts of an object in which a user's own class
     derives from one of a library, as calls show them, and what the line of its target says.
+    ``embeds(obj)``: the object of a framework of ours that is audited in the place of one of this library, or None; of
+    a library whose own objects keep to none of its rules.
+    ``extra``: of our extras the one that brings the library, where that is neither "libraries" nor its backend's.
     """
 
     name: str
@@ -252,3 +255,5 @@ class Adapter:
     settles: Settles | None = None
     recognized: Callable[[Any, Mapping[str, str]], Dialect | None] | None = None
     derived: Callable[[Any, Dialect, Facts], tuple[Facts, tuple[str, ...]]] | None = None
+    embeds: Callable[[Any], Any] | None = None
+    extra: str = ""

@@ -331,7 +331,7 @@ def _installation(adapter: Adapter) -> str:
     if not getattr(adapter.components, "__module__", "").startswith(f"{ADAPTERS}."):
         return f"pip install {adapter.package}"
     beside_torch = adapter.backend == "torch" != adapter.package
-    return installation("libraries" if beside_torch else adapter.backend)
+    return installation(adapter.extra or ("libraries" if beside_torch else adapter.backend))
 
 
 def remedy(error: BaseException) -> str:

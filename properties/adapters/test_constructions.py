@@ -11,11 +11,11 @@ from flowref import registry
 
 # Its levels have latents of several shapes, which flowref flattens for this construction alone.
 UNRECOGNIZED = {"normflows:MultiscaleFlow"}
-# Those of JAX are built in properties/adapters/with_jax.
+# Those of JAX are built in properties/adapters/with_jax, those of Keras in with_keras.
 LIBRARIES = [
     name
     for name, adapter in registry.adapters().items()
-    if adapter.package and adapter.backend == "torch"
+    if adapter.package and adapter.backend == "torch" and not adapter.extra
 ]
 
 

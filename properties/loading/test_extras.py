@@ -50,7 +50,7 @@ REFUSALS: list[tuple[str, str, Callable[[], Any]]] = [
     ("PIL", "training", lambda: package("PIL.Image")),
     ("distributed", "dask", lambda: cluster._client("tcp://127.0.0.1:9")),
     *(
-        (adapter.package, "libraries" if adapter.backend == "torch" else adapter.backend,
+        (adapter.package, adapter.extra or ("libraries" if adapter.backend == "torch" else adapter.backend),
          lambda name=name: registry.components.__wrapped__(name))
         for name, adapter in registry.adapters().items()
         if adapter.package not in ("", "torch", "flowref")

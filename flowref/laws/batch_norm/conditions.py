@@ -234,6 +234,12 @@ channelled = normalizes_batches & normalizes_whole_batches & has_axes & is_per_c
 usual = channelled & has_modes
 
 
+@requires("its framework has names of its own")
+def follows_torch(flow: BatchNormal) -> bool:
+    """Nothing declares that its momentum is that of another framework."""
+    return flow.normalizer.declared.get("momentum") != "keep"
+
+
 @requires("its weight and its bias are not known")
 def plainly_scaled(flow: BatchNormal) -> bool:
     """Nothing is trained, or what renormalizes is multiplied and moved by what is known."""

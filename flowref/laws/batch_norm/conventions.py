@@ -12,6 +12,7 @@ from flowref.laws.batch_norm.arithmetic import single
 from flowref.laws.batch_norm.averages import (
     EXPLAINS,
     KEEP,
+    NEW,
     Convention,
     explained,
     random_history,
@@ -19,6 +20,7 @@ from flowref.laws.batch_norm.averages import (
 from flowref.laws.batch_norm.conditions import (
     averages,
     channelled,
+    follows_torch,
     has_momentum,
     has_size,
     is_no_flow,
@@ -60,16 +62,20 @@ def undeclared(flow: BatchNormal, seen: bool, option: str, declared: str, note: 
 @batch_norm_advice(
     "batch-norm/conventions[momentum]",
     key="normalisation/momentum-convention",
+    version=2,
     applies=averages & has_momentum,
     source=f"{TORCH}: new = (1 - momentum) old + momentum batch; Keras: new = momentum old + (1 - momentum) batch",
 )
 def momentum_convention(flow: BatchNormal, batch: Batch) -> Residual:
     """The momentum is the fraction with which a batch enters the running statistics, as in torch,
-    or the documentation says that it is the fraction of the old value that is kept.
+    or, where the documentation says so, the fraction of the old value that is kept.
     """
-    keeps = convention_of(flow, batch).momentum == KEEP
+    found = convention_of(flow, batch).momentum
+    if flow.normalizer.declared.get("momentum") == KEEP:
+        turned = found == NEW and Parameters.of(flow).momentum != 0.5
+        return flags(turned, 1, "the momentum is torch's, though that of the old value is declared")
     note = "the momentum is the fraction of the old value that is kept: one minus torch's"
-    return undeclared(flow, keeps, "momentum", KEEP, note)
+    return undeclared(flow, found == KEEP, "momentum", KEEP, note)
 
 
 @batch_norm_advice(
@@ -134,7 +140,8 @@ def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
 @batch_norm_advice(
     "batch-norm/conventions[state-dict]",
     key="normalisation/state-dict-keys",
-    applies=is_no_flow & usual,
+    version=2,
+    applies=is_no_flow & usual & follows_torch,
     source=f"{TORCH}: weight, bias, running_mean, running_var of shape (C,), and num_batches_tracked",
 )
 def state_dict_keys(flow: BatchNormal, batch: Batch) -> Residual:

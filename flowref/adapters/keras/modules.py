@@ -1,0 +1,184 @@
+"""A layer of Keras on torch as a module of torch: its trained variables are parameters, all others are buffers, and
+its mode is that of the module. Keras' own layers are modules, too, whose mode is an argument, whose weights
+``functional_call`` does not reach, and whose copies go through a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from flowref.adapters.keras.calls import Stateless, signature_of
+from flowref.backends.process import standing_in
+from flowref.model import TargetError
+
+# What a layer calls its map.
+FORWARD = "call"
+# As the framework's own layers count, which those of its users follow.
+CONVENTIONS = {"momentum": "keep", "running_var": "biased"}
+
+
+def embeds(obj: Any) -> Any:
+    """The module of torch that stands for a layer; None of anything else. Raises `TargetError` of a layer that has no
+    variables yet, or is of another backend.
+    """
+    import keras
+
+    if not isinstance(obj, keras.Layer):
+        return None
+    name = type(obj).__name__
+    if keras.backend.backend() != "torch":
+        raise TargetError(
+            f"{name} is a layer of Keras on {keras.backend.backend()}; it is audited on torch: set KERAS_BACKEND=torch "
+            "in the environment, before Keras is imported"
+        )
+    if not obj.built:
+        raise TargetError(
+            f"{name} is not built yet, so its variables have no shape; let the factory call layer.build((None, 4)), "
+            "or call the layer once"
+        )
+    return module_of(obj)
+
+
+def module_of(layer: Any) -> Any:
+    """The module that computes what a built layer does; each is of a class of its own, by the names of the layer's."""
+    import keras
+
+    kind, bases = _base(), type(layer).__mro__
+    stateless = Stateless(layer)
+    usual = set(dir(keras.Model)) - {FORWARD}
+    for base in reversed(bases[: bases.index(keras.Layer)]):
+        own = {
+            "forward" if name == FORWARD else name: delegated(name, method)
+            for name, method in vars(base).items()
+            if inspect.isfunction(method) and not name.startswith("_") and name not in usual
+        }
+        # What Keras writes of its options is no word of this object.
+        text = None if base.__module__.startswith("keras.") else base.__doc__
+        named = {"__module__": base.__module__, "__doc__": text, "stateless": stateless}
+        kind = type(base.__name__, (kind,), {**own, **named})
+    told = getattr(layer, "promises", {})
+    kind.promises = CONVENTIONS | (
+        dict(told) if isinstance(told, Mapping) else dict.fromkeys(told, True)
+    )
+    return kind()
+
+
+def delegated(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of the module that calls that of the layer, in the mode of the module."""
+    takes = name == FORWARD or "training" in inspect.signature(method).parameters
+
+    @functools.wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        layer = self.stateless.layer
+        call = layer if name == FORWARD else getattr(layer, name)
+        mode = {"training": self.training} if takes else {}
+        return self._entered(lambda: call(*args, **mode, **kwargs), args)
+
+    run.__signature__ = signature_of(method)  # type: ignore[attr-defined]
+    return run
+
+
+def _restored(layer: Any, state: Mapping[str, Any]) -> Any:
+    """A module anew, of a layer that Keras has saved and loaded."""
+    module = module_of(layer)
+    vars(module).update(state)
+    return module
+
+
+class _Seeds:
+    """In the place of Keras' generator for draws that name none."""
+
+    def next(self, ordered: bool = True) -> Any:
+        """The next seed, as torch's own seed has it, which ``keras.utils.set_random_seed`` sets besides."""
+        import torch
+
+        return torch.randint(0, 2**30, (2,))
+
+
+@contextlib.contextmanager
+def _seeded() -> Iterator[None]:
+    """Let Keras draw as torch's seed has it, with the generators of layers, too, whose states a call would change."""
+    from keras.src.backend.common import global_state
+    from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR, SeedGenerator
+
+    before = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
+    global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, _Seeds())
+    try:
+        with standing_in(SeedGenerator, next=_Seeds.next):
+            yield
+    finally:
+        global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, before)
+
+
+@functools.cache
+def _base() -> Any:
+    import torch
+
+    class KerasModule(torch.nn.Module):
+        """What all of them share; ``stateless`` is the layer of the class."""
+
+        __module__ = "keras"
+
+        stateless: Stateless
+        promises: Mapping[str, Any]
+
+        def __init__(self) -> None:
+            super().__init__()
+            layer = self.stateless.layer
+            self.held: dict[tuple[int, str], Any] = {}
+            for name, value in vars(layer).items():
+                if type(value) is float and not name.startswith("_"):
+                    setattr(self, name, value)
+            for name, variable in self.stateless.variables.items():
+                value = variable.value.detach().clone()
+                if variable.trainable:
+                    self.register_parameter(name, torch.nn.Parameter(value))
+                else:
+                    self.register_buffer(name, value)
+
+        def _entered(self, run: Callable[[], Any], args: tuple[Any, ...] = ()) -> Any:
+            """What ``run`` gives, which calls the layer as this module holds it; what it changes is this module's."""
+            values = {name: getattr(self, name) for name in self.stateless.variables}
+            floats = (*values.values(), *args)
+            dtypes = [
+                one.dtype for one in floats if torch.is_tensor(one) and one.is_floating_point()
+            ]
+            dtype = str((*dtypes, torch.get_default_dtype())[0]).removeprefix("torch.")
+            own = {(0, name): value for name, value in vars(self).items() if type(value) is float}
+            with _seeded():
+                out, moved, changed = self.stateless.call(run, values, {**self.held, **own}, dtype)
+            with torch.no_grad():
+                for name, value in moved.items():
+                    values[name].copy_(value)
+            self.held = {at: value for at, value in changed.items() if at not in own}
+            for _, name in own:
+                setattr(self, name, changed.get((0, name), getattr(self.stateless.layer, name)))
+            return out
+
+        def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+            made = memo[id(self)] = type(self).__new__(type(self))
+            vars(made).update(copy.deepcopy(vars(self), memo))
+            return made
+
+        def __reduce__(self) -> Any:
+            return _restored, (self.stateless.layer, vars(self))
+
+        def __getattr__(self, name: str) -> Any:
+            """What the layer has under a name, if it is a number or a word."""
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                if name.startswith("_"):
+                    raise
+                value = getattr(self.stateless.layer, name, None)
+                entries = value if isinstance(value, tuple) else (value,)
+                if all(isinstance(one, bool | int | float | str) for one in entries):
+                    return value
+                raise
+
+    return KerasModule
