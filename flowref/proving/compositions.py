@@ -7,7 +7,7 @@ constant.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -17,6 +17,9 @@ import numpy as np
 from flowref.loading import Recipe
 from flowref.model import Shape, Unsupported, draw
 from flowref.model.graph import ALONG, DRAWN, Branches, Graph, Node, Ref, Traced, renamed
+from flowref.proving.numbers import NotModelled
+from flowref.proving.residues import Field
+from flowref.proving.runs import Run
 
 # Batches at which a graph is run beside the object, and whose paths are asked for.
 BESIDE, PATHS = 3, 8
@@ -193,7 +196,9 @@ class Calls:
             raise Unsupported("what was traced is not what the object computes")
         if self.mode == "eval" and name in POINTWISE:
             self.demand_alone(name, points[0])
-        return Part(traced, traced.graph())
+        graph = traced.graph()
+        demand_modelled(graph, partial(traced.path, points[0]))
+        return Part(traced, graph)
 
     def alone(self, name: str, points: Any) -> bool:
         """Whether a call gives for each point by itself what it gives for that among others, but for rounding."""
@@ -233,7 +238,7 @@ class Composition:
         self._graphs: list[Graph] = []
         self._constants: dict[str, Any] = {}
         self._arrays = set[str]()
-        self._paths: list[dict[str, Any] | None] = [{} for _ in points]
+        self._taken: list[tuple[Traced, Sequence[Any], dict[str, str]]] = []
 
     def call(self, name: str, at: Ref = POINT) -> tuple[Ref, Ref | None]:
         """The value and the log-det of a call at the points, or at what another call gave. Raises: `Unsupported`."""
@@ -254,12 +259,7 @@ class Composition:
                 self._nodes.setdefault(own, replace(renamed(node, names), name=own))
         self._graphs.append(graph)
         self._constants |= {names.get(one, one): value for one, value in graph.constants.items()}
-        for number, batch in enumerate(points):
-            known, path = self._paths[number], part.traced.path(batch)
-            if known is None or path is None:
-                self._paths[number] = None
-            else:
-                known |= {names[one]: value for one, value in path.decided.items() if one in names}
+        self._taken.append((part.traced, points, names))
         value, told = (
             None if one is None else Ref(names.get(one.name, one.name)) for one in graph.outputs
         )
@@ -276,6 +276,8 @@ class Composition:
         for name, _ in of:
             if apart and (by == "points" or self.calls.mode == "eval"):
                 self.calls.demand_alone(name, self.points[0])
+        for name, _ in of:  # of what has no graph there is no slope, which takes longer to see
+            self.calls.part(name, self.points)
         found = self.call(self.calls.slope(of, by))
         if by == "parameters" and any(map(_loose, self._nodes.values())):
             raise Unsupported("it holds arrays that may come of its parameters")
@@ -373,9 +375,32 @@ class Composition:
         )
 
     @property
-    def paths(self) -> tuple[Branches, ...]:
+    def paths(self) -> Iterator[Branches]:
         """That the points take, where they take the shapes of the graph."""
-        return tuple(Branches(one) for one in self._paths if one is not None)
+        recipe = self.calls.recipe
+        for number in range(len(self.points)):
+            with recipe.backend.sandbox(0, recipe.dtype):
+                found = [traced.path(points[number]) for traced, points, _ in self._taken]
+            decided: dict[str, Any] = {}
+            for path, (_, _, names) in zip(found, self._taken, strict=True):
+                each = {} if path is None else path.decided
+                decided |= {names[one]: value for one, value in each.items() if one in names}
+            if None not in found:
+                yield Branches(decided)
+
+
+def demand_modelled(graph: Graph, path: Callable[[], Branches | None]) -> None:
+    """Raises: `Unsupported` where residues stand for the operators of a graph neither for all outcomes nor on a path."""
+    weights, none = frozenset(graph.weights), frozenset[str]()
+    reason = ""
+    for on_path, free in ((False, weights), (True, weights), (True, none)):
+        try:
+            Run(graph, Field(1, 0), path() if on_path else None, free, "")
+        except NotModelled as error:
+            reason = f"not modelled: {error}"
+        else:
+            return
+    raise Unsupported(reason)
 
 
 def _loose(node: Node) -> bool:

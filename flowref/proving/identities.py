@@ -7,7 +7,7 @@ probability that is told.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -78,7 +78,7 @@ class Proof:
 
 
 def identity(
-    graph: Graph, law: Law, paths: Sequence[Branches], seed: int = 0
+    graph: Graph, law: Law, paths: Iterable[Branches], seed: int = 0
 ) -> tuple[Proof, tuple[Branches, ...]]:
     """Whether a law of `LAWS` holds of a call in exact arithmetic, and on which paths, none where for all.
 
@@ -98,7 +98,6 @@ def identity(
         frozenset(graph.trained),
         frozenset(),
     ]
-    different = list({path.key: path for path in paths}.values())
     reason = "it is no identity"
 
     def claim(weights: frozenset[str], runs: Sequence[Run[Field]], paths: int) -> Proof:
@@ -109,6 +108,7 @@ def identity(
     strongest = _all_hold(graph, law, free[0], False, [None], seed)
     if strongest and (proof := claim(free[0], strongest, 0)).whole:
         return proof, ()
+    different = list({path.key: path for path in paths}.values())
     # What does not hold for these weights, on one path or for all outcomes, holds for no others.
     readings: dict[bool, list[Any]] = {}
     for decimal, path in product((False, True), (None, *different[:1])):

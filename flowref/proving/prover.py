@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
 from flowref.loading import Recipe, recipe_of
 from flowref.model import Condition, Law, Shape, Target, Unsupported, one_line
-from flowref.model.graph import Branches, Graph
+from flowref.model.graph import Graph
 from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import Calls, Composition
 from flowref.proving.criteria import LAWS
@@ -21,6 +21,8 @@ from flowref.proving.statements import STATEMENTS, Statement, provable, words_of
 # which there are any: minutes.
 OPERATIONS, NUMBERS = 2_000, 2_000_000
 MOST_OPERATIONS, MOST_NUMBERS = 20_000, 100_000_000
+# How many times as long a gradient takes, which is traced with its way back.
+SLOPE = 4
 
 
 @dataclass(frozen=True)
@@ -66,16 +68,17 @@ def repairs_of(target: Target, law: Law) -> tuple[str, ...]:
         return ()
     statement = STATEMENTS[law.base]
     try:
-        graph, paths = _traced(calls_of(target, law.condition, statement.mode), statement, Most())
+        graph, whole = _traced(calls_of(target, law.condition, statement.mode), statement, Most())
     except Unsupported:
         return ()
-    return _repairs(statement, graph, paths)
+    return _repairs(statement, graph, whole)
 
 
-def _repairs(statement: Statement, graph: Graph, paths: Sequence[Branches]) -> tuple[str, ...]:
+def _repairs(statement: Statement, graph: Graph, whole: Composition) -> tuple[str, ...]:
     if statement.criterion != "log-det" and not statement.mended:
         return ()
-    return tuple(map(str, repairs(graph, paths, statement.criterion, statement.mended)))
+    found = repairs(graph, tuple(whole.paths), statement.criterion, statement.mended)
+    return tuple(map(str, found))
 
 
 # The last target that was asked for, and its calls by their circumstances.
@@ -124,25 +127,25 @@ def certificate_of(
     """What is found of one statement; ``edits``: with those that mend it."""
     claim = partial(Certificate, target, name, statement.words, statement.criterion)
     try:
-        graph, paths = _traced(calls, statement, most)
+        graph, whole = _traced(calls, statement, most)
     except Unsupported as error:
         return claim(Proof(False, reason=str(error)))
-    proof, taken = identity(graph, LAWS[statement.criterion], paths)
+    proof, taken = identity(graph, LAWS[statement.criterion], whole.paths)
     tried = edits and proof.weights in ("", WEIGHTS[-1])
-    found = _repairs(statement, graph, paths) if tried else ()
+    found = _repairs(statement, graph, whole) if tried else ()
     backend = calls.recipe.backend
     weights = backend.fingerprint(calls.prepared[0])
     return claim(proof, graph, taken, 0, dict(backend.versions()), weights, found)
 
 
-def _traced(calls: Calls, statement: Statement, most: Most) -> tuple[Graph, tuple[Branches, ...]]:
-    """The graph of what a statement compares, and the paths that drawn points take. Raises: `Unsupported` where there is none
+def _traced(calls: Calls, statement: Statement, most: Most) -> tuple[Graph, Composition]:
+    """The graph of what a statement compares, and the calls that it is made of. Raises: `Unsupported` where there is none
     that is the object's, or where a proof takes more than ``most``.
     """
     for one in statement.needs:
         calls.call(one)
     recipe = calls.recipe
-    if recipe.operations > most.operations:
+    if recipe.operations * (SLOPE if statement.criterion == "slope" else 1) > most.operations:
         raise Unsupported(f"its calls take {recipe.operations:,} operations")
     with recipe.backend.sandbox(0, recipe.dtype):
         try:
@@ -154,4 +157,4 @@ def _traced(calls: Calls, statement: Statement, most: Most) -> tuple[Graph, tupl
             raise Unsupported(one_line(error, 300)) from error
     if (numbers := numbers_of(graph, LAWS[statement.criterion])) > most.numbers:
         raise Unsupported(f"a proof takes {numbers:,} numbers")
-    return graph, composition.paths
+    return graph, composition

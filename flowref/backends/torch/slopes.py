@@ -50,4 +50,5 @@ def slope(
                 along = along + (gradient * direction).sum()
         return total, along
 
+    run.differentiates = True  # type: ignore[attr-defined]  # which a trace is told
     return run

@@ -47,6 +47,7 @@ def _table() -> dict[Any, Any]:
     chosen = {
         aten.relu.default: lambda x: torch.where(x > 0, x, 0.0),
         aten.abs.default: lambda x: torch.where(x < 0, -x, x),
+        **dict.fromkeys((aten.sign.default, aten.sgn.default), _signed),
         aten.maximum.default: lambda a, b: torch.where(a > b, a, b),
         aten.minimum.default: lambda a, b: torch.where(a < b, a, b),
         **dict.fromkeys((aten.clamp.default, aten.clamp.Tensor, aten.hardtanh.default), _clamped),
@@ -56,6 +57,11 @@ def _table() -> dict[Any, Any]:
         ),
     }
     return {**core_aten_decompositions(), **get_decompositions(more), **chosen}
+
+
+def _signed(x: Any) -> Any:
+    one = torch.ones_like(x)
+    return torch.where(x < 0, -one, torch.where(x > 0, one, torch.zeros_like(x)))
 
 
 def _clamped(x: Any, low: Any = None, high: Any = None) -> Any:
@@ -98,11 +104,11 @@ class Traced:
         whole = functionalize(run, remove="mutations_and_views")
         try:
             sources = [*self.state, *(one for one in self.inputs if one is not None)]
-            with _guarded(sources, self.guards):
-                self.module = self._apart(whole, run)
             # As it is, without decompositions, which round otherwise: that is what the object is compared with.
             with _guarded(sources, []):
                 self.plain = self._trace(run, {})
+            with _guarded(sources, self.guards):
+                self.module = self._apart(whole, run, getattr(call, "differentiates", False))
         except Unsupported:
             raise
         except Exception as error:
@@ -112,12 +118,13 @@ class Traced:
         self.module.graph.eliminate_dead_code()
         self.seen = self.floats(x, context)
 
-    def _apart(self, whole: Any, run: Any) -> Any:
+    def _apart(self, whole: Any, run: Any, differentiates: bool) -> Any:
         """The graph of operators that are taken apart, and free of writes. What differentiates inside of a call is traced as it
         is first, and the operators of that are made free of writes.
         """
         try:
-            return self._trace(whole, _table())
+            if not differentiates:
+                return self._trace(whole, _table())
         except RuntimeError as error:
             if "functorch" not in str(error):
                 raise
