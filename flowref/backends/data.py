@@ -5,7 +5,7 @@ are trained on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,3 +67,9 @@ def sample(support: Support, shape: Shape, rng: np.random.Generator) -> Any:
     if math.isfinite(high):
         return high - np.log1p(np.exp(real)) - 1e-3
     return real
+
+
+def parts_of(results: Sequence[Any]) -> list[Any]:
+    """Arrays of several results, of which some are tuples of such."""
+    each = [one if isinstance(one, tuple) else (one,) for one in results]
+    return [part for parts in each for part in parts if part is not None]

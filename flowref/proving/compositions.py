@@ -32,6 +32,8 @@ SEED = 0x5EED0F10
 POINT, CONTEXT = Ref("x"), "context"
 # Calls that give as much for each point, and by how much that may be another number where the point is alone: rounding.
 POINTWISE, NEAR = ("forward", "inverse", "log_prob", "base_log_prob"), 1e-9
+# In the place of a place: all that a call gives.
+ALL = -1
 OTHER_WAY = {"forward": "inverse", "inverse": "forward"}
 
 Call = Callable[[Any, Any, Any], Any]
@@ -62,6 +64,8 @@ class Calls:
         self._more = dict(more or {})
         self._arrays: dict[str, Any] = {}
         self._parts: dict[str, Part | str] = {}
+        # Results of which no criterion holds.
+        self.missed = set[Any]()
 
     def call(self, name: str) -> Call:
         """By its name. Raises: `Unsupported` where there is none."""
@@ -409,6 +413,8 @@ def _loose(node: Node) -> bool:
 
 def _taken(call: Call, place: int, obj: Any, x: Any, context: Any) -> Any:
     out = call(obj, x, context)
+    if place == ALL:
+        return out
     found = out[place] if isinstance(out, tuple) else out
     if found is None:
         raise Unsupported("it returns no log-det")

@@ -106,6 +106,12 @@ def _certificate_of(target: Target, law: Law, most: Most, *, edits: bool = False
     claim = partial(Certificate, str(target), law.id, statement.words, statement.criterion)
     try:
         calls = calls_of(target, law.condition, statement.mode)
+        if (stronger := statement.stronger) is not None and stronger not in calls.missed:
+            joint = replace(statement, results=stronger)
+            found = certificate_of(calls, str(target), law.id, joint, most)
+            if found.proof.whole:
+                return found
+            calls.missed.add(stronger)
         found = certificate_of(calls, str(target), law.id, statement, most, edits=edits)
         for batch in statement.batches(calls.recipe.facts) if found.proof.proved else ():
             calls = calls_of(target, law.condition, statement.mode, batch)

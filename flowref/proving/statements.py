@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from flowref.model import Facts, Law, Normalizer, Shape, Unsupported
 from flowref.model.graph import Ref
 from flowref.model.structure.batch_norm import PARTS
-from flowref.proving.compositions import POINT, ROWS, Composition
+from flowref.proving.compositions import ALL, POINT, ROWS, Composition
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Statement:
     """``words``: as a sentence; ``criterion``: of `LAWS`; ``needs``: which calls of a dialect; ``results``: that the criterion is
     of; ``points``: at which, "points" of the domain, "latents", their images, or "data", of which there is a density;
     ``mended``: the call that is edited where the statement is wrong, of which it is the value; ``mode``: in which it is
-    said, whatever that of the law is; ``batches``: further shapes of batches at which it is to hold.
+    said, whatever that of the law is; ``batches``: further shapes of batches at which it is to hold;
+    ``stronger``: results of which the criterion says this and other statements at once, which is tried first.
     """
 
     words: str
@@ -28,6 +29,7 @@ class Statement:
     mended: str = ""
     mode: str = ""
     batches: Callable[[Facts], list[Shape]] = lambda facts: []
+    stronger: Callable[[Composition], tuple[Ref, Ref | None]] | None = None
 
 
 def _round_trip(of: Composition) -> tuple[Ref, Ref]:
@@ -57,12 +59,28 @@ def _values_in_training(of: Composition) -> tuple[Ref, Ref | None]:
     return of.slope(*calls, by="parameters")
 
 
+def _all_slopes(of: Composition, by: str) -> tuple[Ref, Ref | None]:
+    """One sum of all that calls give: its weights are free, so that what holds of it holds of each."""
+    calls = [("forward", ALL)]
+    if of.calls.normalizing != "forward":
+        raise Unsupported("its data are no points of forward")
+    if of.calls.recipe.dialect.log_prob is not None and of.calls.direction == "forward":
+        calls.append(("log_prob", 0))
+    return of.slope(*calls, by=by)
+
+
+def _all_by_points(of: Composition) -> tuple[Ref, Ref | None]:
+    return _all_slopes(of, "points")
+
+
+def _all_by_parameters(of: Composition) -> tuple[Ref, Ref | None]:
+    return _all_slopes(of, "parameters")
+
+
 def _of_batches(of: Composition) -> tuple[Ref, Ref | None]:
-    obj, _, context = of.calls.prepared
-    told = of.calls.call("forward")(obj, of.points[0], context)[1] is not None
     if of.calls.alone("forward", of.points[0]):
         raise Unsupported("it has no statistics of batches")
-    return of.slope(*(("forward", place) for place in range(1 + told)), apart=False)
+    return of.slope(("forward", ALL), apart=False)
 
 
 def _normalizer(of: Composition) -> Normalizer:
@@ -157,12 +175,14 @@ STATEMENTS = {
         "slope",
         ("forward",),
         lambda of: of.slope(("forward", 0)),
+        stronger=_all_by_points,
     ),
     "gradient/input[log-det]": Statement(
         "the framework's derivative of the log-det by x is its derivative",
         "slope",
         ("forward",),
         lambda of: of.slope(("forward", 1)),
+        stronger=_all_by_points,
     ),
     "gradient/input[log-prob]": Statement(
         "the framework's derivative of the log-density by x is its derivative",
@@ -170,6 +190,7 @@ STATEMENTS = {
         ("log_prob",),
         lambda of: of.slope(("log_prob", 0)),
         "data",
+        stronger=_all_by_points,
     ),
     "gradient/parameters[value]": Statement(
         "the framework's derivatives of f(x) and of the log-density by the parameters are theirs",
@@ -177,12 +198,14 @@ STATEMENTS = {
         (),
         _values_in_training,
         "data",
+        stronger=_all_by_parameters,
     ),
     "gradient/parameters[log-det]": Statement(
         "the framework's derivative of the log-det by the parameters is its derivative",
         "slope",
         ("forward",),
         lambda of: of.slope(("forward", 1), by="parameters"),
+        stronger=_all_by_parameters,
     ),
 }
 

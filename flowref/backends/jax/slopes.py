@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flowref.backends.data import parts_of
 from flowref.backends.jax.trees import apart, paths, weights_of
 from flowref.model import Shape
 
@@ -37,8 +38,8 @@ def slope(
         def total(moved: dict[str, Any]) -> Any:
             arrays = [moved.get(name, one) for name, one in zip(names, held, strict=True)]
             whole, found = tree.filled(arrays), jnp.zeros(())
-            for number, call in enumerate(calls):
-                value = jnp.asarray(call(whole, moved.get("x", x), context))
+            given = [call(whole, moved.get("x", x), context) for call in calls]
+            for number, value in enumerate(map(jnp.asarray, parts_of(given))):
                 weights = array(f"cotangent {number} {value.shape}", value.shape)
                 found = found + (value * weights).sum()
             return found

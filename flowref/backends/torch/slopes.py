@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.nn.utils import stateless
 
+from flowref.backends.data import parts_of
 from flowref.model import Shape, Unsupported
 
 
@@ -31,8 +32,9 @@ def slope(
             points = moved.get("x", x)
             total = x.new_zeros(())
             with stateless._reparametrize_module(obj, held) if held else torch.enable_grad():
-                for number, call in enumerate(calls):
-                    value = torch.as_tensor(call(obj, points, context))
+                given = [call(obj, points, context) for call in calls]
+                for number, one in enumerate(parts_of(given)):
+                    value = torch.as_tensor(one)
                     of = tuple(value.shape)
                     weights = drawn(f"cotangent {number} {of}", of)
                     total = total + (value * weights).sum()
