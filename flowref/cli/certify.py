@@ -73,7 +73,7 @@ def certify(
     if not chosen:
         raise SpecError(
             f"--laws was given as {laws!r}, which is no law that can be proved{nearest(laws, known)}; expected one of "
-            f"{', '.join(known)}"
+            f"{', '.join(STATEMENTS)}, or a case of it"
         )
     selection = select(specs)
     proved = total = whole = refuted = 0

@@ -12,7 +12,6 @@ import numpy as np
 
 from flowref.proving.arrangements import axes_of, cut, permute, select, unsqueeze, view
 from flowref.proving.fields import Words
-from flowref.proving.literals import root_of_pi
 from flowref.proving.numbers import (
     ABOVE,
     POSITIVE,
@@ -174,7 +173,7 @@ def erfinv(y: Residues) -> Residues:
 
 
 def _two_by_root_of_pi(like: Residues) -> Residues:
-    return like.constant(2) / aligned(root_of_pi(like.field), like)[0]
+    return like.constant(2) / aligned(like.field.root_of_pi, like)[0]
 
 
 def gt(a: Any, b: Any) -> Any:

@@ -61,7 +61,8 @@ class Proof:
             return PROVED_WHOLE if self.proved else ""
         words = [f"for all inputs and {self.weights}"]
         if self.paths:
-            words = [f"for {self.weights}", f"on the {self.paths} paths that drawn points take"]
+            several = f"{self.paths} paths" if self.paths > 1 else "path"
+            words = [f"for {self.weights}", f"on the {several} that drawn points take"]
         bounds = [one for one in self.conditions if one.startswith("where ")]
         words += bounds[:1]
         return ", ".join(words) + (f" and {len(bounds) - 1} more" if len(bounds) > 1 else "")

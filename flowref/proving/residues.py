@@ -37,7 +37,7 @@ from flowref.proving.fields import (
     power,
     times,
 )
-from flowref.proving.literals import literal
+from flowref.proving.literals import reading
 from flowref.proving.numbers import (
     ABOVE,
     BELOW,
@@ -124,8 +124,27 @@ class Field(Towers):
         return Residues(self, re, d=d)
 
     def literal(self, value: Any) -> Residues:
-        """A number in code."""
-        return literal(self, value)
+        """A number in code, as the field reads it."""
+        if isinstance(value, float) and not math.isfinite(value):
+            raise NotModelled("numbers that are not finite")
+        if not self.decimal or not isinstance(value, float) or value == int(value):
+            return self.constant(value)
+        read = reading(value)
+        if read.log or read.halves or read.fraction != Fraction(value):
+            self.conditions[f"{value!r} is read as {read}"] = None
+        found = self.constant(read.fraction)
+        if read.halves:
+            raised = self.root_of_pi.power(abs(read.halves))
+            found = found * (raised if read.halves > 0 else raised.reciprocal())
+        sign = np.full((), POSITIVE if read.fraction > 0 else NEGATIVE, np.int8)
+        found = replace(found, sign=sign) if read.fraction else found
+        return found.log() if read.log else found
+
+    @property
+    def root_of_pi(self) -> Residues:
+        """Of which nothing is known."""
+        pi = self.constant(1).opaque("pi")
+        return replace(pi, sign=np.full((), POSITIVE, np.int8), d=None).sqrt()
 
     def points(self, shape: Sequence[int], slopes: bool) -> Residues:
         """A batch of indeterminate points; with derivatives by each entry of all of them at once, and by a random direction
@@ -214,13 +233,13 @@ class Residues(Numbers):
                 raise NotModelled("numbers that are not finite")
             numbers = value.astype(float) if value.dtype == bool else value
             if value.size and (numbers == numbers.flat[0]).all():
-                one = literal(self.field, numbers.flat[0].item())
+                one = self.field.literal(numbers.flat[0].item())
                 return aligned(one, self.field.constant(np.zeros(value.shape)))[0]
             found = self.field.constant(numbers)
             return replace(found, bit=bool(((numbers == 0) | (numbers == 1)).all()))
         if isinstance(value, float) and not math.isfinite(value):
             raise NotModelled(f"the number {value}")
-        return literal(self.field, value)
+        return self.field.literal(value)
 
     @staticmethod
     def joined(numbers: Sequence[Residues], axis: int) -> Residues:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from flowref.proving.fields import is_prime, tower_of
-from flowref.proving.literals import literal
 from flowref.proving.numbers import NotModelled
 from flowref.proving.operators import OPERATORS
 from flowref.proving.residues import Field, Residues
@@ -133,8 +132,8 @@ def test_nothing_is_divided_by_zero() -> None:
 def test_a_number_in_code_is_read_where_that_is_said(value: float, read: str) -> None:
     """By default it is the double that it is."""
     field = Field(2, 1)
-    literal(field, value)
+    field.literal(value)
     assert not field.conditions
     decimal = Field(2, 1, decimal=True)
-    literal(decimal, value)
+    decimal.literal(value)
     assert list(decimal.conditions) == [f"{value!r} is read as {read}"]

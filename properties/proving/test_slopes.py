@@ -178,3 +178,10 @@ def test_a_gradient_is_checked_from_its_file(folder: Path, tmp_path: Path) -> No
     (claim,) = proofs(folder, "Rectified", WEIGHTS).values()
     claim.save(tmp_path / "slope.json")
     assert Certificate.load(tmp_path / "slope.json").check()
+
+
+def test_of_no_parameters_nothing_is_proved() -> None:
+    """A statement about none would hold of everything."""
+    target = registry.parse_target("nflows:IdentityTransform")
+    laws = map(registry.find_law, (WEIGHTS, WEIGHTS_OF_LOG_DET))
+    assert not any(one.applies for one in certified(target, laws))

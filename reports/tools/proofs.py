@@ -104,6 +104,11 @@ def found_of(spec: str) -> list[dict[str, Any]]:
     ]
 
 
+def lines_of(claims: list[dict[str, Any]]) -> str:
+    """JSON, a line for each."""
+    return "[\n" + ",\n".join(map(json.dumps, claims)) + "\n]\n"
+
+
 def constructions() -> Iterator[str]:
     """Those of the libraries in torch."""
     for name, adapter in registry.adapters().items():
@@ -168,7 +173,7 @@ def main() -> int:
             for number, some in enumerate(pool.map(found_of, left), 1):
                 claims += some
                 print(f"\r{number} of {len(left)} constructions", end="", file=sys.stderr)
-                FOUND.write_text(json.dumps(claims, indent=0), encoding="utf-8")
+                FOUND.write_text(lines_of(claims), encoding="utf-8")
     (REPORTS / "proofs.md").write_text(
         page(json.loads(FOUND.read_text(encoding="utf-8"))), encoding="utf-8"
     )

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from flowref.backends.data import parts_of
 from flowref.backends.jax.trees import apart, paths, weights_of
-from flowref.model import Shape
+from flowref.model import Shape, Unsupported
 
 
 def slope(
@@ -34,6 +34,8 @@ def slope(
         moved = {"x": x}
         if by == "parameters":
             moved = {name: one for name, one, own in zip(names, held, moves, strict=True) if own}
+            if not moved:
+                raise Unsupported("it has no parameters")
 
         def total(moved: dict[str, Any]) -> Any:
             arrays = [moved.get(name, one) for name, one in zip(names, held, strict=True)]

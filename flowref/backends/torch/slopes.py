@@ -25,9 +25,14 @@ def slope(
             moved = {"x": x.clone().requires_grad_()}
             held = {}
             if by == "parameters":
-                if not isinstance(obj, torch.nn.Module):
+                named = obj.named_parameters() if isinstance(obj, torch.nn.Module) else ()
+                held = {
+                    name: one.clone().requires_grad_()
+                    for name, one in named
+                    if one.is_floating_point()
+                }
+                if not held:
                     raise Unsupported("it has no parameters")
-                held = {name: one.clone().requires_grad_() for name, one in obj.named_parameters()}
                 moved = {f"self.{name}": one for name, one in held.items()}
             points = moved.get("x", x)
             total = x.new_zeros(())
@@ -39,7 +44,7 @@ def slope(
                     weights = drawn(f"cotangent {number} {of}", of)
                     total = total + (value * weights).sum()
             found: Sequence[Any] = [None] * len(moved)
-            if total.requires_grad and moved:
+            if total.requires_grad:
                 found = torch.autograd.grad(total, list(moved.values()), allow_unused=True)
         along = total.new_zeros(())
         for (name, one), gradient in zip(moved.items(), found, strict=True):

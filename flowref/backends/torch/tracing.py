@@ -105,10 +105,10 @@ class Traced:
         try:
             sources = [*self.state, *(one for one in self.inputs if one is not None)]
             # As it is, without decompositions, which round otherwise: that is what the object is compared with.
-            with _guarded(sources, []):
-                self.plain = self._trace(run, {})
             with _guarded(sources, self.guards):
-                self.module = self._apart(whole, run, getattr(call, "differentiates", False))
+                self.plain = self._trace(run, {})
+            with _guarded(sources, []):
+                self.module = self._apart(whole, getattr(call, "differentiates", False))
         except Unsupported:
             raise
         except Exception as error:
@@ -118,9 +118,9 @@ class Traced:
         self.module.graph.eliminate_dead_code()
         self.seen = self.floats(x, context)
 
-    def _apart(self, whole: Any, run: Any, differentiates: bool) -> Any:
-        """The graph of operators that are taken apart, and free of writes. What differentiates inside of a call is traced as it
-        is first, and the operators of that are made free of writes.
+    def _apart(self, whole: Any, differentiates: bool) -> Any:
+        """The graph of operators that are taken apart, and free of writes. What differentiates inside of a call is not
+        made so as it runs: the graph of its operators is.
         """
         try:
             if not differentiates:
@@ -128,13 +128,12 @@ class Traced:
         except RuntimeError as error:
             if "functorch" not in str(error):
                 raise
-        self.guards.clear()
-        module = self._trace(run, {})
-        for node in reversed(module.graph.nodes):
+        for node in reversed(self.plain.graph.nodes):
             # What code was answered is noted, and not asked again.
             if torch.Tag.data_dependent_output in getattr(node.target, "tags", ()):
-                module.graph.erase_node(node)
-        again = Replayed(module)
+                self.plain.graph.erase_node(node)
+        self.plain.recompile()
+        again = Replayed(self.plain)
         return self._trace(
             functionalize(again.results, remove="mutations_and_views"), _table(), again
         )
