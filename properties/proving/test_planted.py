@@ -9,7 +9,7 @@ import pytest
 from flowref import checking, registry
 from flowref.checking import Settings
 from flowref.model import PROVED_WHOLE, Status, TargetError
-from flowref.proving import clause, provable
+from flowref.proving import certified, clause, provable
 
 # Defects of specimens, by the module of the specimen, with the statements that one of them is to violate.
 DEFECTS: dict[str, list[tuple[str, str]]] = {}
@@ -32,3 +32,21 @@ def test_what_is_violated_is_not_proved(module: str) -> None:
             if clause(registry.parse_target(spec), registry.find_law(law)) == PROVED_WHOLE:
                 status = checking.check(spec, law, Settings("quick")).status
                 assert status is not Status.VIOLATED, (spec, law)
+
+
+HEALTHY: dict[str, list[str]] = {}
+for twin in registry.specimens():
+    HEALTHY.setdefault(twin.partition(":")[0].rpartition(".")[2], []).append(twin)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [pytest.param(one, marks=pytest.mark.deep) if at else one for at, one in enumerate(HEALTHY)],
+)
+def test_no_healthy_flow_is_refuted(module: str) -> None:
+    """On no box is the log-det of a healthy specimen told to be wrong."""
+    law = registry.find_law("map/log-det")
+    for spec in HEALTHY[module]:
+        with contextlib.suppress(TargetError):  # a map that is none is refused
+            (claim,) = certified(registry.parse_target(spec), [law])
+            assert claim.refutation is None, claim.text()
