@@ -8,17 +8,6 @@ from typing import Any
 from flowref.model import Dialect, TargetError, Unsupported
 
 
-def listed_parts(obj: Any, dialect: Dialect) -> Sequence[tuple[str, Any]]:
-    """The parts of a composite, or nothing where it cannot be taken apart."""
-    if dialect.parts is None:
-        return ()
-    try:
-        listed = list(dialect.parts(obj))
-    except Exception:  # what its attributes raise is the object's affair
-        return ()
-    return listed if len(listed) > 1 else ()
-
-
 def part_at(
     name: str,
     obj: Any,
@@ -30,7 +19,7 @@ def part_at(
     such part.
     """
     for index in path:
-        listed = listed_parts(obj, dialect)
+        listed = dialect.listed(obj)
         if index >= len(listed):
             raise TargetError(f"{name} has {len(listed)} parts; part {index} was asked for")
         label, obj = listed[index]

@@ -116,6 +116,16 @@ class Dialect:
         found = [name for name in CALLS if getattr(self, name) is not None]
         return (*found, "rescaled") if self.rescale and self.log_prob else tuple(found)
 
+    def listed(self, obj: Any) -> Sequence[tuple[str, Any]]:
+        """The parts of a composite, or nothing where it cannot be taken apart."""
+        if self.parts is None:
+            return ()
+        try:
+            listed = list(self.parts(obj))
+        except Exception:  # what its attributes raise is the object's affair
+            return ()
+        return listed if len(listed) > 1 else ()
+
     def function(self, name: str) -> Callable[..., Any]:
         """That of a call. Raises: `Unsupported` where it has none."""
         function: Callable[..., Any] | None = getattr(self, name)

@@ -109,12 +109,12 @@ class Box:
 
 @dataclass(frozen=True)
 class Bound:
-    """What is shown on a box.
+    r"""What is shown on a box.
 
     ``kind``: "rounding"; "holds", of a law that is no identity elsewhere; "finite"; "monotone", or "slopes" of one sign where
-    a comparison may make a jump. ``asked``: of which box it was asked; ``box``: on which it is shown, None where it is not;
-    ``boxes``: into how many it was halved; ``least``, ``most``: of slopes, and the second of rounding; ``reason``: why it is
-    not shown.
+    a comparison may make a jump; "codomain", "lipschitz", of a map that promises them. ``asked``: of which box it was asked;
+    ``box``: on which it is shown, None where it is not; ``boxes``: into how many it was halved; ``least``, ``most``: of slopes,
+    of the codomain, and the second of rounding, and of $\|J - I\|_2$; ``reason``: why it is not shown.
     """
 
     kind: str
@@ -129,18 +129,30 @@ class Bound:
         """Whether as much is shown again on the box."""
         if self.box is None:
             return True
-        again = {one.kind: one for one in bounds(graph, law, proof, self.box, seed=seed)}
-        found = again.get(self.kind)
-        return (
-            found is not None
-            and found.box == self.box
-            and found.most <= self.most * SLACK
-            and found.least * SLACK >= self.least
+        promised = Promised(
+            (self.least, self.most) if self.kind == "codomain" else None, self.kind == "lipschitz"
         )
+        found = {
+            one.kind: one for one in bounds(graph, law, proof, self.box, promised, seed=seed)
+        }.get(self.kind)
+        if found is None or found.box != self.box:
+            return False
+        close = found.most <= self.most * SLACK and found.least * SLACK >= self.least
+        return close or self.kind == "codomain"
 
 
-def bounds(graph: Graph, law: Law, proof: Proof, asked: Box, seed: int = 0) -> Iterator[Bound]:
-    """What of rounding, finiteness and slopes is shown on a box; of rounding where the law is an identity."""
+@dataclass(frozen=True)
+class Promised:
+    """What a map promises: the ends of its ``codomain``, and that it is x + g(x) with a ``contraction`` g."""
+
+    codomain: tuple[float, float] | None = None
+    contraction: bool = False
+
+
+def bounds(
+    graph: Graph, law: Law, proof: Proof, asked: Box, promised: Promised, seed: int = 0
+) -> Iterator[Bound]:
+    """What of rounding, finiteness, slopes and promises is shown on a box; of rounding where the law is an identity."""
     if graph.guards and not proof.proved:
         return  # the graph is of one answer to what code asks
     if reason := _refused(graph):
@@ -152,8 +164,14 @@ def bounds(graph: Graph, law: Law, proof: Proof, asked: Box, seed: int = 0) -> I
     elif proved.steps and (found := _held(asked, graph, law, seed)) is not None:
         yield found
     yield _shown("finite", asked, graph, None)
-    if law is LAWS["log-det"] and (found := _monotone(graph, asked)) is not None:
+    if law is not LAWS["log-det"]:
+        return
+    if (found := _monotone(graph, asked)) is not None:
         yield found
+    if promised.codomain is not None:
+        yield _inside(graph, asked, *promised.codomain)
+    if promised.contraction:
+        yield _contraction(graph, asked)
 
 
 def _refused(graph: Graph) -> str:
@@ -364,21 +382,7 @@ def _monotone(graph: Graph, asked: Box) -> Bound | None:
     """That the slopes of a map of each entry by itself have one sign; None of other maps."""
     rows, entries = graph.points[1][0], len(asked.low)
     sides, signs = ~np.eye(entries, dtype=bool), set[bytes]()
-
-    def jacobians(values: dict[str, Any]) -> Any:
-        value = values[graph.outputs[0].name]
-        if (
-            not isinstance(value, Intervals)
-            or value.d is None
-            or math.prod(value.shape) != rows * entries
-        ):
-            return None
-        return blocks(value.d, rows)
-
-    try:
-        whole = jacobians(run_on(graph, np.array([asked.low]), np.array([asked.high]), slopes=True))
-    except NotModelled:
-        return None
+    whole = _jacobians_on(graph, asked)
     if whole is None or any(one[..., sides].any() for one in whole):
         return None
 
@@ -387,7 +391,7 @@ def _monotone(graph: Graph, asked: Box) -> Bound | None:
             np.broadcast_to(np.diagonal(one, axis1=-2, axis2=-1), (count, rows, entries)).reshape(
                 count, -1
             )
-            for one in jacobians(values)
+            for one in _jacobians(graph, values)
         )
         signed = ((low > 0) | (high < 0)).all(1)
         signs.update(map(bytes, (low > 0)[signed]))
@@ -402,3 +406,62 @@ def _monotone(graph: Graph, asked: Box) -> Bound | None:
     jumps = replace(graph, outputs=(graph.outputs[0], None)).needed(())
     open_ = any(decides(one) and one.name in graph.moving(*graph.inputs) for one in jumps)
     return Bound("slopes" if open_ else "monotone", asked, found[0], *found[1])
+
+
+def _jacobians(graph: Graph, values: dict[str, Any]) -> Any:
+    """The ends of the Jacobians of points on boxes, (boxes, rows, entries, entries); None where there are none."""
+    value = values[graph.outputs[0].name]
+    rows, size = graph.points[1][0], math.prod(graph.points[1])
+    if not isinstance(value, Intervals) or value.d is None or math.prod(value.shape) != size:
+        return None
+    return blocks(value.d, rows)
+
+
+def _jacobians_on(graph: Graph, box: Box) -> Any:
+    try:
+        values = run_on(graph, np.array([box.low]), np.array([box.high]), slopes=True)
+    except NotModelled:
+        return None
+    return _jacobians(graph, values)
+
+
+def _inside(graph: Graph, asked: Box, low: float, high: float) -> Bound:
+    """That values are between the ends of a codomain."""
+
+    def tell(values: dict[str, Any], count: int) -> Told:
+        least, most = (
+            np.broadcast_to(one.reshape(len(one), -1), (count, one[0].size))
+            for one in values[graph.outputs[0].name].ends
+        )
+        return (
+            (least >= low).all(1) & (most <= high).all(1),
+            least.min(1),
+            most.max(1),
+        )
+
+    found = _largest_box(asked, lambda box: covered(graph, box, tell))
+    if isinstance(found, str):
+        return Bound("codomain", asked, reason=found)
+    return Bound("codomain", asked, found[0], found[1][0], low, high)
+
+
+def _contraction(graph: Graph, asked: Box) -> Bound:
+    r"""That $\|J - I\|_2 < 1$: by the norms of the middles of intervals and of their halves."""
+    if _jacobians_on(graph, asked) is None:
+        return Bound("lipschitz", asked, reason="its slopes are not known")
+    one = np.eye(len(asked.low))
+
+    def tell(values: dict[str, Any], count: int) -> Told:
+        low, high = _jacobians(graph, values)
+        middle, half = low / 2 + high / 2 - one, high / 2 - low / 2
+        fine = np.isfinite(middle).all((-1, -2)) & np.isfinite(half).all((-1, -2))
+        safe = [np.where(fine[..., None, None], part, 0.0) for part in (middle, half)]
+        norms = np.linalg.norm(safe[0], 2, (-2, -1)) + np.linalg.norm(safe[1], axis=(-2, -1))
+        norms = np.where(fine, norms * (1 + 1e-9) + 1e-12, np.inf)
+        most = np.broadcast_to(norms.reshape(len(norms), -1).max(1), (count,))
+        return most < 1, most, most
+
+    found = _largest_box(asked, lambda box: covered(graph, box, tell, slopes=True))
+    if isinstance(found, str):
+        return Bound("lipschitz", asked, reason=found)
+    return Bound("lipschitz", asked, found[0], found[1][0], most=found[1][2])

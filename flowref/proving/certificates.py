@@ -32,7 +32,8 @@ class Certificate:
     ``target`` and ``statement``: as they are written; ``words``: the statement as a sentence; ``law``: of `LAWS`; ``proof``:
     what was found; ``graph``, None where there is none; ``paths``: those that it is proved on, none where for all;
     ``seed``; ``versions``: distribution -> version; ``weights``: a digest; ``repairs``: edits with which it is proved,
-    where it is not; ``bounds``: what is shown on a box, with these weights; ``refutation``: a box on which it is wrong.
+    where it is not; ``bounds``: what is shown on a box, with these weights; ``refutation``: a box on which it is wrong;
+    ``follows``: the statements that it is a consequence of, beside what is said of the graph, if there is one.
     """
 
     target: str
@@ -48,6 +49,7 @@ class Certificate:
     repairs: tuple[str, ...] = ()
     bounds: tuple[Bound, ...] = ()
     refutation: Refutation | None = None
+    follows: tuple[str, ...] = ()
 
     @property
     def applies(self) -> bool:
@@ -60,7 +62,7 @@ class Certificate:
 
     def _lines(self, brief: bool) -> Iterator[str]:
         proof, graph = self.proof, self.graph
-        if not proof.proved or graph is None:
+        if not proof.proved:
             if (found := self.refutation) is None:
                 yield f"not proved  {self.statement}  {self.target}: {proof.reason}"
             else:
@@ -80,10 +82,16 @@ class Certificate:
             yield from (_told(one, self.law) for one in self.bounds)
             return
         yield f"{head:<10}  {self.statement}  {self.target}"
+        if self.follows:
+            yield f"  Follows   from {', '.join(self.follows)}"
+        if graph is None:
+            yield f"  For {proof.weights}: {self.words}, in exact arithmetic."
+            return
         shape = ", ".join(map(str, graph.points[1]))
         yield f"  For {proof.weights}, at every batch of shape ({shape}): {self.words}, in exact arithmetic."
         if proof.paths:
-            yield f"  Paths     the {proof.paths} that drawn points take: where comparisons and places come out as at one of them"
+            of = "the one" if proof.paths == 1 else f"the {proof.paths}"
+            yield f"  Paths     {of} that drawn points take: where comparisons and places come out as there"
         else:
             yield "  Paths     all: for either outcome of every comparison"
         for clause in proof.conditions:
@@ -108,7 +116,8 @@ class Certificate:
     def tells(self) -> bool:
         """Whether there is something to check: a proof, a bound or a refutation."""
         shown = any(one.box is not None for one in self.bounds)
-        return self.proof.proved or shown or self.refutation is not None
+        found = self.proof.proved or shown or self.refutation is not None
+        return found and self.graph is not None
 
     def check(self, seed: int | None = None) -> bool:
         """Whether the law holds of the graph again, at other random points, and each bound on its box; or whether it is wrong
@@ -164,6 +173,7 @@ class Certificate:
                 proof=Proof(**proof),
                 graph=read,
                 paths=tuple(Branches(_unpacked(one)) for one in paths),
+                follows=tuple(whole.pop("follows", ())),
                 bounds=tuple(Bound(**{**one, **_boxes(one)}) for one in shown),
                 refutation=gap and Refutation(**{**gap, **_boxes(gap)}),
                 **whole,
@@ -198,6 +208,8 @@ def _told(bound: Bound, law: str) -> str:
         "rounding": f"float64 is within {bound.most:.1e} {unit}of exact arithmetic on {bound.box}, with these weights",
         "finite": f"{what} on {bound.box}, with these weights",
         "monotone": slopes,
+        "codomain": f"values are in [{bound.least:.6g}, {bound.most:.6g}] on {bound.box}, with these weights",
+        "lipschitz": f"|J - I|_2 is at most {bound.most:.4g} on {bound.box}, with these weights",
         "slopes": f"{slopes}; where a comparison comes out otherwise there may be a jump",
     }
     return f"{head}{words[bound.kind]}: {count}{part}"

@@ -7,7 +7,7 @@ constant.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from flowref.loading import Recipe
 from flowref.model import Shape, Unsupported, draw
-from flowref.model.graph import ALONG, DRAWN, Branches, Graph, Node, Ref, Traced, renamed
+from flowref.model.graph import ALONG, COTANGENT, DRAWN, Branches, Graph, Node, Ref, Traced, renamed
 from flowref.proving.numbers import NotModelled
 from flowref.proving.residues import Field
 from flowref.proving.runs import Run
@@ -35,6 +35,8 @@ POINTWISE, NEAR = ("forward", "inverse", "log_prob", "base_log_prob"), 1e-9
 # In the place of a place: all that a call gives.
 ALL = -1
 OTHER_WAY = {"forward": "inverse", "inverse": "forward"}
+# Calls of the parts of a composite, one behind another.
+THROUGH = {name: f"parts of {name}" for name in OTHER_WAY}
 
 Call = Callable[[Any, Any, Any], Any]
 
@@ -61,20 +63,43 @@ class Calls:
         batch: Shape | None = None,
     ) -> None:
         self.recipe, self.mode, self.direction, self.batch = recipe, mode, direction, batch
-        self._more = dict(more or {})
+        self._more: dict[str, Call] = {
+            name: partial(self._through, way) for way, name in THROUGH.items()
+        }
+        self._more |= more or {}
         self._arrays: dict[str, Any] = {}
         self._parts: dict[str, Part | str] = {}
-        # Results of which no criterion holds.
+        # Results of which no criterion holds, and what was found of statements.
         self.missed = set[Any]()
+        self.claims: dict[Any, Any] = {}
 
     def call(self, name: str) -> Call:
         """By its name. Raises: `Unsupported` where there is none."""
         if self.direction == "inverse":
-            name = OTHER_WAY.get(name, name)
+            name = {
+                **OTHER_WAY,
+                **dict(zip(THROUGH.values(), reversed(THROUGH.values()), strict=True)),
+            }.get(name, name)
         found: Call | None = self._more.get(name) or getattr(self.recipe.dialect, name, None)
         if found is None:
             raise Unsupported(f"it has no {name}")
         return found
+
+    def _through(self, way: str, obj: Any, x: Any, context: Any) -> tuple[Any, Any]:
+        """The parts of a composite, one after the other, and the sum of their log-dets."""
+        recipe, total = self.recipe, None
+        parts = recipe.dialect.listed(obj)
+        if not parts:
+            raise Unsupported("it has no parts that can be called one by one")
+        silent = False
+        for _, part in parts if way == "forward" else reversed(parts):
+            out = (recipe.resolve(part) or recipe.dialect).function(way)(part, x, context)
+            x, told = out if isinstance(out, tuple) else (out, None)
+            silent = silent or told is None
+            if not silent:
+                each = told.reshape(len(x), -1).sum(-1) if told.ndim > 1 else told
+                total = each if total is None else total + each
+        return x, None if silent else total
 
     @cached_property
     def prepared(self) -> tuple[Any, list[Any], Any]:
@@ -133,6 +158,11 @@ class Calls:
         return self.prepared[1] if self.direction == "inverse" else self._images
 
     @property
+    def noise(self) -> Sequence[Any]:
+        """Latents, batches of what the base has a density of."""
+        return self.latents if self.normalizing == "forward" else self.points
+
+    @property
     def data(self) -> Sequence[Any]:
         """Batches of what has a density."""
         return self.points if self.normalizing == "forward" else self.latents
@@ -152,10 +182,11 @@ class Calls:
         """What a call gives at batches, without log-dets."""
         return self._values(self.call(name), points)
 
-    def array(self, name: str, shape: Shape) -> Any:
-        """Random numbers of a statement, the same whenever they are asked for."""
+    def array(self, name: str, shape: Shape, where: Any = True) -> Any:
+        """Random numbers of a statement, the same whenever they are asked for; zero where they are not wanted."""
         if name not in self._arrays:
             numbers = np.random.default_rng((SEED, len(self._arrays))).standard_normal(shape)
+            numbers = np.where(where, numbers, 0.0)
             self._arrays[name] = self.recipe.backend.tensor(numbers, self.recipe.dtype)
         return self._arrays[name]
 
@@ -198,7 +229,7 @@ class Calls:
         traced = self.recipe.backend.traced(obj, self.call(name), points[0], context)
         if not traced.agrees(points[1 : 1 + BESIDE]):
             raise Unsupported("what was traced is not what the object computes")
-        if self.mode == "eval" and name in POINTWISE:
+        if self.mode == "eval" and name in (*POINTWISE, *THROUGH.values()):
             self.demand_alone(name, points[0])
         graph = traced.graph()
         demand_modelled(graph, partial(traced.path, points[0]))
@@ -240,12 +271,15 @@ class Composition:
         self._images: dict[Ref, Callable[[], Sequence[Any]]] = {POINT: lambda: points}
         self._nodes: dict[str, Node] = {}
         self._graphs: list[Graph] = []
+        self._places: dict[str, Ref] = {}
         self._constants: dict[str, Any] = {}
         self._arrays = set[str]()
         self._taken: list[tuple[Traced, Sequence[Any], dict[str, str]]] = []
 
-    def call(self, name: str, at: Ref = POINT) -> tuple[Ref, Ref | None]:
-        """The value and the log-det of a call at the points, or at what another call gave. Raises: `Unsupported`."""
+    def call(self, name: str, at: Ref = POINT, *, as_it_is: bool = False) -> tuple[Ref, Ref | None]:
+        """The value and the log-det of a call at the points, or at what another call gave; ``as_it_is``: with the weights that
+        the object has. Raises: `Unsupported`.
+        """
         points = self._images[at]()
         part = self.calls.part(name, points)
         graph = part.graph
@@ -254,7 +288,14 @@ class Composition:
         names = {graph.points[0]: at.name}
         if graph.given is not None:
             names[graph.given[0]] = CONTEXT
-        names |= {node.name: self._named(name, node, graph) for node in graph.nodes}
+        if as_it_is:
+            for weight, shape in graph.weights.items():
+                names[weight] = own = f"{weight} as it is"
+                kind = "float" if graph.constants[weight].dtype.kind == "f" else "int"
+                self._nodes.setdefault(own, Node(own, "constant", (), {}, kind, shape))
+        again = self._places.setdefault(name, at) != at
+        label = f"{name} at {at.name}" if again else name
+        names |= {node.name: self._named(label, node, graph) for node in graph.nodes}
         for node in graph.nodes:
             own = names[node.name]
             if own.startswith(DRAWN):
@@ -331,6 +372,52 @@ class Composition:
         layout = held.__array_interface__
         return f"constant {layout['data'][0]} {layout['typestr']} {layout['shape']} {layout['strides']}"
 
+    def direction(self, along: Any) -> Ref:
+        """A direction of the points, of which derivatives are taken, free where ``along``, of an event, is not zero."""
+        name, points = f"{ALONG}{POINT.name}", self.points[0]
+        self.calls.array(name, tuple(points.shape), along)
+        self._arrays.add(name)
+        return Ref(name)
+
+    def behind(self, direction: Ref) -> Ref:
+        """The points less a direction."""
+        step = self.calls.array(direction.name, tuple(self.points[0].shape))
+        found = self._node("sub", (POINT, direction), tuple(self.points[0].shape))
+        self._images[found] = lambda: [one - step for one in self.points]
+        return found
+
+    def others(self) -> Ref:
+        """Other points, which are free as well."""
+        name = f"{COTANGENT}others"
+        drawn = self.calls.array(name, tuple(self.points[0].shape))
+        self._arrays.add(name)
+        self._images[Ref(name)] = lambda: [drawn for _ in self.points]
+        return Ref(name)
+
+    def half_square(self, at: Ref) -> Ref:
+        r"""$\frac12 \|z\|^2$ of each point."""
+        rows, shape = self.points[0].shape[0], tuple(self.points[0].shape)
+        squares = self._entries(self._node("square", (at,), shape), shape)
+        return self._node("mul", (self._node("sum", (squares, [1]), (rows,)), 0.5), (rows,))
+
+    def beside(self, value: Ref, told: Ref | None) -> Ref:
+        """The entries of a value, and the number of its log-det for each point, where there is one."""
+        rows = self.points[0].shape[0]
+        found = [self._entries(one, self._shape(one)) for one in (value, told) if one is not None]
+        if told is not None:
+            found[1] = self._node("sum", (found[1], [1], True), (rows, 1))
+        width = sum(self._shape(one)[1] for one in found)
+        return self._node("cat", (found, 1), (rows, width))
+
+    def _entries(self, of: Ref, shape: Shape) -> Ref:
+        rows = self.points[0].shape[0]
+        if not shape or shape[0] != rows:
+            raise Unsupported("it gives no numbers of each point")
+        return self._node("view", (of, [rows, -1]), (rows, math.prod(shape[1:])))
+
+    def _shape(self, of: Ref) -> Shape:
+        return self._nodes[of.name].shape if of.name in self._nodes else tuple(self.points[0].shape)
+
     def negative(self, one: Ref | None) -> Ref:
         """- a log-det. Raises: `Unsupported` where there is none."""
         return self._computed("neg", one)
@@ -338,6 +425,20 @@ class Composition:
     def sum(self, one: Ref | None, other: Ref | None) -> Ref:
         """Of two numbers of each point. Raises: `Unsupported` where there is none."""
         return self._computed("add", one, other)
+
+    def less(self, one: Ref, other: Ref) -> Ref:
+        """The difference of two results."""
+        return self._computed("sub", one, other)
+
+    def constant(self, name: str, value: Any) -> Ref:
+        """Numbers of the statement."""
+        self._constants[name] = value
+        self._nodes[name] = Node(name, "constant", (), {}, "int", np.shape(value))
+        return Ref(name)
+
+    def only(self, operators: Container[str]) -> bool:
+        """Whether the calls so far take no others."""
+        return all(one.op in operators for one in self._nodes.values())
 
     def _computed(self, op: str, *of: Ref | None) -> Ref:
         given = tuple(one for one in of if one is not None)

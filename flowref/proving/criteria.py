@@ -32,18 +32,11 @@ class Law:
 def _log_det(run: Run[Field]) -> bool:
     r"""$(\det J)^2 = (e^{\log\det})^2$ for each point, which depends on no other."""
     value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
-    rows = run.graph.points[1][0]
-    entries = run.size // rows
-    if not isinstance(value, Residues) or value.d is None or math.prod(value.shape) != run.size:
+    rows, first = run.graph.points[1][0], run.field.first(0)[..., None]
+    blocks = _blocks(run, value)
+    if blocks is None:
         return False
-    first = run.field.first(0)[..., None]
-    shape = (run.field.towers, entries + rows, rows, entries)
-    parts = [None if one is None else one.reshape(shape) for one in (value.d, value.d_im)]
-    other = ~np.eye(rows, dtype=bool)
-    if any(one is not None and one[:, entries:][:, other].any() for one in parts):
-        return False  # a point depends on another
-    blocks = [None if one is None else np.moveaxis(one[:, :entries], 2, 1) for one in parts]
-    det = _determinants((blocks[0], blocks[1]), run.field.first(1)[..., 0])
+    det = _determinants(blocks, run.field.first(1)[..., 0])
     ladj = lifted(told, value)
     ladj = total(view(ladj, (rows, -1)), 1) if len(ladj.shape) and ladj.shape[0] == rows else ladj
     if math.prod(ladj.shape) not in (1, rows):
@@ -65,12 +58,55 @@ def _log_det(run: Run[Field]) -> bool:
     )
 
 
+def _blocks(run: Run[Field], value: Any) -> tuple[Any, Any] | None:
+    """The Jacobian of each point, (towers, rows, of, by) transposed, in two parts; None where there is none, or where a point
+    depends on another.
+    """
+    rows = run.graph.points[1][0]
+    entries = run.size // rows
+    if not isinstance(value, Residues) or value.d is None or math.prod(value.shape) != run.size:
+        return None
+    shape = (run.field.towers, entries + rows, rows, entries)
+    parts = [None if one is None else one.reshape(shape) for one in (value.d, value.d_im)]
+    other = ~np.eye(rows, dtype=bool)
+    if any(one is not None and one[:, entries:][:, other].any() for one in parts):
+        return None
+    re, im = (None if one is None else np.moveaxis(one[:, :entries], 2, 1) for one in parts)
+    return re, im
+
+
+def _permuted(run: Run[Field]) -> bool:
+    """The entries of each point are those of another array in another order, the same of all points."""
+    value, x = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    rows = run.graph.points[1][0]
+    if not all(isinstance(one, Residues) for one in (value, x)) or value.shape[:1] != (rows,):
+        return False
+    # Random residues are different numbers, with a probability that is told; what is taken apart has one part.
+    given, found = (one.top[0].reshape(run.field.towers, rows, -1) for one in (x, value))
+    if given.shape != found.shape or value.top[1] is not None:
+        return False
+    at, to = (np.argsort(one[0, 0]) for one in (given, found))
+    return bool((given[..., at] == found[..., to]).all())
+
+
+def _pattern(run: Run[Field]) -> bool:
+    """The derivatives of each point by its entries are zero where a pattern is not, and no point depends on another."""
+    value, zeros = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    parts = _blocks(run, value)
+    inside = np.asarray(zeros, bool).T
+    return parts is not None and not any(
+        one is not None and one[..., inside].any() for one in parts
+    )
+
+
 def _equal(run: Run[Field]) -> bool:
     """Two results are the same numbers, or have the same squares of their exponentials, which are positive."""
     one, other = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     like = next((each for each in (one, other) if isinstance(each, Residues)), None)
-    if like is None or math.prod(np.shape(one)) != math.prod(np.shape(other)):
+    if math.prod(np.shape(one)) != math.prod(np.shape(other)):
         return False
+    if like is None:  # numbers that depend on nothing
+        return bool((np.ravel(one) == np.ravel(other)).all())
     left, right = (view(lifted(each, like), (-1,)) for each in (one, other))
     p = run.field.first(1)
     squares = [times(each.top, each.top, p) for each in (left.exp(), right.exp())]
@@ -194,6 +230,8 @@ LAWS = {
     "log-det": Law(_log_det, "entries"),
     "equal": Law(_equal),
     "slope": Law(_slope, "along"),
+    "pattern": Law(_pattern, "entries"),
+    "permuted": Law(_permuted),
     "affine": Law(_affine, "along"),
     "normalized": Law(_normalized, "along"),
 }

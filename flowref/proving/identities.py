@@ -6,6 +6,7 @@ probability that is told.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -78,6 +79,22 @@ class Proof:
         return self.paths > 0 or any(one.startswith("where ") for one in self.conditions)
 
 
+def weakest(proofs: Sequence[tuple[str, Proof]]) -> Proof:
+    """What several statements say together, each by its name; of what is proved on some paths alone nothing follows."""
+    for name, proof in proofs:
+        if not proof.proved:
+            return Proof(False, reason=f"{name} is not proved: {proof.reason}")
+        if proof.bounded:
+            return Proof(False, reason=f"{name} is proved {proof.clause}")
+    every = [proof for _, proof in proofs]
+    return Proof(
+        True,
+        min(one.fields for one in every),
+        weights=WEIGHTS[max(WEIGHTS.index(one.weights) for one in every)],
+        conditions=tuple(dict.fromkeys(clause for one in every for clause in one.conditions)),
+    )
+
+
 def identity(
     graph: Graph, law: Law, paths: Iterable[Branches], seed: int = 0
 ) -> tuple[Proof, tuple[Branches, ...]]:
@@ -137,7 +154,18 @@ def identity(
             if best is None or (best[0].bounded and not proof.bounded and weights):
                 best = proof, on
         reason = "it is no identity on all paths of drawn points"
-    return best or (Proof(False, reason=reason), ())
+    return best or (Proof(False, reason=_nested(graph, different) or reason), ())
+
+
+def _nested(graph: Graph, paths: Sequence[Branches]) -> str:
+    """What is not known of the roots of a graph; empty where all is."""
+    for path in (None, *paths[:1]):
+        field = Field(1, 0)
+        with contextlib.suppress(NotModelled):
+            Run(graph, field, path, frozenset(), "")
+        if field.nested:
+            return f"not decided: a root of what holds a root ({field.nested})"
+    return ""
 
 
 def numbers_of(graph: Graph, law: Law) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from flowref.model import SpecError
-from flowref.proving.boxes import Bound, Box, bounds, run_on
+from flowref.proving.boxes import Bound, Box, Promised, bounds, run_on
 from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import Call, Calls, detached
 from flowref.proving.criteria import LAWS
@@ -40,7 +40,8 @@ class Place:
             return claim
         found: tuple[Bound, ...] = ()
         if self.box is not None:
-            found = tuple(bounds(claim.graph, LAWS[claim.law], claim.proof, self.box))
+            law = LAWS[claim.law]
+            found = tuple(bounds(claim.graph, law, claim.proof, self.box, self.promised))
             if any(one.box for one in found) and not self.holds_the_object:
                 reason = "what the object computes is rounded otherwise than what its operators are taken apart into"
                 found = tuple(Bound(one.kind, one.asked, reason=reason) for one in found)
@@ -52,6 +53,20 @@ class Place:
             given = None if context is None else np.asarray(detached(context), float)
             gap = refutation(claim.graph, self._points(), self.domain, self._measured, given)
         return replace(claim, bounds=found, refutation=gap)
+
+    @property
+    def promised(self) -> Promised:
+        """What its map promises, where the ends of a codomain are the same for all entries."""
+        facts = self.calls.recipe.facts
+        codomain = facts.codomain
+        ends = (
+            [] if codomain is None or codomain.joint else [np.unique(one) for one in codomain.ends]
+        )
+        known = bool(ends) and all(len(one) == 1 for one in ends) and np.isfinite(ends).any()
+        return Promised(
+            (float(ends[0][0]), float(ends[1][0])) if known else None,
+            "contraction" in facts.promises and facts.latent_shape in (None, facts.event_shape),
+        )
 
     @cached_property
     def holds_the_object(self) -> bool:

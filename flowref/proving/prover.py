@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from flowref.loading import Recipe, recipe_of
-from flowref.model import Condition, Law, Shape, Target, Unsupported, one_line
+from flowref.model import Condition, Law, Target, Unsupported, one_line
 from flowref.model.graph import Graph
 from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import Calls, Composition
 from flowref.proving.criteria import LAWS
-from flowref.proving.identities import WEIGHTS, Proof, identity, numbers_of
+from flowref.proving.identities import WEIGHTS, Proof, identity, numbers_of, weakest
 from flowref.proving.places import Place
 from flowref.proving.repairs import repairs
 from flowref.proving.statements import STATEMENTS, Statement, provable, words_of
@@ -67,8 +67,13 @@ def repairs_of(target: Target, law: Law) -> tuple[str, ...]:
     if not provable(law):
         return ()
     statement = STATEMENTS[law.base]
+    if statement.results is None:
+        return ()
     try:
-        graph, whole = _traced(calls_of(target, law.condition, statement.mode), statement, Most())
+        calls = calls_of(target, law.condition, statement.mode)
+        for one in statement.needs:
+            calls.call(one)
+        graph, whole = _traced(calls, statement, Most())
     except Unsupported:
         return ()
     return _repairs(statement, graph, whole)
@@ -83,48 +88,84 @@ def _repairs(statement: Statement, graph: Graph, whole: Composition) -> tuple[st
 
 # The last target that was asked for, and its calls by their circumstances.
 _LAST: list[Recipe] = []
-_KEPT: dict[tuple[bool, bool, str, str, Shape | None], Calls] = {}
+_KEPT: dict[tuple[bool, bool, str, str], Calls] = {}
 
 
-def calls_of(
-    target: Target, condition: Condition, mode: str = "", batch: Shape | None = None
-) -> Calls:
+def calls_of(target: Target, condition: Condition, mode: str = "") -> Calls:
     """The calls of a target in a condition, whose graphs are kept for its next statement. Raises: `TargetError`, `SpecError`,
     `Unsupported`.
     """
     recipe, mode = recipe_of(target), mode or condition.mode
     own = recipe.given(condition)
-    key = condition.contextual, condition.one_context, mode, condition.direction, batch
+    key = condition.contextual, condition.one_context, mode, condition.direction
     if not _LAST or _LAST[0] is not recipe:
         _LAST[:] = [recipe]
         _KEPT.clear()
-    return _KEPT.setdefault(key, Calls(own, mode, condition.direction, batch=batch))
+    return _KEPT.setdefault(key, Calls(own, mode, condition.direction))
 
 
 def _certificate_of(target: Target, law: Law, most: Most, *, edits: bool = False) -> Certificate:
     statement = replace(STATEMENTS[law.base], words=words_of(law))
-    claim = partial(Certificate, str(target), law.id, statement.words, statement.criterion)
     try:
         calls = calls_of(target, law.condition, statement.mode)
-        if (stronger := statement.stronger) is not None and stronger not in calls.missed:
-            joint = replace(statement, results=stronger)
-            found = certificate_of(calls, str(target), law.id, joint, most)
-            if found.proof.whole:
-                return found
-            calls.missed.add(stronger)
-        found = certificate_of(calls, str(target), law.id, statement, most, edits=edits)
-        for batch in statement.batches(calls.recipe.facts) if found.proof.proved else ():
-            calls = calls_of(target, law.condition, statement.mode, batch)
-            other = certificate_of(calls, str(target), law.id, statement, most).proof
-            if not other.proved or (found.proof.whole and not other.whole):
-                return claim(
-                    Proof(
-                        False, reason=f"at batches of shape {batch} {other.reason or other.clause}"
-                    )
-                )
-        return found
     except Unsupported as error:  # it takes no such context
+        claim = partial(Certificate, str(target), law.id, statement.words, statement.criterion)
         return claim(Proof(False, reason=str(error)))
+    key = law.base, most, edits
+    if key not in calls.claims:
+        calls.claims[key] = _claim(calls, str(target), law.id, statement, most, edits=edits)
+    found: Certificate = calls.claims[key]
+    return replace(found, statement=law.id, words=statement.words)
+
+
+def _claim(
+    calls: Calls, target: str, name: str, statement: Statement, most: Most, *, edits: bool
+) -> Certificate:
+    """What is found of a statement of calls, by what says several at once, in all batches, and with those that it follows
+    from.
+    """
+    claim = partial(Certificate, target, name, statement.words, statement.criterion)
+    try:
+        for one in statement.needs:
+            calls.call(one)
+        follows = statement.follows(calls)
+    except Unsupported as error:
+        return claim(Proof(False, reason=str(error)))
+    of = [_kept(calls, target, one, most) for one in follows]
+    if statement.results is None:
+        return claim(weakest([(one.statement, one.proof) for one in of]), follows=follows)
+    if (stronger := statement.stronger) is not None and stronger not in calls.missed:
+        joint = replace(statement, results=stronger)
+        found = certificate_of(calls, target, name, joint, most)
+        if found.proof.whole:
+            return found
+        calls.missed.add(stronger)
+    found = certificate_of(calls, target, name, statement, most, edits=edits)
+    for batch in statement.batches(calls.recipe.facts) if found.proof.proved else ():
+        other = certificate_of(
+            Calls(calls.recipe, calls.mode, calls.direction, batch=batch),
+            target,
+            name,
+            statement,
+            most,
+        ).proof
+        if not other.proved or (found.proof.whole and not other.whole):
+            return claim(
+                Proof(False, reason=f"at batches of shape {batch} {other.reason or other.clause}")
+            )
+    if of and found.proof.proved:
+        all_of = weakest([(name, found.proof), *((one.statement, one.proof) for one in of)])
+        found = replace(found, proof=replace(all_of, free=found.proof.free), follows=follows)
+    return found
+
+
+def _kept(calls: Calls, target: str, base: str, most: Most) -> Certificate:
+    """What is found of another statement of the same calls."""
+    key = base, most, False
+    if key not in calls.claims:
+        calls.claims[key] = _claim(calls, target, base, STATEMENTS[base], most, edits=False)
+    found: Certificate = calls.claims[key]
+    return found
 
 
 def certificate_of(
@@ -148,9 +189,8 @@ def _traced(calls: Calls, statement: Statement, most: Most) -> tuple[Graph, Comp
     """The graph of what a statement compares, and the calls that it is made of. Raises: `Unsupported` where there is none
     that is the object's, or where a proof takes more than ``most``.
     """
-    for one in statement.needs:
-        calls.call(one)
     recipe = calls.recipe
+    assert statement.results is not None
     if recipe.operations * (SLOPE if statement.criterion == "slope" else 1) > most.operations:
         raise Unsupported(f"its calls take {recipe.operations:,} operations")
     with recipe.backend.sandbox(0, recipe.dtype):

@@ -59,11 +59,12 @@ class Field(Towers):
 
     ``decimal``: whether a number in code is read as the fraction that it is written as, or the logarithm of one, and not as
     the double that it is; ``line``: of the code that is being computed; ``conditions``: under which numbers are what they
-    are, a clause each.
+    are, a clause each; ``nested``: where a root of what holds a root was first taken, of which the square is not known.
     """
 
     decimal: bool = False
     line: str = ""
+    nested: str = ""
     conditions: dict[str, None] = field(default_factory=dict)
 
     def constant(self, value: Any, shape: Sequence[int] = ()) -> Residues:
@@ -435,24 +436,27 @@ class Residues(Numbers):
         return self._with((value, None), self.scaled(by), exponential=self.pair)
 
     def sqrt(self) -> Residues:
-        """A root, in F_p[i], of a sign that is drawn for each number."""
-        if any(one is not None and one.any() for one in (self.im, self.d_im)):
-            raise NotModelled("a root of what holds a root")
+        """A root, in F_p[i], of a sign that is drawn for each number. Of what holds a root it is a random function, of which the
+        derivative is known: what holds whatever the root is holds for the root.
+        """
         self._above("a root")
+        sign = np.where(self.signs == POSITIVE, POSITIVE, ABOVE).astype(np.int8)
+        if any(one is not None and one.any() for one in (self.im, self.d_im)):
+            pair: Pair = (self.field.hashed("root", self), None)
+            self.field.nested = self.field.nested or self.field.line
+        else:
+            pair = self._root()
+        q = self.field.first(self.axes)
+        by = inverse(times(self._with(pair, None).top, self.constant(2).top, q), q)
+        return self._with(pair, self.scaled(by), sign)
+
+    def _root(self) -> Pair:
         p = self.field.p(self.axes)
         root = power(self.re, (p + np.uint64(1)) >> np.uint64(2), p)
         square = root * root % p == self.re
         drawn = (self.field.hashed("sqrt", self) >> np.uint64(7)) & np.uint64(1)
         root = np.where(drawn.astype(bool), root, (p - root) % p)
-        pair = np.where(square, root, np.uint64(0)), np.where(square, np.uint64(0), root)
-        value = self._with(pair, None)
-        two = self.field.constant(2, self.shape)
-        by = inverse(
-            times(value.top, two.top, self.field.first(self.axes)), self.field.first(self.axes)
-        )
-        return self._with(
-            pair, self.scaled(by), np.where(self.signs == POSITIVE, POSITIVE, ABOVE).astype(np.int8)
-        )
+        return np.where(square, root, np.uint64(0)), np.where(square, np.uint64(0), root)
 
     def _above(self, what: str) -> None:
         """Note where a function is defined for positive numbers alone, and these are not known to be."""

@@ -55,6 +55,9 @@ class Run(Generic[AnyKind]):
                 free = weight in weights or weight.startswith(DRAWN)
                 constant = graph.constants[weight]
                 self.values[weight] = field.free(sizes) if free else field.constant(constant)
+                if weight.startswith(ALONG) and not np.all(constant):
+                    nonzero = np.asarray(constant != 0, float)
+                    self.values[weight] = operators["mul"](self.values[weight], nonzero)
                 if free and weight in graph.variances:
                     signs = np.full(sizes, ABOVE, np.int8)
                     self.values[weight] = replace(self.values[weight], sign=signs)

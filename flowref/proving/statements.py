@@ -6,10 +6,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flowref.model import Facts, Law, Normalizer, Shape, Unsupported
+import numpy as np
+
+from flowref.model import REAL, Coupling, Facts, Law, Normalizer, Shape, Unsupported
 from flowref.model.graph import Ref
 from flowref.model.structure.batch_norm import PARTS
-from flowref.proving.compositions import ALL, POINT, ROWS, Composition
+from flowref.proving.boxes import KEEPING
+from flowref.proving.compositions import (
+    ALL,
+    NEAR,
+    POINT,
+    ROWS,
+    THROUGH,
+    Calls,
+    Composition,
+    detached,
+)
 
 
 @dataclass(frozen=True)
@@ -18,18 +30,20 @@ class Statement:
     of; ``points``: at which, "points" of the domain, "latents", their images, or "data", of which there is a density;
     ``mended``: the call that is edited where the statement is wrong, of which it is the value; ``mode``: in which it is
     said, whatever that of the law is; ``batches``: further shapes of batches at which it is to hold;
-    ``stronger``: results of which the criterion says this and other statements at once, which is tried first.
+    ``stronger``: results of which the criterion says this and other statements at once, which is tried first; ``follows``:
+    the laws of which it is a consequence, beside what is said of its results, if it has any.
     """
 
     words: str
     criterion: str
     needs: tuple[str, ...]
-    results: Callable[[Composition], tuple[Ref, Ref | None]]
+    results: Callable[[Composition], tuple[Ref, Ref | None]] | None
     points: str = "points"
     mended: str = ""
     mode: str = ""
     batches: Callable[[Facts], list[Shape]] = lambda facts: []
     stronger: Callable[[Composition], tuple[Ref, Ref | None]] | None = None
+    follows: Callable[[Calls], tuple[str, ...]] = lambda calls: ()
 
 
 def _round_trip(of: Composition) -> tuple[Ref, Ref]:
@@ -110,6 +124,98 @@ def _bias_before(of: Composition) -> tuple[Ref, Ref]:
     return of.along_channels(normalizer.call, normalizer.channel)
 
 
+def _parts(of: Composition) -> tuple[Ref, Ref]:
+    (whole, told), (last, total) = of.call("forward"), of.call(THROUGH["forward"])
+    if told is None or total is None:
+        told = total = None
+    return of.beside(whole, told), of.beside(last, total)
+
+
+def _parts_back(of: Composition) -> tuple[Ref, Ref]:
+    return of.call("inverse")[0], of.call(THROUGH["inverse"])[0]
+
+
+def _coupling(facts: Facts) -> Coupling:
+    if (found := facts.coupling) is None:
+        raise Unsupported("it has no mask of an event")
+    if set(found.kept) != {0.0, 1.0} or len(found.kept) != math.prod(facts.event_shape):
+        raise Unsupported("its mask does not divide an event in two")
+    return found
+
+
+def _zeros(of: Composition) -> tuple[Ref, Ref]:
+    zeros = _coupling(of.calls.recipe.facts).zeros
+    return of.call("forward")[0], of.constant("zeros", np.asarray(zeros, np.int64))
+
+
+def _lines(of: Composition) -> tuple[Ref, Ref]:
+    r"""$y(x) - y(x - v) = \partial_v y$ for all v that are zero where entries are kept; of what adds it is v."""
+    facts = of.calls.recipe.facts
+    coupling = _coupling(facts)
+    if coupling.kind not in ("affine", "additive"):
+        raise Unsupported("it is no affine or additive coupling", waits=False)
+    if facts.domain != REAL:
+        raise Unsupported("it does not take all reals", waits=False)
+    along = of.direction(1.0 - np.reshape(coupling.kept, facts.event_shape))
+    value = of.call("forward")[0]
+    return value, along if coupling.kind == "additive" else of.less(
+        value, of.call("forward", of.behind(along))[0]
+    )
+
+
+def _of_couplings(calls: Calls) -> tuple[str, ...]:
+    told = "map/log-det" if calls.part("forward", calls.points).graph.outputs[1] else ""
+    return ("coupling/pattern[conditioner]", *filter(None, [told]))
+
+
+def _of_density(calls: Calls) -> tuple[str, ...]:
+    told = "map/log-det" if calls.normalizing == "forward" else "map/log-det[inverse]"
+    return (
+        told,
+        "map/inverse",
+        "map/inverse[latents]",
+        "density/change-of-variables",
+        "density/base-constant",
+    )
+
+
+def _squeezed(of: Composition) -> tuple[Ref, Ref]:
+    squeezing = of.calls.recipe.facts.squeezing
+    if squeezing is None:
+        raise Unsupported("it has no squeeze")
+    if squeezing.call != "forward":
+        raise Unsupported("its inverse is what squeezes")
+    value = of.call("forward")[0]
+    if not of.only(KEEPING):
+        raise Unsupported("it computes with the entries")
+    return value, POINT
+
+
+def _base(of: Composition) -> tuple[Ref, Ref]:
+    r"""$\log p(z) + \frac12 \|z\|^2$ is at any point, with any weights, what it is at others with those that the object has,
+    and there it is $-\frac D2 \log 2\pi$.
+    """
+    first, rows = of.points[0], len(of.points[0])
+    numbers = np.asarray(detached(first), float).reshape(rows, -1)
+    normal = -0.5 * ((numbers**2).sum(1) + numbers.shape[1] * math.log(2 * math.pi))
+    told = np.asarray(of.calls.values("base_log_prob", [first])[0], float)
+    if np.shape(told) != (rows,) or not np.allclose(told, normal, NEAR, NEAR):
+        raise Unsupported("it has no standard normal base")
+    others = of.others()
+    one = of.call("base_log_prob")[0]
+    other = of.call("base_log_prob", others, as_it_is=True)[0]
+    return of.sum(one, of.half_square(POINT)), of.sum(other, of.half_square(others))
+
+
+def _no_volume(of: Composition) -> tuple[Ref, Ref]:
+    if not of.calls.recipe.facts.promises.get("volume-preserving"):
+        raise Unsupported("it has no promise to preserve volume")
+    told = of.call("forward")[1]
+    if told is None:
+        raise Unsupported("it returns no log-det")
+    return told, of.less(told, told)
+
+
 BOTH = ("forward", "inverse")
 # By the ids of laws, of which a case is the same statement in its circumstances.
 STATEMENTS = {
@@ -141,6 +247,63 @@ STATEMENTS = {
         ("log_prob", "base_log_prob"),
         _densities,
         "data",
+    ),
+    "density/base-constant": Statement(
+        "the base has the log-density of a standard normal distribution, with its constant as float64 has it",
+        "equal",
+        ("base_log_prob",),
+        _base,
+        "noise",
+    ),
+    "density/mass": Statement(
+        "the density integrates to one, in any dimension: the map is one-to-one and onto, its log-det is right, and its base is "
+        "standard normal",
+        "equal",
+        ("log_prob", "base_log_prob", *BOTH),
+        None,
+        follows=_of_density,
+    ),
+    "map/one-to-one": Statement(
+        "different points have different images: the inverse of f(x) is x",
+        "equal",
+        BOTH,
+        None,
+        follows=lambda calls: ("map/inverse",),
+    ),
+    "map/promised-jacobian[volume]": Statement(
+        "the log-det is zero", "equal", ("forward",), _no_volume
+    ),
+    "composition/parts": Statement(
+        "a composite is its parts in order, and its log-det is the sum of theirs",
+        "equal",
+        ("forward", "parts"),
+        _parts,
+    ),
+    "composition/algebra[inverse]": Statement(
+        "the inverse of a composite is the inverses of its parts in reverse order",
+        "equal",
+        ("inverse", "parts"),
+        _parts_back,
+        "latents",
+    ),
+    "coupling/pattern[conditioner]": Statement(
+        "what is kept depends on nothing that is transformed, and what is transformed on no other of these entries",
+        "pattern",
+        ("forward",),
+        _zeros,
+    ),
+    "coupling/closed-form": Statement(
+        "given the kept part, transformed entries are lines in the input, with the log-det of their slopes",
+        "slope",
+        ("forward",),
+        _lines,
+        follows=_of_couplings,
+    ),
+    "squeeze/permutes": Statement(
+        "every entry of an image is in the output once, at the same place for every image, and nothing is computed with it",
+        "permuted",
+        ("forward",),
+        _squeezed,
     ),
     "batch-norm/eval-map": Statement(
         "every channel of the output is one fixed affine function of the same entry of the input",

@@ -10,14 +10,14 @@ from typing import Any
 from flowref.backends.jax.live import Live
 from flowref.backends.jax.programs import programs_of
 from flowref.backends.jax.trees import apart, cast, moving
-from flowref.backends.parts import arranged, listed_parts, part_at
+from flowref.backends.parts import arranged, part_at
 from flowref.model import Array, Dialect, Mapped
 
 
 def parts_of(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], ...]]:
     """Names and maps of a composite's parts."""
     with live.calling():
-        names = tuple(name for name, _ in listed_parts(live.object, live.dialect))
+        names = tuple(name for name, _ in live.dialect.listed(live.object))
     return names, tuple(partial(part_map, live, index) for index in range(len(names)))
 
 
@@ -44,7 +44,7 @@ def arrange(
     """The library's own composition of a subject's parts, called in one direction."""
     with live.calling():
         obj = live.object
-        parts = [part for _, part in listed_parts(obj, live.dialect)]
+        parts = [part for _, part in live.dialect.listed(obj)]
         made = arranged(expression, obj, parts, live.dialect)
         built = live_of(live, made, live.resolve(made) or live.dialect)
     return Mapped(*built.evaluate(call, x, context))

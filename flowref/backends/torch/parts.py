@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from flowref.backends.parts import arranged, listed_parts, part_at
+from flowref.backends.parts import arranged, part_at
 from flowref.backends.torch.arrays import as_mapped
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.methods import sparingly
@@ -18,7 +18,7 @@ from flowref.model import Array, Dialect, Mapped
 
 def parts_of(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], ...]]:
     """Names and maps of a composite's parts."""
-    listed = listed_parts(live.pristine, live.dialect)
+    listed = live.dialect.listed(live.pristine)
     dialects = [live.resolve(part) or live.dialect for _, part in listed]
     names = tuple(name for name, _ in listed)
     return names, tuple(partial(part_map, live, *numbered) for numbered in enumerate(dialects))
@@ -46,7 +46,7 @@ def arrange(
     """The library's own composition of a subject's parts, called in one direction."""
     with live.calling("arrange"):
         obj = live.take()
-        parts = [part for _, part in listed_parts(obj, live.dialect)]
+        parts = [part for _, part in live.dialect.listed(obj)]
         built = arranged(expression, obj, parts, live.dialect)
         live.afford(call, len(x))
         return _called(live, live.resolve(built) or live.dialect, call, built, x, context)

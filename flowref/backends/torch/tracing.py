@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,6 +46,7 @@ def _table() -> dict[Any, Any]:
         aten.addcmul, aten.addcdiv, aten.mse_loss,
     ]  # fmt: skip
     chosen = {
+        aten.as_strided.default: _restrided,
         aten.relu.default: lambda x: torch.where(x > 0, x, 0.0),
         aten.abs.default: lambda x: torch.where(x < 0, -x, x),
         **dict.fromkeys((aten.sign.default, aten.sgn.default), _signed),
@@ -62,6 +64,13 @@ def _table() -> dict[Any, Any]:
 def _signed(x: Any) -> Any:
     one = torch.ones_like(x)
     return torch.where(x < 0, -one, torch.where(x > 0, one, torch.zeros_like(x)))
+
+
+def _restrided(x: Any, size: Any, stride: Any, offset: Any = None) -> Any:
+    """Entries one after the other, in another shape; anything else stays what it is."""
+    whole = math.prod(size) == x.numel() and x.is_contiguous() and not offset
+    steps = [math.prod(size[at + 1 :]) for at in range(len(size))]
+    return x.view(size) if whole and steps == list(stride) else NotImplemented
 
 
 def _clamped(x: Any, low: Any = None, high: Any = None) -> Any:

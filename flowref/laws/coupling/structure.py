@@ -92,17 +92,10 @@ def conditioner_blind(flow: DifferentiableCoupling, batch: Batch) -> Residual:
     r"""The conditioner does not see what it transforms: $\partial y_b / \partial x_b$ is diagonal,
     and $\partial y_a / \partial x_b = 0$.
     """
-    kept, moved = parts(flow)
-    if len(kept) > LARGE and offers(flow, PulledCoupling):
+    if len(flow.coupling.kept) > LARGE and offers(flow, PulledCoupling):
         return leaks_at_size(flow, batch)
     jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context))
-    others = ~np.eye(len(kept), dtype=bool)
-    # What is copied is the affair of coupling/pattern[kept-part]; a map of its own hears of no other
-    # entry.
-    wrong = kept[:, None] & (moved[None] if flow.coupling.copied else others)
-    if flow.coupling.kind != "joint":  # a joint map may mix what it transforms
-        wrong = wrong | (moved[:, None] & moved[None] & others)
-    leaks = np.where(wrong[None], jacobian, 0.0)
+    leaks = np.where(flow.coupling.zeros[None], jacobian, 0.0)
     rows = np.abs(leaks).reshape(len(batch.x), -1)
     note = (
         "a transformed entry enters the parameters, or an entry that is kept"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 # What the transformed entries go through, given the kept ones: each its own map, in the first
 # three; see `Coupling`.
@@ -35,6 +38,16 @@ class Coupling:
     conditioner: str = ""
     masked: bool = False
     log_scale: tuple[float, float] | str | None = None
+
+    @property
+    def zeros(self) -> Any:
+        """Of the Jacobian of a flattened event, ``(entries, entries)``: what is copied depends on nothing that is transformed,
+        and what passes a map of its own on no other entry. A joint map may mix what it transforms.
+        """
+        kept = np.asarray(self.kept) == 1
+        others = ~np.eye(len(kept), dtype=bool)
+        found = kept[:, None] & (~kept[None] if self.copied else others)
+        return found if self.kind == "joint" else found | (~kept[:, None] & ~kept[None] & others)
 
 
 def named_mask(name: str, parity: int, shape: Sequence[int]) -> tuple[float, ...]:
