@@ -250,9 +250,13 @@ class Calls:
         for row in range(rows):
             at = slice(row, row + 1)
             expected = [one[at] if np.shape(one)[:1] == (rows,) else one for one in several]
+            try:
+                found = results(at)
+            except Exception:  # what refuses one point needs others
+                return False
             if not all(
                 np.shape(one) == np.shape(other) and np.allclose(one, other, NEAR, NEAR, True)
-                for one, other in zip(results(at), expected, strict=True)
+                for one, other in zip(found, expected, strict=True)
             ):
                 return False
         return True

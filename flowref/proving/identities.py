@@ -96,12 +96,13 @@ def weakest(proofs: Sequence[tuple[str, Proof]]) -> Proof:
 
 
 def identity(
-    graph: Graph, law: Law, paths: Iterable[Branches], seed: int = 0
+    graph: Graph, law: Law, paths: Iterable[Branches], most: float = math.inf, seed: int = 0
 ) -> tuple[Proof, tuple[Branches, ...]]:
     """Whether a law of `LAWS` holds of a call in exact arithmetic, and on which paths, none where for all.
 
     The strongest claim is tried first: for all weights and buffers, for all values of all comparisons. ``paths``: those
-    that drawn points take, asked for where the law does not hold for all values.
+    that drawn points take, asked for where the law does not hold for all values; ``most``: numbers that are computed in a
+    field, on all paths of a claim, as many as where it has ``MANY`` points.
     """
     if reason := _refused(graph, law):
         return Proof(False, reason=reason), ()
@@ -144,6 +145,10 @@ def identity(
         for taken in readings[decimal] if opens else [[None]]:
             if best is not None and taken is different:
                 continue  # what holds on some paths is less than what was found
+            towers = MANY if _signed(graph, taken[0], weights) else FEW
+            if len(taken) > 1 and numbers_of(graph, law) * len(taken) * towers > most * MANY:
+                reason = f"a proof on {len(taken)} paths takes too many numbers"
+                continue
             runs = _all_hold(graph, law, weights, decimal, taken, seed)
             if not runs:
                 continue
@@ -153,7 +158,7 @@ def identity(
                 return proof, on
             if best is None or (best[0].bounded and not proof.bounded and weights):
                 best = proof, on
-        reason = "it is no identity on all paths of drawn points"
+            reason = "it is no identity on all paths of drawn points"
     return best or (Proof(False, reason=_nested(graph, different) or reason), ())
 
 
@@ -224,12 +229,16 @@ def holds(
     seed: int,
 ) -> Run[Field] | None:
     """The run in which the law holds; None where it does not."""
-    signed = _rooted(graph) or (path is None and _opens(graph, weights))
-    for towers in (FEW, MANY) if signed else (FEW,):
+    for towers in (FEW, MANY) if _signed(graph, path, weights) else (FEW,):
         run = Run(graph, Field(towers, seed, decimal), path, weights, law.slopes)
         if not law.holds(run):
             return None
     return run
+
+
+def _signed(graph: Graph, path: Branches | None, weights: frozenset[str]) -> bool:
+    """Whether a run draws signs, which many points are to see."""
+    return _rooted(graph) or (path is None and _opens(graph, weights))
 
 
 def _opens(graph: Graph, weights: frozenset[str]) -> bool:

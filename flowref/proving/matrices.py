@@ -14,8 +14,10 @@ from flowref.proving.arrangements import (
     added,
     constant_pad_nd,
     cut,
+    expand,
     permute,
     select,
+    squeeze,
     taken,
     transpose,
     unsqueeze,
@@ -224,10 +226,10 @@ def _channels_first(rows: Residues, batch: int, counts: tuple[int, ...]) -> Any:
     return permute(found, [0, len(found.shape) - 1, *range(1, len(found.shape) - 1)])
 
 
-def slogdet(a: Residues) -> tuple[Residues, Residues]:
-    """The sign of a determinant and its logarithm."""
+def slogdet(a: Residues) -> tuple[Residues, Residues, None, None]:
+    """The sign of a determinant and its logarithm, without the factors that gradients are computed with."""
     det = determinant(a)
-    return sign(det), absolute(det).log()
+    return sign(det), absolute(det).log(), None, None
 
 
 def determinant(a: Residues) -> Residues:
@@ -247,6 +249,32 @@ def determinant(a: Residues) -> Residues:
         rest = inner - by * row
     assert found is not None
     return found
+
+
+def solve(a: Any, b: Any, left: bool = True, check_errors: bool = False) -> Residues:
+    """The solution of a system, by elimination in the order of its rows."""
+    a, b = both(a, b)
+    if not left:
+        turned: Residues = transpose(solve(*(transpose(one, -1, -2) for one in (a, b))), -1, -2)
+        return turned
+    if b.axes == a.axes - 1 and b.shape == a.shape[:-1]:
+        of_vectors: Residues = squeeze(solve(a, unsqueeze(b, b.axes)), -1)
+        return of_vectors
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (expand(one, (*batch, *one.shape[-2:])) for one in (a, b))
+    rest, rows = joined([a, b], -1), []
+    for _ in range(a.shape[-1]):
+        top, below = cut(rest, -2, 0, 1), cut(rest, -2, 1, None)
+        row = cut(top, -1, 1, None) / cut(top, -1, 0, 1)
+        rows.append(row)
+        rest = cut(below, -1, 1, None) - cut(below, -1, 0, 1) * row
+    found: list[Residues] = []
+    for row in reversed(rows):
+        one = cut(row, -1, len(found), None)
+        for at, other in enumerate(reversed(found)):
+            one = one - cut(row, -1, at, at + 1) * other
+        found.append(one)
+    return joined(found[::-1], -2)
 
 
 def solve_triangular(

@@ -159,6 +159,17 @@ MATRICES: dict[str, Callable[..., Any]] = {
     "convolution_backward": matrices.convolution_backward,
     "_linalg_slogdet": matrices.slogdet,
     "_linalg_det": lambda a: (matrices.determinant(a), None, None),
+    # Factors that are left of a solution have no other use.
+    "_linalg_solve_ex": lambda *given, **settings: (
+        matrices.solve(*given, **settings),
+        None,
+        None,
+        None,
+    ),
+    "linalg_inv_ex": lambda a, check_errors=False: (
+        matrices.solve(a, np.broadcast_to(np.eye(a.shape[-1]), a.shape)),
+        None,
+    ),
     "linalg_solve_triangular": lambda a, b, upper, left=True, unitriangular=False: (
         matrices.solve_triangular(a, b, upper, left, unitriangular)
     ),

@@ -177,7 +177,7 @@ def certificate_of(
         graph, whole = _traced(calls, statement, most)
     except Unsupported as error:
         return claim(Proof(False, reason=str(error)))
-    proof, taken = identity(graph, LAWS[statement.criterion], whole.paths)
+    proof, taken = identity(graph, LAWS[statement.criterion], whole.paths, most.numbers)
     tried = edits and proof.weights in ("", WEIGHTS[-1])
     found = _repairs(statement, graph, whole) if tried else ()
     backend = calls.recipe.backend

@@ -153,9 +153,9 @@ def _lines(of: Composition) -> tuple[Ref, Ref]:
     facts = of.calls.recipe.facts
     coupling = _coupling(facts)
     if coupling.kind not in ("affine", "additive"):
-        raise Unsupported("it is no affine or additive coupling", waits=False)
+        raise Unsupported("it has no affine or additive form")
     if facts.domain != REAL:
-        raise Unsupported("it does not take all reals", waits=False)
+        raise Unsupported("it takes no reals but those of its domain")
     along = of.direction(1.0 - np.reshape(coupling.kept, facts.event_shape))
     value = of.call("forward")[0]
     return value, along if coupling.kind == "additive" else of.less(
@@ -164,6 +164,7 @@ def _lines(of: Composition) -> tuple[Ref, Ref]:
 
 
 def _of_couplings(calls: Calls) -> tuple[str, ...]:
+    _coupling(calls.recipe.facts)
     told = "map/log-det" if calls.part("forward", calls.points).graph.outputs[1] else ""
     return ("coupling/pattern[conditioner]", *filter(None, [told]))
 
