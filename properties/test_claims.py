@@ -8,6 +8,8 @@ r"""What flowref claims of batch normalization and Real NVP, on one page, about 
 4. *Bias.* The gradient of a bias before batch normalization is zero.
 5. *History.* Throughout any training and evaluation, outputs and running statistics are those of
    `nn.BatchNorm2d` (1d, 3d).
+6. *Proofs.* The first two, the fourth, and for an affine normalizer the fifth, hold for all inputs
+   and all weights; and the density of a Real NVP of vectors integrates to one.
 
 What is drawn is in `claims.cases`: shapes, masks, options, histories, and numbers of sizes from
 1e-6 to 1e6. How much of a difference is rounding is in `claims.bounds`: no tolerance is chosen by
@@ -47,6 +49,8 @@ from claims.cases import (
     linears,
 )
 from flowref import reference as ref
+from flowref import registry
+from flowref.proving import certified, same
 
 # The first failure is shown as it is: numbers from a smaller seed are no simpler.
 drawn = partial(settings, phases=[Phase.explicit, Phase.generate])
@@ -228,6 +232,39 @@ def test_history(kind: Callable[..., Any], history: History) -> None:
         used = batch if call.training or not theirs.track_running_stats else running
         y, rounding = used.normalized(x, UNIT * x.abs(), theirs.eps)
         agree(got, expected, w * rounding + 4 * UNIT * (w * y.abs() + b))
+
+
+# 6. Proofs
+
+
+BOTH_WAYS = ("map/inverse", "map/inverse[latents]", "map/log-det", "map/log-det[inverse]")
+BIAS = "batch-norm/gradient[bias-before]"
+IDENTITIES = {
+    "BatchNorm": (BIAS,),
+    "BatchNorm[image]": (BIAS,),
+    "InvertibleBatchNorm": (*BOTH_WAYS, BIAS),
+    **dict.fromkeys(
+        ("ActNorm", "AffineCoupling[halves]", "AdditiveCoupling[alternating]", "Permute[img]", "Reverse", "InvertibleConv1x1",
+         "MaskedAutoregressive", "MaskedConvolution", "EmergingConvolution", "Affine", "Squeeze"),
+        BOTH_WAYS,
+    ),
+    "Flow[VectorRealNVP]": (*BOTH_WAYS, "density/mass"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_proofs(name: str) -> None:
+    """For all inputs and all weights, in exact arithmetic."""
+    laws = map(registry.find_law, IDENTITIES[name])
+    for claim in certified(registry.parse_target(f"reference:{name}"), laws, quick=True):
+        assert claim.proof.whole, claim.text()
+
+
+def test_proof_of_parity() -> None:
+    """In eval mode, with the weights and the statistics of either."""
+    layers = "reference:BatchNorm", "torch.nn:BatchNorm1d?num_features=3&event=3"
+    (found,) = same(*map(registry.parse_target, layers)).comparisons()
+    assert found.claim.proof.whole, found.claim.text()
 
 
 # Each of them can fail
