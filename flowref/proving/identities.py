@@ -22,8 +22,9 @@ from flowref.proving.residues import Field
 from flowref.proving.runs import Run, decides
 
 # Towers of a proof without roots and open comparisons, and of one with them: each has a sign of its own, of which one half
-# of the fields sees one that matters.
-FEW, MANY = 6, 64
+# of the fields sees one that matters. Before them one is tried, which shows nearly all that is wrong, where they take long.
+ONE, FEW, MANY = 1, 6, 64
+LONG = 100_000
 # For which weights a claim is.
 WEIGHTS = (
     "all weights, buffers and constants",
@@ -130,11 +131,13 @@ def identity(
     different = list({path.key: path for path in paths}.values())
     # What does not hold for these weights, on one path or for all outcomes, holds for no others.
     readings: dict[bool, list[Any]] = {}
-    for decimal, path in product((False, True), (None, *different[:1])):
+    for decimal, path in product((False, True), (*different[:1], None)):
+        if path is None and different and decimal not in readings:
+            continue  # what does not hold on a path does not hold for all outcomes
         try:
-            if holds(graph, law, frozenset(), decimal, path, seed):
+            if holds(graph, law, frozenset(), decimal, path, seed, few=True):
                 taken = [None] if path is None else different
-                readings.setdefault(decimal, []).append(taken)
+                readings.setdefault(decimal, []).insert(0, taken)
         except NotModelled as error:
             if path is not None or not different:
                 reason = f"not modelled: {error}"
@@ -227,9 +230,13 @@ def holds(
     decimal: bool,
     path: Branches | None,
     seed: int,
+    *,
+    few: bool = False,
 ) -> Run[Field] | None:
-    """The run in which the law holds; None where it does not."""
-    for towers in (FEW, MANY) if _signed(graph, path, weights) else (FEW,):
+    """The run in which the law holds; None where it does not; ``few``: at so few points that signs are not seen."""
+    first = (ONE, FEW) if numbers_of(graph, law) > LONG else (FEW,)
+    signed = not few and _signed(graph, path, weights)
+    for towers in (*first, MANY) if signed else first:
         run = Run(graph, Field(towers, seed, decimal), path, weights, law.slopes)
         if not law.holds(run):
             return None

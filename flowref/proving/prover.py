@@ -19,10 +19,8 @@ from flowref.proving.statements import STATEMENTS, Statement, provable, words_of
 
 # Operations of a round trip, and numbers in a run of residues, up to which an audit asks for proofs: a second or two; and up to
 # which there are any: minutes.
-OPERATIONS, NUMBERS = 2_000, 2_000_000
+OPERATIONS, NUMBERS = 2_000, 1_000_000
 MOST_OPERATIONS, MOST_NUMBERS = 20_000, 100_000_000
-# How many times as long a gradient takes, which is traced with its way back.
-SLOPE = 4
 
 
 @dataclass(frozen=True)
@@ -191,7 +189,7 @@ def _traced(calls: Calls, statement: Statement, most: Most) -> tuple[Graph, Comp
     """
     recipe = calls.recipe
     assert statement.results is not None
-    if recipe.operations * (SLOPE if statement.criterion == "slope" else 1) > most.operations:
+    if recipe.operations * statement.traces > most.operations:
         raise Unsupported(f"its calls take {recipe.operations:,} operations")
     with recipe.backend.sandbox(0, recipe.dtype):
         try:

@@ -172,10 +172,6 @@ def edited(graph: Graph, edit: Edit, scope: Scope) -> Graph:
     return replace(graph, nodes=tuple(nodes), outputs=(value, told))
 
 
-def _uses(node: Node, name: str) -> bool:
-    return any(ref.name == name for ref in references((node.args, dict(node.named))))
-
-
 def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
     """By kind, the smallest first: another reduction, an operator left out or its opposite, a sign or a factor, a term that is
     missing, another value of the same shape.
@@ -186,12 +182,18 @@ def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
     if last is None:
         return
     own = scope.own
+    given = {
+        ref.name
+        for node in nodes
+        if node.name in own
+        for ref in references((node.args, dict(node.named)))
+    }
     uses = [
         node
         for node in reversed(nodes)
         if node.kind == "float"
         and node.name in scope.known
-        and (node is last or any(one.name in own and _uses(one, node.name) for one in nodes))
+        and (node is last or node.name in given)
     ]
     there = [node for node in uses if node.name in own or node is last]
     plain = [node for node in uses if node.op not in ARRANGING]
@@ -308,7 +310,12 @@ def _terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
 def _others(node: Node, nodes: Sequence[Node], own: frozenset[str]) -> Iterator[Edit]:
     """Another value of the same shape, which is known before the node is used."""
     at = {one.name: number for number, one in enumerate(nodes)}
-    users = [one for one in nodes if one.name in own and _uses(one, node.name)]
+    users = [
+        one
+        for one in nodes
+        if one.name in own
+        and any(ref.name == node.name for ref in references((one.args, dict(one.named))))
+    ]
     for user in (None, *(one for one in users if len(users) > 1)):
         first = min((at[one.name] for one in users if user in (None, one)), default=len(nodes))
         for other in reversed(nodes[:first]):

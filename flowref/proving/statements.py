@@ -31,7 +31,8 @@ class Statement:
     ``mended``: the call that is edited where the statement is wrong, of which it is the value; ``mode``: in which it is
     said, whatever that of the law is; ``batches``: further shapes of batches at which it is to hold;
     ``stronger``: results of which the criterion says this and other statements at once, which is tried first; ``follows``:
-    the laws of which it is a consequence, beside what is said of its results, if it has any.
+    the laws of which it is a consequence, beside what is said of its results, if it has any; ``traces``: how many times as long
+    as calls its own take, which no other statement asks for.
     """
 
     words: str
@@ -44,6 +45,7 @@ class Statement:
     batches: Callable[[Facts], list[Shape]] = lambda facts: []
     stronger: Callable[[Composition], tuple[Ref, Ref | None]] | None = None
     follows: Callable[[Calls], tuple[str, ...]] = lambda calls: ()
+    traces: int = 1
 
 
 def _round_trip(of: Composition) -> tuple[Ref, Ref]:
@@ -279,6 +281,7 @@ STATEMENTS = {
         "equal",
         ("forward", "parts"),
         _parts,
+        traces=2,
     ),
     "composition/algebra[inverse]": Statement(
         "the inverse of a composite is the inverses of its parts in reverse order",
@@ -286,6 +289,7 @@ STATEMENTS = {
         ("inverse", "parts"),
         _parts_back,
         "latents",
+        traces=2,
     ),
     "coupling/pattern[conditioner]": Statement(
         "what is kept depends on nothing that is transformed, and what is transformed on no other of these entries",
@@ -333,6 +337,7 @@ STATEMENTS = {
         "slope",
         ("forward",),
         _of_batches,
+        traces=4,
     ),
     "gradient/input[value]": Statement(
         "the framework's derivative of f(x) by x is its derivative",
@@ -340,6 +345,7 @@ STATEMENTS = {
         ("forward",),
         lambda of: of.slope(("forward", 0)),
         stronger=_all_by_points,
+        traces=4,
     ),
     "gradient/input[log-det]": Statement(
         "the framework's derivative of the log-det by x is its derivative",
@@ -347,6 +353,7 @@ STATEMENTS = {
         ("forward",),
         lambda of: of.slope(("forward", 1)),
         stronger=_all_by_points,
+        traces=4,
     ),
     "gradient/input[log-prob]": Statement(
         "the framework's derivative of the log-density by x is its derivative",
@@ -355,6 +362,7 @@ STATEMENTS = {
         lambda of: of.slope(("log_prob", 0)),
         "data",
         stronger=_all_by_points,
+        traces=4,
     ),
     "gradient/parameters[value]": Statement(
         "the framework's derivatives of f(x) and of the log-density by the parameters are theirs",
@@ -363,6 +371,7 @@ STATEMENTS = {
         _values_in_training,
         "data",
         stronger=_all_by_parameters,
+        traces=4,
     ),
     "gradient/parameters[log-det]": Statement(
         "the framework's derivative of the log-det by the parameters is its derivative",
@@ -370,6 +379,7 @@ STATEMENTS = {
         ("forward",),
         lambda of: of.slope(("forward", 1), by="parameters"),
         stronger=_all_by_parameters,
+        traces=4,
     ),
 }
 
