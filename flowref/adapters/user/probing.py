@@ -40,9 +40,7 @@ def settle(inquiry: Inquiry, x: Any, context: Any, shaped: bool = True) -> Settl
     this shape, so that a log-density that raises is broken.
     """
     if (count := inquiry.chosen.get(CLASSES)) and context is not None:
-        rest = {name: value for name, value in inquiry.chosen.items() if name != CLASSES}
-        labels = labels_of(context, int(count))
-        settled = settle(replace(inquiry, chosen=rest), x, labels, shaped)
+        settled = settle(inquiry.without(CLASSES), x, labels_of(context, int(count)), shaped)
         return replace(settled, dialect=with_labels(settled.dialect, int(count)))
     inquiry = _given_alike(_mapping(inquiry, x, context))
     obj, chosen = inquiry.obj, inquiry.chosen
