@@ -80,8 +80,7 @@ def _chosen_forward(obj: Any, chosen: Chosen) -> Way:
         value = TYPED.get(word.casefold(), word)
         way = Way(called_name(obj, "forward")).keeping(name, value, f"forward: {name}={value!r}")
         return with_running(obj, way, "forward", chosen)
-    if not callable(signatures.attribute(obj, name)):
-        raise SpecError(f"forward was given as {name!r}, which is no method of the object")
+    signatures.demand(obj, "forward", name)
     usual = name == "forward"
     way = Way(called_name(obj, name), words="" if usual else f"forward: {name}()", usual=usual)
     return with_running(obj, way, name, chosen)
@@ -93,11 +92,8 @@ def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
         return []
     name, colon, word = text.partition(":")
     if not colon:
-        if not callable(signatures.attribute(obj, name)):
-            raise SpecError(
-                f"inverse was given as {text!r}, which is no method of the object; expected one, "
-                "a keyword of forward such as mode:inverse or reverse:true, or none"
-            )
+        more = "; expected one, a keyword of forward such as mode:inverse or reverse:true, or none"
+        signatures.demand(obj, "inverse", name, more)
         return [with_running(obj, _back_by(obj, name), name, chosen)]
     if forward is None:
         raise SpecError(f"inverse was given as {text!r}, but there is no forward")

@@ -22,6 +22,7 @@ from flowref.adapters.user.conventions.names import (
     plain,
     sign_of,
 )
+from flowref.model import SpecError, nearest
 
 # What parts of a point differ by in their names.
 ENDING = re.compile(r"(\d|left|right|lower|upper|first|second|a|b|l|r)$")
@@ -36,6 +37,16 @@ def attribute(obj: Any, name: str) -> Any:
         return getattr(obj, name, None)
     except Exception:
         return None
+
+
+def demand(obj: Any, option: str, name: str, more: str = "") -> None:
+    """Raise `SpecError` where an option names no method of an object; ``more``: what else it may say."""
+    if not callable(attribute(obj, name)):
+        methods = [one for one in dir(obj) if not one.startswith("_")]
+        raise SpecError(
+            f"{option} was given as {name!r}, which is no method of the {type(obj).__name__}"
+            f"{nearest(name, methods)}{more}"
+        )
 
 
 def parameters(obj: Any, method: str) -> list[inspect.Parameter]:

@@ -28,6 +28,7 @@ from flowref.adapters.user.conventions.beside import (
 )
 from flowref.adapters.user.conventions.method_names import roles_of
 from flowref.adapters.user.conventions.roles import ROLES
+from flowref.adapters.user.conventions.signatures import demand
 from flowref.adapters.user.facts import describe
 from flowref.adapters.user.jax.calling import owner_of, with_key
 from flowref.adapters.user.jax.functions import functions
@@ -154,14 +155,14 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
             way = Way(before + back, log_det=told, arguments=arguments, negated=bool(beside))
             own = chosen.get(OF_INVERSE, "")
             if own and own != NOTHING:
-                _demand(obj, own)
+                demand(obj, OF_INVERSE, own)
             elif not own and beside and _offers(obj, at_end := names.BESIDE["inverse"]):
                 own = at_end
             if own:
                 way = Way(before + back, log_det="" if own == NOTHING else before + own)
             found["inverse"] = partial(mapped, way=way)
     if density := chosen.get("log_prob", ""):
-        _demand(obj, density)
+        demand(obj, "log_prob", density)
     else:
         density = next((name for name in DENSITIES if _offers(obj, name)), "")
     if density:
@@ -185,7 +186,7 @@ def _log_det(obj: Any, there: str, chosen: Mapping[str, str]) -> tuple[str, int]
     if name == NOTHING or OF_INVERSE in chosen or _both(there):
         return "", 1
     if name:
-        _demand(obj, name)
+        demand(obj, LOG_DET, name)
     else:
         told = [one.name for one in methods_of(obj, there)]
         name = next(
@@ -203,8 +204,9 @@ def _points(obj: Any, before: str) -> list[str]:
 def _pair(obj: Any, chosen: Mapping[str, str]) -> tuple[str, str]:
     """The names of the map and of its way back, empty where there is none."""
     named = chosen.get("forward", ""), chosen.get("inverse", "")
-    for name in filter(None, named):
-        _demand(obj, name)
+    for option, name in zip(("forward", "inverse"), named, strict=True):
+        if name:
+            demand(obj, option, name)
     if named[0]:
         return named
     # Those whose names tell that the log-det comes with the value first: forward beside them gives none.
@@ -220,11 +222,6 @@ def _pair(obj: Any, chosen: Mapping[str, str]) -> tuple[str, str]:
 def _both(name: str) -> bool:
     """Whether a map returns its log-det with its value, as its name tells."""
     return name.endswith("det")
-
-
-def _demand(obj: Any, name: str) -> None:
-    if not _offers(obj, name):
-        raise TargetError(f"it was said that {name} is a method; {type(obj).__name__} has none")
 
 
 def _offers(obj: Any, name: str) -> bool:
