@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flowref.adapters.common.signatures import code_of
+from flowref.adapters.common.signatures import code_of, parameters_of
 from flowref.adapters.user.conventions.names import (
     BACKWARDS,
     ENDS,
@@ -51,11 +51,7 @@ def demand(obj: Any, option: str, name: str, more: str = "") -> None:
 
 def parameters(obj: Any, method: str) -> list[inspect.Parameter]:
     """The parameters of a method after the object itself; none where it does not tell."""
-    try:
-        run = getattr(obj, method) if method else obj
-        return list(inspect.signature(run).parameters.values())
-    except Exception:  # compiled code tells nothing
-        return []
+    return parameters_of(attribute(obj, method) if method else obj)
 
 
 def required(obj: Any, method: str) -> list[str]:

@@ -56,7 +56,6 @@ from flowref.model import Adapter, Dialect, TargetError
 LOG_DETS = (USUAL, names.BESIDE["forward"], "log_det_jacobian", "log_det")
 # Where the state of a pair is -> how the methods of its module are found.
 BESIDE = {LINEN: BOUND, EQUINOX: STATED}
-DENSITIES = ("log_prob", "log_density", "logpdf")
 # Options that say what calls return, and what of it is a running log-det.
 RETURNING = ("returns", "columns", "latents", "ladj_list", "running", LOG_DET, OF_INVERSE)
 
@@ -164,7 +163,9 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
     if density := chosen.get("log_prob", ""):
         demand(obj, "log_prob", density)
     else:
-        density = next((name for name in DENSITIES if _offers(obj, name)), "")
+        density = next(
+            (name for name in (*names.USUAL, *names.NORMALIZED) if _offers(obj, name)), ""
+        )
     if density:
         found["log_prob"] = partial(dense, way=Way(before + density))
         if there and (base := base_name(obj)):
