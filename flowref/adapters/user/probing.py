@@ -30,6 +30,7 @@ from flowref.model import (
     FlowrefError,
     Shape,
     TargetError,
+    UnknownShape,
     one_line,
     place_of,
 )
@@ -207,6 +208,15 @@ def _samples_fit(obj: Any, dialect: Dialect, x: Any) -> None:
     if shape != (2, *x.shape[1:]):
         other = (shape[1:],) if shape[:1] == (2,) else ()
         raise NoWayBack(ValueError(f"sample(2) returned shape {shape}"), *other)
+
+
+def unknown_shape(obj: Any, raised: Sequence[Exception], more: str = "") -> UnknownShape:
+    """What to say of an object whose calls take no event that was tried."""
+    own = f"{raised_most(raised)}; " if raised else ""
+    return UnknownShape(
+        f"{own}the event shape of {type(obj).__name__} is not known; give it as ?event=3 or "
+        f"?event=2,4,4 (or --event 3), or as an attribute event_shape{more}"
+    )
 
 
 def raised_most(raised: Sequence[Exception]) -> str:

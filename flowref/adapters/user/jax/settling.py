@@ -15,6 +15,7 @@ import numpy as np
 
 from flowref import backends
 from flowref.adapters.common.events import Fit, Fits, Seen, first_event
+from flowref.adapters.common.jax_events import ROWS
 from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.onto_simplex import words
 from flowref.adapters.common.signatures import required
@@ -26,7 +27,6 @@ from flowref.adapters.user.event_shapes import FEATURES, SIDE, SIDES, shapes
 from flowref.adapters.user.extras import KINDS, NUMBERS, given, no_numbers, several, told
 from flowref.adapters.user.inquiry import Inquiry
 from flowref.adapters.user.jax.calling import (
-    ROWS,
     OneNumber,
     Unmapped,
     apart,
@@ -58,7 +58,7 @@ from flowref.adapters.user.jax.speaking import (
     running_of,
 )
 from flowref.adapters.user.jax.traces import key_reaches, of_traces
-from flowref.adapters.user.probing import raised_most as told_most
+from flowref.adapters.user.probing import unknown_shape
 from flowref.adapters.user.stretching import told_shapes
 from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError, UnknownShape
 from flowref.model.silence import UNMOVED
@@ -110,11 +110,7 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
         raise none
     if unmapped := next((one for one in raised if isinstance(one, Unmapped)), None):
         raise unmapped
-    own = f"{told_most(raised)}; " if raised else ""
-    raise UnknownShape(
-        f"{own}the event shape of {type(obj).__name__} is not known; give it as ?event=3 or "
-        "?event=2,4,4 (or --event 3), or as an attribute event_shape"
-    )
+    raise unknown_shape(obj, raised)
 
 
 def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
