@@ -60,7 +60,7 @@ from flowref.adapters.user.jax.speaking import (
 from flowref.adapters.user.jax.traces import key_reaches, of_traces
 from flowref.adapters.user.probing import unknown_shape
 from flowref.adapters.user.stretching import told_shapes
-from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError, UnknownShape
+from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError
 from flowref.model.silence import UNMOVED
 
 # Keys that show whether a call draws: signs that are drawn agree for some.
@@ -119,13 +119,6 @@ def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     """
     import jax
 
-    kind = type(owner_of(obj)).__name__
-    if not facts.event_shape:
-        raise UnknownShape(
-            f"{kind} is a layer that may draw or forget: its latents need not be of the shape of its "
-            "events, and calls do not show which; give it as ?event=3 or ?event=2,4,4 (or --event 3), or "
-            "as an attribute event_shape"
-        )
     key, (x, context) = jax.random.key(0), as_arrays(*points_of(facts))
     push, value = of_draws(obj, dialect.push, x, context, key)
     pull = None if dialect.pull is None else of_draws(obj, dialect.pull, value, context, key)[0]
