@@ -141,15 +141,14 @@ def told(obj: Any) -> Shape | None:
 
 def several(name: str, found: Sequence[Inquiry], facts: Facts) -> Ambiguous:
     """What is said of calls that take contexts of several shapes."""
-
-    def option(one: Facts) -> str:
-        event, context = (
-            ",".join(map(str, shape or ())) for shape in (one.event_shape, one.context_shape)
-        )
-        return f"?context={context}" if facts.event_shape else f"?event={event}&context={context}"
-
-    options = " or ".join(option(one.facts) for one in found[:3])
-    return Ambiguous(f"it asks for {name}, and takes contexts of several shapes: say {options}")
+    options = []
+    for one in found[:3]:
+        event, context = one.facts.event_shape, one.facts.context_shape or ()
+        said = [*([] if facts.event_shape else [("event", event)]), ("context", context)]
+        options.append("?" + "&".join(f"{what}={','.join(map(str, one))}" for what, one in said))
+    return Ambiguous(
+        f"it asks for {name}, and takes contexts of several shapes: say {' or '.join(options)}"
+    )
 
 
 def _likely_events(inquiry: Inquiry) -> list[Shape]:
@@ -244,13 +243,15 @@ def drawn_alike(inquiry: Inquiry) -> bool:
     """Whether its samples under a context are events of its shape, however it is asked for them."""
     obj, event, shape = inquiry.obj, inquiry.facts.event_shape, inquiry.facts.context_shape or ()
     context = inquiry.tensor(np.random.default_rng(0).standard_normal((ROWS, *shape)))
-    for asked in ((2, context), (context,), (context, 2)):
-        try:
-            drawn = tuple(obj.sample(*asked).shape)
-        except Exception:  # it has no sampler, or is asked otherwise
-            continue
-        return len(drawn) > len(event) and drawn[len(drawn) - len(event) :] == event
-    return False
+    drawn = next(_sampled(obj, (2, context), (context,), (context, 2)), ())
+    return len(drawn) > len(event) and drawn[len(drawn) - len(event) :] == event
+
+
+def _sampled(obj: Any, *orders: tuple[Any, ...]) -> Iterator[Shape]:
+    """The shapes of what an object draws, however it is asked for that."""
+    for order in orders:
+        with contextlib.suppress(Exception):  # it has no sampler, or is asked otherwise
+            yield tuple(obj.sample(*order).shape)
 
 
 def _stretches(one: Inquiry, other: Inquiry, known: Shape | None) -> bool:
@@ -276,38 +277,23 @@ def _unused(inquiry: Inquiry) -> bool:
         return False
 
 
-def no_numbers(most: int) -> str:
-    """What is said where no context of up to so many numbers is taken."""
-    return (
-        f"it asks for {{name}} besides points, and no context of up to {most} numbers was taken{{why}}. If it "
-        "is a context, say ?context=2 (and ?event=); if it is a mask, a label or anything else, name a "
-        "factory that returns the object with it bound"
-    )
-
-
 # Classes: whole numbers from 0.
 
 
 def _first_labels(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
-    events = _likely_events(inquiry)
-    if not inquiry.facts.event_shape:
-        events = list(dict.fromkeys([*_drawn_shapes(inquiry.obj), *events]))
-    promises = {**inquiry.facts.promises, "labels": True}
-    for event in filter(None, events):
-        if name and not found and inquiry.backend.name == "torch":
-            yield inquiry.having(event_shape=event, context_shape=(1,), promises=promises)
-
-
-def _drawn_shapes(obj: Any) -> Iterator[Shape]:
-    """The shape of what an object draws under labels, however it is asked for that."""
+    if not name or inquiry.backend.name != "torch":
+        return
     import torch
 
-    labels = torch.zeros(ROWS, dtype=torch.long)
-    for asked in ((labels,), (ROWS, labels), (labels, ROWS)):
-        with contextlib.suppress(Exception):  # it has no sampler, or is asked otherwise
-            drawn = tuple(obj.sample(*asked).shape)
-            if drawn[:1] == (ROWS,) and len(drawn) > 1:
-                yield drawn[1:]
+    events, labels = _likely_events(inquiry), torch.zeros(ROWS, dtype=torch.long)
+    if not inquiry.facts.event_shape:
+        drawn = _sampled(inquiry.obj, (labels,), (ROWS, labels), (labels, ROWS))
+        many = [one[1:] for one in drawn if one[:1] == (ROWS,) and len(one) > 1]
+        events = list(dict.fromkeys([*many, *events]))
+    promises = {**inquiry.facts.promises, "labels": True}
+    for event in filter(None, events):
+        if not found:
+            yield inquiry.having(event_shape=event, context_shape=(1,), promises=promises)
 
 
 def _taking_labels(inquiry: Inquiry, name: str) -> Inquiry | None:
@@ -425,7 +411,9 @@ def _masks_out(inquiry: Inquiry, x: Any, mask: Mask) -> bool:
 
 NUMBERS = Extra(
     "numbers, of the only shape that every call takes", "forward(x, context)", _numbers, _taking_numbers,
-    no_numbers(SIZES[-1]), _of_one_shape, of=("context",),
+    "it asks for {name} besides points, and no context of the usual sizes was taken{why}. If it is a context, say ?context=2 "
+    "(and ?event=); if it is a mask, a label or anything else, name a factory that returns the object with it bound",
+    _of_one_shape, of=("context",),
 )  # fmt: skip
 INDICES = replace(
     NUMBERS, words="the same of indices, lengths and graphs, which few numbers can stand for", example="forward(x, edges)",

@@ -24,7 +24,7 @@ from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE
 from flowref.adapters.user.conventions.call_forms import GATHERED, running_words
 from flowref.adapters.user.conventions.settling import NO_LADJ, refuse_unread
 from flowref.adapters.user.event_shapes import FEATURES, SIDE, SIDES, shapes
-from flowref.adapters.user.extras import KINDS, NUMBERS, given, no_numbers, several, told
+from flowref.adapters.user.extras import KINDS, NUMBERS, given, several, told
 from flowref.adapters.user.inquiry import Inquiry
 from flowref.adapters.user.jax.calling import (
     OneNumber,
@@ -252,10 +252,7 @@ def _of_one_size(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry:
 
 
 # What a context is given: numbers, as many as an attribute tells, or the only size that every call takes.
-SIZED = replace(
-    NUMBERS, drawn=_sizes, read=_taking_size, settled=_of_one_size,
-    refused=no_numbers(CONTEXT_SIZES[-1]), of=KINDS,
-)  # fmt: skip
+SIZED = replace(NUMBERS, drawn=_sizes, read=_taking_size, settled=_of_one_size, of=KINDS)
 
 
 def _loose(obj: Any, dialect: Dialect, facts: Facts) -> bool:
