@@ -61,7 +61,6 @@ from flowref.adapters.user.jax.traces import key_reaches, of_traces
 from flowref.adapters.user.probing import unknown_shape
 from flowref.adapters.user.stretching import told_shapes
 from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError
-from flowref.model.silence import UNMOVED
 
 # Keys that show whether a call draws: signs that are drawn agree for some.
 KEYS_TRIED = 8
@@ -272,9 +271,6 @@ def _loose(obj: Any, dialect: Dialect, facts: Facts) -> bool:
 def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     x, context = points_of(facts, ordinary=True)
     said: list[str] = []
-    if not facts.promises.get("fixed") and (told_by := backends.find("jax").resting(obj)):
-        facts = replace(facts, unmoved=told_by)
-        said.append(f"{UNMOVED}: {told_by}")
     onto = ""
     if facts.codomain is not None and facts.codomain.kind == "simplex":
         # Of what lies on it all coordinates but one are judged, which fill no set with a name.
