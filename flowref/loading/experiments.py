@@ -51,6 +51,9 @@ def uncertain(draft: Draft) -> bool:
     return draft.facts.certainty.estimate
 
 
+OF_ARRAYS = (
+    Experiment("arrays that nothing moves", unmoved, f"{UNMOVED}: {{}}", (undrawn, moved)),
+)
 # Of what can be called.
 OF_CALLS = (
     Experiment("an encoder", encoder, "", (unnormalized,)),
@@ -62,7 +65,7 @@ OF_CALLS = (
     Experiment("a series or an estimate", rule, "log-det: {}", (undrawn, in_torch)),
     Experiment("a circle", circle, "domain: {}, since it goes around", (in_double, unknown)),
     Experiment("clamps", clamps, "domain: {}, since it clamps all beyond", (in_double, unknown)),
-    Experiment("arrays that nothing moves", unmoved, f"{UNMOVED}: {{}}", (undrawn, moved)),
+    *OF_ARRAYS,
 )  # fmt: skip
 # Of densities among these, whatever was said to find their shapes.
 OF_DENSITIES = (

@@ -14,7 +14,7 @@ from flowref.adapters.user import contributions
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.adapters.user.inquiry import ROWS
 from flowref.loading.draft import Draft
-from flowref.loading.instance import GIVE_SHAPE, Instance
+from flowref.loading.instance import Instance
 from flowref.model import Dialect, Facts, Kernel, TargetError, draw
 
 
@@ -23,11 +23,6 @@ def kernel_drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     one number a row.
     """
     target, backend = instance.source.target, instance.backend
-    if not facts.event_shape:
-        raise TargetError(
-            f"{target} is a layer that may draw or forget: its latents need not be of the shape of its "
-            f"events, and calls do not show which. Give {GIVE_SHAPE}"
-        )
     x = draw(facts.domain, (ROWS, *facts.event_shape), np.random.default_rng(0))
     with backend.sandbox(0, instance.dtype):
         obj = instance.resting()

@@ -17,8 +17,8 @@ from flowref.adapters.user.conventions.settling import Settled
 from flowref.backends import Blueprint
 from flowref.loading.declared import Declared
 from flowref.loading.draft import Draft, Finding, measured
-from flowref.loading.experiments import OF_DENSITIES, OF_ESTIMATES, OF_ROUND_TRIPS
-from flowref.loading.instance import Instance, Refusal
+from flowref.loading.experiments import OF_ARRAYS, OF_DENSITIES, OF_ESTIMATES, OF_ROUND_TRIPS
+from flowref.loading.instance import GIVE_SHAPE, Instance, Refusal
 from flowref.loading.kernels import kernel_drafted, kernel_words
 from flowref.loading.recognition import Recognition
 from flowref.loading.size import is_large
@@ -114,6 +114,11 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
 def _drafted(instance: Instance, recognition: Recognition, facts: Facts) -> Draft:
     """What is known of an object before it is called as laws call it: of a user's by calls, of others by their adapter."""
     adapter, dialect, backend = recognition.adapter, recognition.dialect, instance.backend
+    if dialect.push is not None and not facts.event_shape:
+        raise TargetError(
+            f"{instance.source.target} is a layer that may draw or forget: its latents need not be of the shape of "
+            f"its events, and calls do not show which. Give {GIVE_SHAPE}"
+        )
     if adapter.name == USER and dialect.push is not None:
         return kernel_drafted(instance, dialect, facts)
     if adapter.name == USER:
@@ -132,7 +137,8 @@ def _drafted(instance: Instance, recognition: Recognition, facts: Facts) -> Draf
             for code in registry.adapters().values():
                 if code.derived is not None and code.backend == backend.name:
                     facts, conventions = code.derived(instance.copy(), dialect, facts)
-    return Draft(instance, facts, Settled(dialect, conventions=conventions))
+    draft = Draft(instance, facts, Settled(dialect, conventions=conventions))
+    return draft if adapter.settles is None else measured(draft, OF_ARRAYS)
 
 
 def _rehearsed(draft: Draft, adapter: Adapter) -> Draft:

@@ -7,16 +7,15 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from flowref.adapters.user.calls import density_method, takes_context_first
-from flowref.adapters.user.conventions.call_forms import GIVEN_ONES, MASKED_OUT
-from flowref.adapters.user.conventions.labels import CLASSES, GIVEN_LABELS
+from flowref.adapters.user.conventions.labels import GIVEN_LABELS
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM
 from flowref.adapters.user.event_shapes import alternatives, infer_shape
+from flowref.adapters.user.extras import LABELLED, PADDING, given, kind_of
 from flowref.adapters.user.inquiry import Inquiry
 from flowref.loading.instance import Instance
 from flowref.model import (
@@ -51,11 +50,12 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
         inquiry = replace(inquiry, dialect=contexts.in_order(inquiry, wanted))
         wanted = contexts.wanted(inquiry)
     if "padded" in inquiry.chosen:
-        inquiry = _padded(inquiry, inquiry.chosen["padded"])
-    elif facts.context_shape is None or contexts.is_mask(wanted):
-        labels = options.get("context") == GIVEN_LABELS
-        ask = _labelled if labels else _given if wanted else None
-        inquiry = ask(inquiry, wanted) if ask else inquiry
+        inquiry = given(inquiry, inquiry.chosen["padded"], (PADDING,))
+    elif facts.context_shape is None or kind_of(wanted) == "mask":
+        if options.get("context") == GIVEN_LABELS:
+            inquiry = _labelled(inquiry, wanted or contexts.optional(inquiry))
+        elif wanted:
+            inquiry = given(inquiry, wanted)
     if takes_context_first(inquiry.dialect.log_prob):
         method = density_method(inquiry.dialect.log_prob)
         inquiry = inquiry.knowing(f"{method} takes its context first")
@@ -86,69 +86,11 @@ def _begun(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     return replace(inquiry, facts=facts)
 
 
-def _given(inquiry: Inquiry, name: str) -> Inquiry:
-    """With the shape of a context that the object cannot be called without, or with what it is given in the place of a
-    mask or a label.
-    """
-    from flowref.adapters.user import contexts, masks
-
-    refused = None
-    if not contexts.is_mask(name):
-        try:
-            found = contexts.infer(inquiry, name)
-            shape = ", ".join(map(str, found.context_shape or ()))
-            return replace(inquiry, facts=found).knowing(f"context: {name} of shape ({shape},)")
-        except Ambiguous:
-            raise
-        except TargetError as error:
-            refused = error
-        torch = inquiry.backend.name == "torch"
-        numbers = isinstance(refused, contexts.RunningLogDet) or not torch
-        if not numbers and (classes := contexts.classes(inquiry, name))[0]:
-            return _with_classes(inquiry, name, *classes)
-    bound = masks.bind(inquiry, name)
-    if not bound:
-        raise refused or TargetError(f"it asks for {name} besides points: give its ?event=")
-    kind = bound.partition("=")[2]
-    given = {"none": "None", "label": "1 for all points"}.get(kind, f"ones for {kind}")
-    return inquiry.knowing(f"{name}: {given}", **{GIVEN_ONES: bound})
-
-
-def _labelled(inquiry: Inquiry, wanted: str) -> Inquiry:
+def _labelled(inquiry: Inquiry, name: str) -> Inquiry:
     """With labels, which were declared, and may be None by default."""
-    from flowref.adapters.user import contexts
-
-    name = wanted or contexts.optional(inquiry)
-    known = name and inquiry.backend.name == "torch"
-    count, event = contexts.classes(inquiry, name) if known else (0, ())
-    if not count:
-        raise SpecError("context was given as labels, and no call takes whole numbers, one a point")
-    return _with_classes(inquiry, name, count, event)
-
-
-def _with_classes(inquiry: Inquiry, name: str, count: int, event: Shape) -> Inquiry:
-    promises = {**inquiry.facts.promises, "labels": True}
-    inquiry = inquiry.having(event_shape=event, context_shape=(1,), promises=promises)
-    which = f"labels 0 to {count - 1}" if count > 1 else "the label 0"
-    said = f"{name}: {which}, to which contexts are rounded"
-    return inquiry.knowing(said, **{CLASSES: str(count)})
-
-
-def _padded(inquiry: Inquiry, name: str) -> Inquiry:
-    """With padding behind sequences, which an argument masks out: of what is kept it is a map like any other."""
-    from flowref.adapters.user import masks
-    from flowref.adapters.user.conventions import asking, signatures
-
-    obj, dialect = inquiry.obj, inquiry.dialect
-    mask, event = masks.padding(inquiry, name)
-    dense = None
-    if name in {one.name for one in signatures.parameters(obj, "log_prob")}:
-        call = mask.call("log_prob", (), signatures.apart(obj, "log_prob", 1))
-        dense = partial(asking.padded, ask=call, axis=mask.axis)
-    dialect = replace(dialect, log_prob=dialect.log_prob and dense, sample=None)
-    words = f"padded by one position, which {name} masks out"
-    inquiry = replace(inquiry, dialect=dialect).having(event_shape=event)
-    return inquiry.knowing(words, **{MASKED_OUT: str(mask)})
+    with contextlib.suppress(TargetError):
+        return given(inquiry, name, (LABELLED,))
+    raise SpecError("context was given as labels, and no call takes whole numbers, one a point")
 
 
 def _on_a_simplex(inquiry: Inquiry) -> Facts | None:

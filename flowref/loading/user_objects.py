@@ -10,6 +10,7 @@ from dataclasses import replace
 from flowref import registry
 from flowref.adapters.user import contexts
 from flowref.adapters.user.conventions.names import is_context
+from flowref.adapters.user.extras import NUMBERS, given, told
 from flowref.adapters.user.inquiry import Inquiry
 from flowref.loading.calls import checked, drafted
 from flowref.loading.domains import numbers, unknown
@@ -40,8 +41,8 @@ def draft_of(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
         return _known(instance, dialect, facts)
     except Exception as error:
         with contextlib.suppress(Exception):
-            if told := contexts.told(instance.obj):
-                return _given(instance, dialect, facts, told, "an attribute")
+            if shape := told(instance.obj):
+                return _given(instance, dialect, facts, shape, "an attribute")
             return _tried(instance, dialect, facts)
         if isinstance(error, TargetError) and "log_prob" not in options:
             raise type(error)(f"{error}{minus_hint(instance.obj)}") from error
@@ -66,7 +67,7 @@ def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
         asked = instance.copy(), dialect, instance.backend, instance.dtype, facts, chosen
         inquiry = Inquiry(*asked)
         name = contexts.optional(inquiry)
-        found = contexts.infer(inquiry, name) if is_context(name) else facts
+        found = given(inquiry, name, (NUMBERS,)).facts if is_context(name) else facts
     if found.context_shape is None:
         raise TargetError("it takes no context")
     words = f"{name} is needed, and of shape {found.context_shape}"

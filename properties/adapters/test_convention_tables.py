@@ -12,6 +12,7 @@ from flowref.adapters.user.conventions.call_forms import ARGUMENTS
 from flowref.adapters.user.conventions.returns import RETURNS, Return
 from flowref.adapters.user.conventions.roles import ROLES
 from flowref.adapters.user.conventions.tables import markdown
+from flowref.adapters.user.extras import EXTRAS, PADDING, Extra
 from flowref.loading import recipe_of
 from flowref.model import Status
 
@@ -102,6 +103,50 @@ def test_what_a_call_is_given_is_found_and_the_law_holds(form: str, tmp_path: Pa
     assert recipe_of(target).facts.latent_shape == (2,)
     verdict = checking.check(target, registry.find_law("map/log-det"), checking.Settings("quick"))
     assert verdict.status is (Status.NOT_APPLICABLE if form == "arrays" else Status.HOLDS)
+
+
+# Of each row of extras: the argument, by what it moves points, and what is said of it.
+MOVED = {
+    "context": ("context @ torch.ones(3, 1)", "context: context of shape (3,)"),
+    "edges": ("edges @ torch.ones(3, 1)", "context: edges of shape (3,)"),
+    "label": ("torch.eye(3)[label, :1]", "label: labels 0 to 2, to which contexts are rounded"),
+    "mask": ("0 * mask", "mask: ones for each position"),
+    "y": ("float(y or 0)", "y: None"),
+    "mask=None": (
+        "0 if mask is None else 0 * mask",
+        "padded by one position, which mask masks out",
+    ),
+}
+MOVING = """
+import torch
+
+
+class Flow(torch.nn.Module):
+    event_shape = ({event})
+
+    def forward(self, x, {taken}):
+        return x + ({moved}), x.new_zeros(len(x))
+
+    def inverse(self, z, {taken}):
+        return z - ({moved}), z.new_zeros(len(z))
+"""
+
+
+ROWS = (*EXTRAS, PADDING)
+
+
+@pytest.mark.parametrize(("taken", "row"), [*zip(MOVED, ROWS, strict=True)], ids=[*MOVED])
+def test_what_an_argument_besides_points_is_given_is_found(
+    taken: str, row: Extra, tmp_path: Path
+) -> None:
+    """A map that takes what a row gives is recognized, which its line says."""
+    moved, said = MOVED[taken]
+    event = "2, 6" if "mask" in taken else "2,"
+    text = MOVING.format(event=event, taken=taken, moved=moved)
+    (tmp_path / "flows.py").write_text(text, encoding="utf-8")
+    option = row.example if row is PADDING else ""
+    told = recipe_of(registry.parse_target(f"{tmp_path}/flows.py:Flow{option}")).recognized
+    assert said in told.conventions
 
 
 @pytest.mark.parametrize("names", [pair.groups() for pair in PAIRS if pair])

@@ -101,7 +101,7 @@ SAYING = {
     "OnlyCalled": "methods, __call__() takes one argument",
     "Shifted": "say ?event=2&context=2 or ?event=2&context=3 or",
     "Messages": "a subclass whose forward and inverse take points alone and pass it on",
-    "Hungry": "asks for recipe besides points, and no context of up to 128 numbers was taken",
+    "Hungry": "asks for recipe besides points, and no context of the usual sizes was taken",
 }
 # Whose methods have names that leave one role alone -> the calls that are taken.
 NAMED = {

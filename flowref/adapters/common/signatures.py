@@ -16,7 +16,7 @@ def parameters_of(run: Any) -> list[inspect.Parameter]:
     """The parameters of a function; none where it does not tell, as compiled code does not."""
     try:
         return list(inspect.signature(run).parameters.values())
-    except (TypeError, ValueError):
+    except Exception:  # as of what its signature itself raises
         return []
 
 

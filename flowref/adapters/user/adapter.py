@@ -23,8 +23,9 @@ from flowref.adapters.user.conventions.labels import with_labels
 from flowref.adapters.user.conventions.names import NEGATIVE, USUAL
 from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.adapters.user.conventions.samples import sampler
+from flowref.adapters.user.conventions.signatures import demand
 from flowref.adapters.user.facts import describe
-from flowref.model import Adapter, Dialect, SpecError, nearest
+from flowref.model import Adapter, Dialect, SpecError
 
 # Abilities that an object has by a method of the same name.
 OPTIONAL: dict[str, Any] = {
@@ -107,12 +108,8 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
 
 def _named(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) -> str:
     """The method that a user names, or the first of the usual ones that the object has."""
-    name = chosen.get(what, "")
-    if name and not callable(getattr(obj, name, None)):
-        raise SpecError(
-            f"{what} was given as {name!r}, which is no method of the {type(obj).__name__}"
-            f"{nearest(name, [one for one in dir(obj) if not one.startswith('_')])}"
-        )
+    if name := chosen.get(what, ""):
+        demand(obj, what, name)
     return name or next((one for one in usual if callable(getattr(obj, one, None))), "")
 
 

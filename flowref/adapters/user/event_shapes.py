@@ -17,7 +17,7 @@ from flowref.adapters.common.normalizers import shapes as layer_shapes
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.adapters.user.inquiry import ROWS, Inquiry
-from flowref.adapters.user.probing import NoWayBack, fit, raised_most
+from flowref.adapters.user.probing import NoWayBack, fit, raised_most, unknown_shape
 from flowref.adapters.user.stretching import stretches_tensors, told_shapes
 from flowref.model import (
     Ambiguous,
@@ -160,11 +160,7 @@ def infer_shape(inquiry: Inquiry) -> Shape:
         return found
     if sized := [one for one in raised if isinstance(one, TargetError)]:
         raise UnknownShape(raised_most(sized))
-    own = f"{raised_most(raised)}; " if raised else ""
-    raise UnknownShape(
-        f"{own}the event shape of {type(obj).__name__} is not known; give it as ?event=3 or "
-        f"?event=2,4,4 (or --event 3), or as an attribute event_shape{_asks_for_more(obj, facts)}"
-    )
+    raise unknown_shape(obj, raised, _asks_for_more(obj, facts))
 
 
 def refusal(inquiry: Inquiry, event: Shape, context: Shape | None) -> Exception | None:

@@ -40,6 +40,10 @@ class Inquiry:
         """The same with more that is said and chosen."""
         return replace(self, said=(*self.said, *said), chosen={**self.chosen, **chosen})
 
+    def without(self, name: str) -> Inquiry:
+        """The same where one thing is not chosen."""
+        return replace(self, chosen={key: one for key, one in self.chosen.items() if key != name})
+
     def having(self, **facts: Any) -> Inquiry:
         """The same with other facts."""
         return replace(self, facts=replace(self.facts, **facts))
@@ -56,6 +60,12 @@ class Inquiry:
         """Points of its domain, of its event shape or of another."""
         shape = self.facts.event_shape if event is None else event
         return self.tensor(draw(self.facts.domain, (rows, *shape), np.random.default_rng(0)))
+
+    def points(self, *contexts: Shape, rows: int = ROWS) -> list[Any]:
+        """Points of its domain and of its event shape, and contexts of these shapes."""
+        rng = np.random.default_rng(0)
+        x = draw(self.facts.domain, (rows, *self.facts.event_shape), rng)
+        return [*map(self.tensor, (x, *(rng.standard_normal((rows, *one)) for one in contexts)))]
 
     def tried_at(self, event: Shape, context: Shape | None) -> tuple[Any, Any]:
         """Points, with their contexts, of shapes that may be its own."""

@@ -30,6 +30,7 @@ from flowref.model import (
     FlowrefError,
     Shape,
     TargetError,
+    UnknownShape,
     one_line,
     place_of,
 )
@@ -40,9 +41,7 @@ def settle(inquiry: Inquiry, x: Any, context: Any, shaped: bool = True) -> Settl
     this shape, so that a log-density that raises is broken.
     """
     if (count := inquiry.chosen.get(CLASSES)) and context is not None:
-        rest = {name: value for name, value in inquiry.chosen.items() if name != CLASSES}
-        labels = labels_of(context, int(count))
-        settled = settle(replace(inquiry, chosen=rest), x, labels, shaped)
+        settled = settle(inquiry.without(CLASSES), x, labels_of(context, int(count)), shaped)
         return replace(settled, dialect=with_labels(settled.dialect, int(count)))
     inquiry = _given_alike(_mapping(inquiry, x, context))
     obj, chosen = inquiry.obj, inquiry.chosen
@@ -209,6 +208,15 @@ def _samples_fit(obj: Any, dialect: Dialect, x: Any) -> None:
     if shape != (2, *x.shape[1:]):
         other = (shape[1:],) if shape[:1] == (2,) else ()
         raise NoWayBack(ValueError(f"sample(2) returned shape {shape}"), *other)
+
+
+def unknown_shape(obj: Any, raised: Sequence[Exception], more: str = "") -> UnknownShape:
+    """What to say of an object whose calls take no event that was tried."""
+    own = f"{raised_most(raised)}; " if raised else ""
+    return UnknownShape(
+        f"{own}the event shape of {type(obj).__name__} is not known; give it as ?event=3 or "
+        f"?event=2,4,4 (or --event 3), or as an attribute event_shape{more}"
+    )
 
 
 def raised_most(raised: Sequence[Exception]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions.beside import usual_log_det
+from flowref.adapters.user.conventions.signatures import attribute
 from flowref.model import Dialect, Facts
 
 # Abilities that follow from a method, in the order in which they are told -> what it is taken for.
@@ -54,22 +55,14 @@ def _reasons(obj: Any, dialect: Dialect, facts: Facts) -> Iterator[str]:
     if dialect.parts is not None:
         yield "it holds one list of bijections: they are its parts"
     if facts.normalizer is not None:
-        named = _value(obj, "kind")
+        named = attribute(obj, "kind")
         how = f"its kind is {named!r}" if isinstance(named, str) else "its class is named so"
         roles = ", ".join(f"{path} for {role}" for role, path in facts.normalizer.roles.items())
         yield f"it is a batch normalizer, since {how}; it keeps {roles or 'no statistics'}"
     for name in STATED:
-        value = _value(obj, name)
+        value = attribute(obj, name)
         if value is not None and not callable(value):
             yield f"its attribute {name} states {_short(value)}"
-
-
-def _value(obj: Any, name: str) -> Any:
-    """An attribute, or None where there is none: a property may compute, and fail."""
-    try:
-        return getattr(obj, name, None)
-    except Exception:
-        return None
 
 
 def _short(value: Any) -> str:

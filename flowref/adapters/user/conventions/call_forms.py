@@ -295,6 +295,14 @@ def asked_name(obj: Any, way: Way) -> str:
     return way.method or ("forward" if hasattr(obj, "forward") else "")
 
 
+def running_said(chosen: Chosen) -> str:
+    """What a user says that is done to a running log-det; empty where nothing is said."""
+    said = chosen.get("running", "")
+    if said not in ("add", "subtract", ""):
+        raise SpecError(f"running was given as {said!r}; expected add or subtract")
+    return said
+
+
 def with_running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
     """A way with the running log-det that its second parameter is for, if it is, and with the switch
     that asks for the log-det, if there is one.
@@ -305,11 +313,7 @@ def with_running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
     if signatures.alike(obj, named) and "running" not in chosen:
         return way
     name = signatures.second(obj, named)
-    sign = sign_of(name)
-    if name and "running" in chosen:
-        sign = chosen["running"]
-        if sign not in ("add", "subtract"):
-            raise SpecError(f"running was given as {sign!r}; expected add or subtract")
+    sign = (running_said(chosen) if name else "") or sign_of(name)
     if not sign:
         later = [one for one in signatures.later(obj, named) if sign_of(one)]
         later = later or ([name] if signatures.from_zero(obj, named) else [])

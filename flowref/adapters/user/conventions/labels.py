@@ -16,7 +16,7 @@ CLASSES = "classes"
 # The value of ?context= that says that it is one.
 GIVEN_LABELS = "labels"
 # Where so many are taken it is no index; then this many are drawn.
-MOST, ENOUGH = 4096, 10
+MOST, ENOUGH = 2049, 10
 
 
 def labels_of(context: Any, classes: int) -> Any:

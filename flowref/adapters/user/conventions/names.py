@@ -22,7 +22,10 @@ METHODS = ("backward", "reverse")
 # of which they are made first.
 RECONSTRUCTS = ("reconstruct", "reconstruction", "reconstructing")
 # Pairs of methods that go forward and back, where there is no forward.
-PAIRS = (("x_to_z", "z_to_x"), ("forward_and_log_det", "inverse_and_log_det"))
+PAIRS = (
+    ("x_to_z", "z_to_x"), ("forward_and_log_det", "inverse_and_log_det"),
+    ("transform_and_log_det", "inverse_and_log_det"), ("forward_and_log_abs_det", "inverse_and_log_abs_det"),
+)  # fmt: skip
 # The method of a map that takes a running log-det, where forward is the value alone or missing.
 TRANSFORMS = "forward_transform"
 # The method of a callable map that returns the value and the log-det; the inverse is another object.

@@ -40,13 +40,16 @@ class Role:
     """A row: how a map and its way back are named.
 
     ``words``: what the documentation says; ``example``: the methods as code; ``there``: the map, None where the
-    object does not fit; ``back``: the ways back that go with it, where there is no method called inverse.
+    object does not fit; ``back``: the ways back that go with it, where there is no method called inverse; ``named``: in
+    JAX, where classes wrap methods and fields are functions, the map and its ways back by their names alone, if that is
+    how it is read there.
     """
 
     words: str
     example: str
     there: Callable[[Any, Chosen], Way | None]
     back: Callable[[Any], list[Way]] = lambda obj: []
+    named: tuple[str, ...] = ()
 
 
 def forward_way(obj: Any, chosen: Chosen) -> Way | None:
@@ -77,8 +80,7 @@ def _chosen_forward(obj: Any, chosen: Chosen) -> Way:
         value = TYPED.get(word.casefold(), word)
         way = Way(called_name(obj, "forward")).keeping(name, value, f"forward: {name}={value!r}")
         return with_running(obj, way, "forward", chosen)
-    if not callable(signatures.attribute(obj, name)):
-        raise SpecError(f"forward was given as {name!r}, which is no method of the object")
+    signatures.demand(obj, "forward", name)
     usual = name == "forward"
     way = Way(called_name(obj, name), words="" if usual else f"forward: {name}()", usual=usual)
     return with_running(obj, way, name, chosen)
@@ -90,11 +92,8 @@ def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
         return []
     name, colon, word = text.partition(":")
     if not colon:
-        if not callable(signatures.attribute(obj, name)):
-            raise SpecError(
-                f"inverse was given as {text!r}, which is no method of the object; expected one, "
-                "a keyword of forward such as mode:inverse or reverse:true, or none"
-            )
+        more = "; expected one, a keyword of forward such as mode:inverse or reverse:true, or none"
+        signatures.demand(obj, "inverse", name, more)
         return [with_running(obj, _back_by(obj, name), name, chosen)]
     if forward is None:
         raise SpecError(f"inverse was given as {text!r}, but there is no forward")
@@ -281,6 +280,11 @@ def _estimator(obj: Any, chosen: Chosen) -> Way | None:
     return Way("transform", form="array", words="transform() and inverse_transform() of arrays")
 
 
+def _in_jax(obj: Any, chosen: Chosen) -> Way | None:
+    """What only names tell, which `method_names` reads in torch."""
+    return None
+
+
 def _back(method: str, form: str = "plain") -> Callable[[Any], list[Way]]:
     return lambda obj: [Way(method, form=form)]
 
@@ -290,15 +294,16 @@ ROLES = (
     Role("a call with its log-det, and the inverse as another object", "call_and_ladj(x), inv", _call_and_ladj, _inverse_object),
     Role("a transform with a running log-det", "forward_transform(x, logdet)", _transform),
     Role("forward, and a method for its log-det", "forward(x), forward_log_det_jacobian(x)", _with_log_det, _with_log_det_back),
-    Role("as everybody spells them", "forward(x), inverse(z)", _forward),
+    Role("as everybody spells them", "forward(x), inverse(z)", _forward, named=("forward", "inverse", *METHODS)),
     Role("one function for both", "def flow(x, inverse=False)", _function),
     Role("letters, where there is no forward", "f(x), g(z)", _named("f", "g", single=True), _back("g")),
-    Role("an object that is called, with a way back", "__call__(x), inverse(z)", _called),
     *(
-        Role("names that leave no doubt", f"{there}(x), {back}(z)", _named(there, back), _back(back))
+        Role("names that leave no doubt", f"{there}(x), {back}(z)", _named(there, back), _back(back), (there, back))
         for there, back in PAIRS
     ),
-    Role("an encoder that tells a log-det", "encode(x), decode(z)", _encoder, _back(DECODE)),
+    Role("a transform", "transform(x), inverse(z)", _in_jax, named=("transform", "inverse")),
+    Role("an encoder that tells a log-det", "encode(x), decode(z)", _encoder, _back(DECODE), (ENCODE, DECODE)),
+    Role("an object that is called, with a way back", "__call__(x), inverse(z)", _called, named=("__call__", "inverse", "inv")),
     Role("an estimator, on arrays", "fit(x), transform(x), inverse_transform(z)", _estimator, _back("inverse_transform", "array")),
 )  # fmt: skip
 # Rows whose way back stands before a method called inverse.

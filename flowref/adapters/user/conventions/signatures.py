@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flowref.adapters.common.signatures import code_of
+from flowref.adapters.common.signatures import code_of, parameters_of
 from flowref.adapters.user.conventions.names import (
     BACKWARDS,
     ENDS,
@@ -22,6 +22,7 @@ from flowref.adapters.user.conventions.names import (
     plain,
     sign_of,
 )
+from flowref.model import SpecError, nearest
 
 # What parts of a point differ by in their names.
 ENDING = re.compile(r"(\d|left|right|lower|upper|first|second|a|b|l|r)$")
@@ -38,13 +39,19 @@ def attribute(obj: Any, name: str) -> Any:
         return None
 
 
+def demand(obj: Any, option: str, name: str, more: str = "") -> None:
+    """Raise `SpecError` where an option names no method of an object; ``more``: what else it may say."""
+    if not callable(attribute(obj, name)):
+        methods = [one for one in dir(obj) if not one.startswith("_")]
+        raise SpecError(
+            f"{option} was given as {name!r}, which is no method of the {type(obj).__name__}"
+            f"{nearest(name, methods)}{more}"
+        )
+
+
 def parameters(obj: Any, method: str) -> list[inspect.Parameter]:
     """The parameters of a method after the object itself; none where it does not tell."""
-    try:
-        run = getattr(obj, method) if method else obj
-        return list(inspect.signature(run).parameters.values())
-    except Exception:  # compiled code tells nothing
-        return []
+    return parameters_of(attribute(obj, method) if method else obj)
 
 
 def required(obj: Any, method: str) -> list[str]:

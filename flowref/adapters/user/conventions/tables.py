@@ -10,12 +10,14 @@ from flowref.adapters.user.conventions.call_forms import ARGUMENTS
 from flowref.adapters.user.conventions.forms import FORMS
 from flowref.adapters.user.conventions.returns import RETURNS
 from flowref.adapters.user.conventions.roles import ROLES
+from flowref.adapters.user.extras import EXTRAS, PADDING
 
 
 def markdown() -> str:
     """Names, arguments, results, forms of log-dets and normalizers that are recognized, as tables of docs/guides/recognised.md."""
     named = [(f"`{one.example}`", one.words) for one in ROLES]
     given = [(f"`{one.example}`", one.words) for one in ARGUMENTS.values() if one.example]
+    extras = [(f"`{one.example}`", one.words) for one in (*EXTRAS, PADDING)]
     returned = [
         (
             f"`{one.example.removeprefix('return ')}`",
@@ -29,6 +31,7 @@ def markdown() -> str:
     parts = [
         _table(("map and way back", "is"), named),
         _table(("a call takes", "which is"), given),
+        _table(("an argument besides points", "is given"), extras),
         _table(("a call returns", "which is"), returned),
         _table(("a log-det that needs an option", "is"), forms),
         _table(("a layer that normalizes, as its calls show", "is"), kinds),

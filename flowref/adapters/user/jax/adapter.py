@@ -1,7 +1,7 @@
 """Users' code in JAX with no adapter written: objects that follow a protocol.
 
 A bijection is ``forward(x) -> (z, log_det)`` with ``inverse(z) -> (x, log_det)``, or one of the pairs
-of `PAIRS`, or a pair of functions; a density is ``log_prob(x)`` with ``sample(key, n)``, or two
+of `ROLES`, or a pair of functions; a density is ``log_prob(x)`` with ``sample(key, n)``, or two
 functions that are called so. All of them take batches, or single events, over which they are mapped by `jax.vmap`.
 """
 
@@ -18,9 +18,17 @@ from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.signatures import required
 from flowref.adapters.user import contributions
 from flowref.adapters.user.calls import base_name
-from flowref.adapters.user.conventions.beside import LOG_DET, NOTHING, OF_INVERSE, methods_of
+from flowref.adapters.user.conventions import names
+from flowref.adapters.user.conventions.beside import (
+    LOG_DET,
+    NOTHING,
+    OF_INVERSE,
+    USUAL,
+    methods_of,
+)
 from flowref.adapters.user.conventions.method_names import roles_of
-from flowref.adapters.user.conventions.names import FLAGS
+from flowref.adapters.user.conventions.roles import ROLES
+from flowref.adapters.user.conventions.signatures import demand
 from flowref.adapters.user.facts import describe
 from flowref.adapters.user.jax.calling import owner_of, with_key
 from flowref.adapters.user.jax.functions import functions
@@ -44,26 +52,10 @@ from flowref.adapters.user.jax.speaking import (
 from flowref.adapters.user.jax.traces import of_derived
 from flowref.model import Adapter, Dialect, TargetError
 
-# Methods that are the map and its way back, likeliest first.
-PAIRS = (
-    ("forward_and_log_det", "inverse_and_log_det"),
-    ("transform_and_log_det", "inverse_and_log_det"),
-    ("forward_and_log_abs_det", "inverse_and_log_abs_det"),
-    ("forward", "inverse"),
-    ("forward", "backward"),
-    ("forward", "reverse"),
-    ("transform", "inverse"),
-    ("encode", "decode"),
-    ("__call__", "inverse"),
-    ("__call__", "inv"),
-)
 # Beside a map that returns its value alone, where several methods are named after a log-det.
-LOG_DETS = ("log_abs_det_jacobian", "forward_log_det_jacobian", "log_det_jacobian", "log_det")
-# Beside a way back that returns its value alone, at the point that it is given.
-INVERSE_LOG_DET = "inverse_log_det_jacobian"
+LOG_DETS = (USUAL, names.BESIDE["forward"], "log_det_jacobian", "log_det")
 # Where the state of a pair is -> how the methods of its module are found.
 BESIDE = {LINEN: BOUND, EQUINOX: STATED}
-DENSITIES = ("log_prob", "log_density", "logpdf")
 # Options that say what calls return, and what of it is a running log-det.
 RETURNING = ("returns", "columns", "latents", "ladj_list", "running", LOG_DET, OF_INVERSE)
 
@@ -162,16 +154,18 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
             way = Way(before + back, log_det=told, arguments=arguments, negated=bool(beside))
             own = chosen.get(OF_INVERSE, "")
             if own and own != NOTHING:
-                _demand(obj, own)
-            elif not own and beside and _offers(obj, INVERSE_LOG_DET):
-                own = INVERSE_LOG_DET
+                demand(obj, OF_INVERSE, own)
+            elif not own and beside and _offers(obj, at_end := names.BESIDE["inverse"]):
+                own = at_end
             if own:
                 way = Way(before + back, log_det="" if own == NOTHING else before + own)
             found["inverse"] = partial(mapped, way=way)
     if density := chosen.get("log_prob", ""):
-        _demand(obj, density)
+        demand(obj, "log_prob", density)
     else:
-        density = next((name for name in DENSITIES if _offers(obj, name)), "")
+        density = next(
+            (name for name in (*names.USUAL, *names.NORMALIZED) if _offers(obj, name)), ""
+        )
     if density:
         found["log_prob"] = partial(dense, way=Way(before + density))
         if there and (base := base_name(obj)):
@@ -190,10 +184,10 @@ def _log_det(obj: Any, there: str, chosen: Mapping[str, str]) -> tuple[str, int]
     that is called so; empty where there is none, or several.
     """
     name = chosen.get(LOG_DET, "")
-    if name == NOTHING or OF_INVERSE in chosen or there.endswith("det"):
+    if name == NOTHING or OF_INVERSE in chosen or _both(there):
         return "", 1
     if name:
-        _demand(obj, name)
+        demand(obj, LOG_DET, name)
     else:
         told = [one.name for one in methods_of(obj, there)]
         name = next(
@@ -204,26 +198,31 @@ def _log_det(obj: Any, there: str, chosen: Mapping[str, str]) -> tuple[str, int]
 
 def _points(obj: Any, before: str) -> list[str]:
     """What has to be given to a call besides keys and what is known."""
-    known = {*KEYS, *FLAGS, *EVALUATING, *(("state",) if before == STATED else ())}
+    known = {*KEYS, *names.FLAGS, *EVALUATING, *(("state",) if before == STATED else ())}
     return [name for name in required(evaluated(obj)) if name not in known]
 
 
 def _pair(obj: Any, chosen: Mapping[str, str]) -> tuple[str, str]:
     """The names of the map and of its way back, empty where there is none."""
     named = chosen.get("forward", ""), chosen.get("inverse", "")
-    for name in filter(None, named):
-        _demand(obj, name)
+    for option, name in zip(("forward", "inverse"), named, strict=True):
+        if name:
+            demand(obj, option, name)
     if named[0]:
         return named
-    for there, back in PAIRS:
-        if _offers(obj, there) and _offers(obj, named[1] or back):
-            return there, named[1] or back
-    return next(((name, "") for name, _ in PAIRS[:5] if _offers(obj, name)), ("", ""))
+    # Those whose names tell that the log-det comes with the value first: forward beside them gives none.
+    rows = sorted((role.named for role in ROLES if role.named), key=lambda row: not _both(row[0]))
+    offered = [row for row in rows if _offers(obj, row[0])]
+    for there, *backs in offered:
+        for back in [named[1]] if named[1] else backs:
+            if _offers(obj, back):
+                return there, back
+    return next(((one, "") for one, *_ in offered if one == "forward" or _both(one)), ("", ""))
 
 
-def _demand(obj: Any, name: str) -> None:
-    if not _offers(obj, name):
-        raise TargetError(f"it was said that {name} is a method; {type(obj).__name__} has none")
+def _both(name: str) -> bool:
+    """Whether a map returns its log-det with its value, as its name tells."""
+    return name.endswith("det")
 
 
 def _offers(obj: Any, name: str) -> bool:

@@ -14,10 +14,11 @@ import numpy as np
 
 from flowref import backends
 from flowref.adapters.common import onto_sphere
+from flowref.adapters.common.jax_events import FEWER, ROWS, SAME
 from flowref.adapters.common.onto_simplex import FEW, excess, onto_simplex
 from flowref.adapters.common.signatures import named, required
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.call_forms import ARGUMENTS, GATHERED
+from flowref.adapters.user.conventions.call_forms import ARGUMENTS, GATHERED, running_said
 from flowref.adapters.user.conventions.names import sign_of
 from flowref.adapters.user.conventions.readings import Result, fields_of
 from flowref.adapters.user.conventions.returns import levels, read
@@ -40,11 +41,7 @@ from flowref.adapters.user.jax.speaking import (
     running_of,
     value_of,
 )
-from flowref.model import Ambiguous, Facts, SpecError, TargetError, draw, place_of
-
-# Rows of batches that are tried: no number of features that is usual.
-ROWS, FEWER = 7, 5
-SAME = 1e-6
+from flowref.model import Ambiguous, Facts, TargetError, draw, place_of
 
 
 class Unmapped(TargetError):
@@ -227,10 +224,8 @@ def with_running(obj: Any, way: Way) -> Way:
     """A way that feeds a running log-det to a method that asks for one, or counts it from zero: by its name, or the
     second parameter where a user says so; with what the call does to it, by that name, or as a user says.
     """
-    run, said = method_of(obj, way.method), dict(way.chosen).get("running", "")
+    run, said = method_of(obj, way.method), running_said(dict(way.chosen))
     names = running_of(run) or (required(run)[1:2] if said else [])
-    if said not in ("add", "subtract", ""):
-        raise SpecError(f"running was given as {said!r}; expected add or subtract")
     if len(names) != 1 or way.form != "plain":
         return way
     return replace(way, form="running", keyword=names[0], sign=said or sign_of(names[0]))

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.common.signatures import named
+from flowref.adapters.user.conventions.names import DENSE, plain
 from flowref.adapters.user.jax.speaking import (
     KEYS,
     SAMPLER_SIZES,
@@ -20,13 +21,10 @@ from flowref.adapters.user.jax.speaking import (
 )
 from flowref.model import Dialect
 
-# What stands in the name of a function that tells log-densities, or that draws.
-DENSE = (
-    "log_prob", "logprob", "log_pdf", "logpdf", "log_density", "logdensity", "log_lik", "loglik",
-)  # fmt: skip
-# What such a function is called, where that stands in names of others too.
-DENSE_ALONE = ("log_p", "logp", "log_q", "logq")
+# What stands in the name of a function that draws.
 DRAWING = ("sample", "draw")
+# Letters of names that stand in those of others too.
+SHORT = 4
 NAMELESS = ("", "<lambda>")
 
 
@@ -74,9 +72,9 @@ def name_of(run: Any) -> str:
 
 
 def is_density(run: Any) -> bool:
-    """Whether a function is called like a log-density."""
-    name = name_of(run)
-    return name in DENSE_ALONE or any(word in name for word in DENSE)
+    """Whether a function is called like a log-density, or has the name of one in its own, unless that is short."""
+    name = plain(name_of(run))
+    return any(word == name or (word in name and len(word) > SHORT) for word in map(plain, DENSE))
 
 
 def is_sampler(run: Any) -> bool:

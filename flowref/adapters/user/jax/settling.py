@@ -5,6 +5,7 @@ returns, and which event shape it takes.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,17 +15,18 @@ import numpy as np
 
 from flowref import backends
 from flowref.adapters.common.events import Fit, Fits, Seen, first_event
+from flowref.adapters.common.jax_events import ROWS
 from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.onto_simplex import words
 from flowref.adapters.common.signatures import required
 from flowref.adapters.common.stretching import stretches
-from flowref.adapters.user import contexts
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE
 from flowref.adapters.user.conventions.call_forms import GATHERED, running_words
 from flowref.adapters.user.conventions.settling import NO_LADJ, refuse_unread
 from flowref.adapters.user.event_shapes import FEATURES, SIDE, SIDES, shapes
+from flowref.adapters.user.extras import KINDS, NUMBERS, given, several, told
+from flowref.adapters.user.inquiry import Inquiry
 from flowref.adapters.user.jax.calling import (
-    ROWS,
     OneNumber,
     Unmapped,
     apart,
@@ -56,10 +58,9 @@ from flowref.adapters.user.jax.speaking import (
     running_of,
 )
 from flowref.adapters.user.jax.traces import key_reaches, of_traces
-from flowref.adapters.user.probing import raised_most as told_most
+from flowref.adapters.user.probing import unknown_shape
 from flowref.adapters.user.stretching import told_shapes
-from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError, UnknownShape
-from flowref.model.silence import UNMOVED
+from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError
 
 # Keys that show whether a call draws: signs that are drawn agree for some.
 KEYS_TRIED = 8
@@ -78,7 +79,8 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
     if (layer := jax_normalizers.settled(obj, dialect, facts)) is not None:
         return with_way_back(obj, *layer)
     if facts.context_shape is None and (name := asked_for(obj, dialect)):
-        return with_context(obj, dialect, facts, state, name)
+        asked = given(Inquiry(obj, dialect, backends.find("jax"), "", facts, {}), name, (SIZED,))
+        return asked.dialect, asked.facts, asked.said
     if facts.event_shape or getattr(obj, "event_shape", None) == ():
         return _settled(obj, dialect, facts)
     raised: list[Exception] = []
@@ -107,11 +109,7 @@ def settle(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> 
         raise none
     if unmapped := next((one for one in raised if isinstance(one, Unmapped)), None):
         raise unmapped
-    own = f"{told_most(raised)}; " if raised else ""
-    raise UnknownShape(
-        f"{own}the event shape of {type(obj).__name__} is not known; give it as ?event=3 or "
-        "?event=2,4,4 (or --event 3), or as an attribute event_shape"
-    )
+    raise unknown_shape(obj, raised)
 
 
 def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
@@ -120,13 +118,6 @@ def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     """
     import jax
 
-    kind = type(owner_of(obj)).__name__
-    if not facts.event_shape:
-        raise UnknownShape(
-            f"{kind} is a layer that may draw or forget: its latents need not be of the shape of its "
-            "events, and calls do not show which; give it as ?event=3 or ?event=2,4,4 (or --event 3), or "
-            "as an attribute event_shape"
-        )
     key, (x, context) = jax.random.key(0), as_arrays(*points_of(facts))
     push, value = of_draws(obj, dialect.push, x, context, key)
     pull = None if dialect.pull is None else of_draws(obj, dialect.pull, value, context, key)[0]
@@ -240,34 +231,27 @@ def asked_for(obj: Any, dialect: Dialect) -> str:
     return names[1] if len(names) == 2 else ""
 
 
-def with_context(
-    obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape], name: str
-) -> Settled:
-    """The same for what asks for a context: of the size that an attribute tells, or the only one that
-    every call takes.
-    """
-    told = contexts.told(owner_of(obj))
-    found: list[Settled] = []
-    raised: list[Exception] = []
-    for size in told or CONTEXT_SIZES:
-        try:
-            found.append(settle(obj, dialect, replace(facts, context_shape=(size,)), state))
-        except Exception as error:  # it does not fit
-            raised.append(error)
-        if len(found) == 2 and found[0][1].context_shape != (1,):
-            break
-    if len(found) > 1 and found[0][1].context_shape == (1,):
+def _sizes(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
+    for size in told(owner_of(inquiry.obj)) or CONTEXT_SIZES:
+        if len(found) < 2 or found[0].facts.context_shape == (1,):
+            yield inquiry.having(context_shape=(size,))
+
+
+def _taking_size(inquiry: Inquiry, name: str) -> Inquiry:
+    dialect, facts, said = settle(inquiry.obj, inquiry.dialect, inquiry.facts, inquiry.state)
+    return replace(inquiry, dialect=dialect, facts=facts, said=said)
+
+
+def _of_one_size(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry:
+    if len(found) > 1 and found[0].facts.context_shape == (1,):
         del found[0]  # one number is stretched over all
-    if len(found) == 1:
-        settled, facts, said = found[0]
-        return settled, facts, (*said, f"{name} of {(facts.context_shape or (0,))[0]} numbers")
-    if found:
-        sizes = " or ".join(f"?context={(one[1].context_shape or (0,))[0]}" for one in found)
-        raise TargetError(f"it asks for {name}, and takes several sizes of it: say {sizes}")
-    raise TargetError(
-        f"{told_most(raised)}; it asks for {name} besides points: if that is a context, say "
-        "?context=2 (and ?event=); else name a factory that returns the object with it bound"
-    )
+    if len(found) > 1:
+        raise several(name, found, inquiry.facts)
+    return found[0].knowing(f"{name} of {math.prod(found[0].facts.context_shape or ())} numbers")
+
+
+# What a context is given: numbers, as many as an attribute tells, or the only size that every call takes.
+SIZED = replace(NUMBERS, drawn=_sizes, read=_taking_size, settled=_of_one_size, of=KINDS)
 
 
 def _loose(obj: Any, dialect: Dialect, facts: Facts) -> bool:
@@ -287,9 +271,6 @@ def _loose(obj: Any, dialect: Dialect, facts: Facts) -> bool:
 def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     x, context = points_of(facts, ordinary=True)
     said: list[str] = []
-    if not facts.promises.get("fixed") and (told_by := backends.find("jax").resting(obj)):
-        facts = replace(facts, unmoved=told_by)
-        said.append(f"{UNMOVED}: {told_by}")
     onto = ""
     if facts.codomain is not None and facts.codomain.kind == "simplex":
         # Of what lies on it all coordinates but one are judged, which fill no set with a name.

@@ -1,0 +1,442 @@
+"""What is given for an argument besides points: `EXTRAS` is the table, of which each row says how values of one kind are
+drawn, what reads calls that take them, and what is said where none does; `given` searches it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions.call_forms import (
+    GIVEN_ONES,
+    MASK_AXES,
+    MASKED_OUT,
+    Mask,
+)
+from flowref.adapters.user.conventions.labels import CLASSES, ENOUGH, MOST
+from flowref.adapters.user.conventions.names import (
+    CONTEXTS,
+    INDEXED,
+    LABELS,
+    MASKED,
+    OPTIONAL,
+    plain,
+)
+from flowref.adapters.user.event_shapes import shapes, taken_first
+from flowref.adapters.user.inquiry import ROWS, Inquiry
+from flowref.adapters.user.probing import fit, raised_most, settle
+from flowref.model import Ambiguous, Facts, Shape, TargetError
+
+# Numbers of entries of a context that are tried.
+SIZES = (*range(1, 13), 16, 20, 24, 32, 64, 128)
+# Sizes of contexts, besides none, that no call takes alike and makes use of.
+ANY = (None, (3,), (5,))
+# So many event shapes that fit are told apart from one that does not, where any do.
+GUESSES = 3
+# Features and sizes that are tried together, where the event shape is unknown as well.
+EVENTS, PAIRED = (2, 3, 4, 1, 5, 6, 8), (2, 3, 4, 1, 5, 6, 8, 10)
+# Positions of padded sequences at least, the padding among them.
+LEAST = 4
+# What arguments are by their names: masks, which no numbers can stand for, as few can for indices, and all others.
+KINDS = ("context", "index", "mask")
+# Shapes of masks of ones that are tried.
+MASKS = ("each position", "each position, last", "each place", "each entry")
+
+
+class RunningLogDet(TargetError):
+    """What is asked for besides points is a running log-det."""
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A row: what an argument besides points is given.
+
+    ``words`` and ``example``: what the documentation says; ``drawn``: the object with values of this kind for an argument
+    of a name, likeliest first, given what was found so far; ``read``: what calls of it show, None where they do not take
+    them; ``refused``: what is said where none does; ``settled``: what is taken of all that was found, by default the first;
+    ``of``: for which of `KINDS` they stand; ``added``: whether they may be taken for a running log-det, and stand for none.
+    """
+
+    words: str
+    example: str
+    drawn: Callable[[Inquiry, str, list[Inquiry]], Iterator[Inquiry]]
+    read: Callable[[Inquiry, str], Inquiry | None]
+    refused: str = ""
+    settled: Callable[[Inquiry, str, list[Inquiry]], Inquiry] | None = None
+    of: tuple[str, ...] = KINDS
+    added: bool = False
+
+
+def given(inquiry: Inquiry, name: str, rows: Iterable[Extra] | None = None) -> Inquiry:
+    """What is asked of an object that is given what it asks for as ``name``: values of the first row that calls take.
+
+    Raises `Ambiguous` where they take several that differ, and otherwise what the first row says that they do not.
+    """
+    refused: TargetError | None = None
+    for row in EXTRAS if rows is None else rows:
+        if kind_of(name) not in row.of or (row.added and isinstance(refused, RunningLogDet)):
+            continue
+        try:
+            return _of_kind(row, inquiry, name)
+        except Ambiguous:
+            raise
+        except TargetError as error:
+            refused = refused or error
+    raise refused or TargetError(f"it asks for {name} besides points")
+
+
+def _of_kind(row: Extra, inquiry: Inquiry, name: str) -> Inquiry:
+    found: list[Inquiry] = []
+    raised: list[Exception] = []
+    for asked in row.drawn(inquiry, name, found):
+        try:
+            read = row.read(asked, name)
+        except RunningLogDet:
+            raise
+        except Exception as error:  # it takes no such values
+            raised.append(error)
+            continue
+        found += [] if read is None else [read]
+    if found:
+        return row.settled(inquiry, name, found) if row.settled else found[0]
+    why = f": {raised_most(raised)}" if raised else ""
+    raise TargetError(row.refused.format(name=name, why=why))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two calls gave the same value and log-det."""
+    if one is None or other is None:
+        return one is other
+    for a, b in zip(one, other, strict=True):
+        if (a is None) != (b is None):
+            return False
+        if a is not None and (a.shape != b.shape or bool(((a - b).abs() > 1e-9).any())):
+            return False
+    return True
+
+
+def kind_of(name: str) -> str:
+    """What an argument is by its name, of `KINDS`."""
+    if MASKED.fullmatch(plain(name)):
+        return "mask"
+    return "index" if INDEXED.search(plain(name)) else "context"
+
+
+def told(obj: Any) -> Shape | None:
+    """The shape of a context that an attribute tells."""
+    for name, value in getattr(obj, "__dict__", {}).items():
+        if plain(name) in CONTEXTS and type(value) is int and value > 0:
+            return (value,)
+    return None
+
+
+def several(name: str, found: Sequence[Inquiry], facts: Facts) -> Ambiguous:
+    """What is said of calls that take contexts of several shapes."""
+    options = []
+    for one in found[:3]:
+        event, context = one.facts.event_shape, one.facts.context_shape or ()
+        said = [*([] if facts.event_shape else [("event", event)]), ("context", context)]
+        options.append("?" + "&".join(f"{what}={','.join(map(str, one))}" for what, one in said))
+    return Ambiguous(
+        f"it asks for {name}, and takes contexts of several shapes: say {' or '.join(options)}"
+    )
+
+
+def _likely_events(inquiry: Inquiry) -> list[Shape]:
+    """The event shape that is known, or those that it may have, likeliest first."""
+    if inquiry.facts.event_shape:
+        return [inquiry.facts.event_shape]
+    likely = shapes(inquiry.obj, inquiry.state)
+    return list(dict.fromkeys([*((size,) for size in EVENTS), *likely]))
+
+
+# Numbers of one shape, with that of an event where only one pair of both is taken.
+
+
+def _numbers(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
+    obj, facts = inquiry.obj, inquiry.facts
+    known, shaped, late = told(obj), bool(facts.event_shape), False
+    for (event, context), refused in taken_first(inquiry, _pairs(obj, facts)):
+        if found and refused and not late:
+            return  # what takes it as it is written does
+        if found and context != found[-1].facts.context_shape == known and not shaped:
+            return  # what an attribute tells is taken
+        late = refused
+        yield inquiry.having(event_shape=event, context_shape=context)
+        if found and shaped and found[-1].facts.context_shape == known:
+            return
+
+
+def _pairs(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape]]:
+    known = told(obj)
+    sizes: Sequence[Shape] = [(size,) for size in SIZES]
+    if facts.event_shape:
+        tried = dict.fromkeys([known or (1,), *sizes])
+        yield from ((facts.event_shape, size) for size in tried)
+        if len(facts.event_shape) == 2:  # of sequences a context is stretched over positions
+            yield from ((facts.event_shape, (*size, 1)) for size in tried)
+        return
+    for contexts in ([known] if known else [], [(size,) for size in PAIRED]):
+        yield from (((features,), context) for features in EVENTS for context in contexts)
+        yield from (((), context) for context in contexts)
+
+
+def _taking_numbers(inquiry: Inquiry, name: str) -> Inquiry | None:
+    x, context = inquiry.points(inquiry.facts.context_shape or ())
+    fitting = fit(inquiry, x, context)
+    forward = None if fitting is None else fitting.dialect.forward
+    if forward is None:
+        return inquiry if fitting else None
+    ladj = forward(inquiry.obj, x, context)[1]
+    if ladj is None:
+        return inquiry
+    if _accumulates(forward, inquiry.obj, x, context):
+        raise RunningLogDet(
+            f"it adds its log-det to {name}, or takes it from that: say ?running=add or "
+            "?running=subtract"
+        )
+    entries = math.prod(getattr(ladj, "shape", ()))
+    return inquiry if entries in (1, ROWS, math.prod(x.shape)) else None
+
+
+def _accumulates(call: Any, obj: Any, x: Any, context: Any) -> bool:
+    """Whether the log-det moves by what the second argument moves by, and the value does not."""
+    # What adds in place writes to what it is given.
+    (value, ladj), (other, moved) = call(obj, x, context + 0), call(obj, x, context + 1)
+    if ladj.shape != moved.shape or not bool((value == other).all()):
+        return False
+    return bool(((moved - ladj).abs() - 1).abs().max() < 1e-4)
+
+
+def _of_one_shape(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry:
+    known = told(inquiry.obj)
+    if len(found) > 1 and not inquiry.facts.event_shape:
+        found = [one for one in found if drawn_alike(one.again())] or found
+    found = [one for one in found if not any(_stretches(one, other, known) for other in found)]
+    facts = found[0].facts
+    if len(found) > 1:
+        if {one.facts.context_shape for one in found} == {facts.context_shape}:
+            # Several events fit, of which the first is judged.
+            guessed = tuple(one.facts.event_shape for one in found[1:GUESSES])
+            facts = replace(facts, guessed=guessed)
+        elif _unused(found[0]):
+            raise TargetError(
+                f"it asks for {name}, which numbers do not change anything by: name a factory of a "
+                "subclass whose forward takes points alone and passes it on"
+            )
+        else:
+            raise several(name, found, inquiry.facts)
+    shape = ", ".join(map(str, facts.context_shape or ()))
+    return replace(inquiry, facts=facts).knowing(f"context: {name} of shape ({shape},)")
+
+
+def drawn_alike(inquiry: Inquiry) -> bool:
+    """Whether its samples under a context are events of its shape, however it is asked for them."""
+    obj, event, shape = inquiry.obj, inquiry.facts.event_shape, inquiry.facts.context_shape or ()
+    context = inquiry.tensor(np.random.default_rng(0).standard_normal((ROWS, *shape)))
+    drawn = next(_sampled(obj, (2, context), (context,), (context, 2)), ())
+    return len(drawn) > len(event) and drawn[len(drawn) - len(event) :] == event
+
+
+def _sampled(obj: Any, *orders: tuple[Any, ...]) -> Iterator[Shape]:
+    """The shapes of what an object draws, however it is asked for that."""
+    for order in orders:
+        with contextlib.suppress(Exception):  # it has no sampler, or is asked otherwise
+            yield tuple(obj.sample(*order).shape)
+
+
+def _stretches(one: Inquiry, other: Inquiry, known: Shape | None) -> bool:
+    """Whether calls that take other shapes take these by stretching one number over what is there."""
+    (event, context), (events, contexts) = (
+        (each.facts.event_shape, each.facts.context_shape) for each in (one, other)
+    )
+    of_event = event == (1,) and context == contexts and event != events
+    return of_event or (context == (1,) != known and event == events and context != contexts)
+
+
+def _unused(inquiry: Inquiry) -> bool:
+    """Whether the map, as its calls are read, gives the same whatever numbers it is given besides points, as one does
+    that looks for labels among them.
+    """
+    x, first, *others = inquiry.points(inquiry.facts.context_shape or (), *filter(None, ANY))
+    try:
+        forward = settle(inquiry.again(), x, first).dialect.forward
+        if forward is None:
+            return False
+        return same(*(forward(inquiry.again().obj, x + 0.0, one) for one in others))
+    except Exception:  # it takes some alone
+        return False
+
+
+# Classes: whole numbers from 0.
+
+
+def _first_labels(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
+    if not name or inquiry.backend.name != "torch":
+        return
+    import torch
+
+    events, labels = _likely_events(inquiry), torch.zeros(ROWS, dtype=torch.long)
+    if not inquiry.facts.event_shape:
+        drawn = _sampled(inquiry.obj, (labels,), (ROWS, labels), (labels, ROWS))
+        many = [one[1:] for one in drawn if one[:1] == (ROWS,) and len(one) > 1]
+        events = list(dict.fromkeys([*many, *events]))
+    promises = {**inquiry.facts.promises, "labels": True}
+    for event in filter(None, events):
+        if not found:
+            yield inquiry.having(event_shape=event, context_shape=(1,), promises=promises)
+
+
+def _taking_labels(inquiry: Inquiry, name: str) -> Inquiry | None:
+    """With as many classes as are taken. What returns a value alone is left out: a layer that normalizes by classes is
+    judged with one of them.
+    """
+    x = inquiry.drawn()
+    if not _takes(inquiry, x, 0):
+        return None
+    count = 1 + bisect_left(range(1, MOST), True, key=lambda label: not _takes(inquiry, x, label))
+    count = count if count < MOST else ENOUGH
+    which = f"labels 0 to {count - 1}" if count > 1 else "the label 0"
+    said = f"{name}: {which}, to which contexts are rounded"
+    return inquiry.knowing(said, **{CLASSES: str(count)})
+
+
+def _takes(inquiry: Inquiry, x: Any, label: int) -> bool:
+    context = x.new_full((len(x), 1), float(label))
+    with contextlib.suppress(Exception):  # it takes no such label
+        if fitting := fit(inquiry.knowing(**{CLASSES: str(label + 1)}), x, context):
+            there, *others = (
+                getattr(fitting.dialect, call) for call in ("forward", "inverse", "log_prob")
+            )
+            return any(others) or (there and there(inquiry.obj, x, context)[1] is not None)
+    return False
+
+
+# Constants: a mask of ones, or one that leaves out padding, None, or one label for all points.
+
+
+def _bound(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
+    word = plain(name)
+    looked_up = word in LABELS | OPTIONAL or word.endswith("label")  # in a table
+    kinds = MASKS if kind_of(name) == "mask" else ("none", "label") if looked_up else ("none",)
+    if word == "xmask":  # of sequences: as everybody spells it, over (B, C, T)
+        kinds = MASKS[:1]
+    for kind, event in product(kinds, _likely_events(inquiry)):
+        words = {"none": "None", "label": "1 for all points"}.get(kind, f"ones for {kind}")
+        bound = inquiry.knowing(f"{name}: {words}", **{GIVEN_ONES: f"{name}={kind}"})
+        if event and not (found and not inquiry.facts.event_shape):
+            yield bound.having(event_shape=event)
+
+
+def _taking_bound(inquiry: Inquiry, name: str) -> Inquiry | None:
+    if fitting := fit(inquiry, inquiry.drawn(), None):
+        inquiry = replace(inquiry, dialect=fitting.dialect)
+        _called(inquiry)  # which may raise
+    return inquiry if fitting else None
+
+
+def _called(inquiry: Inquiry) -> Any:
+    """What its map gives."""
+    forward = inquiry.dialect.forward
+    return None if forward is None else forward(inquiry.obj, inquiry.drawn(), None)
+
+
+def _of_one_result(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry:
+    first, *others = map(_called, found)
+    if not all(same(first, other) for other in others):
+        raise Ambiguous(
+            f"it asks for {name}, and masks of ones of several shapes give several results: name a "
+            "factory that returns the object with it bound"
+        )
+    return replace(found[0], dialect=inquiry.dialect, facts=inquiry.facts)
+
+
+def _padded(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
+    events: list[Shape] = [inquiry.facts.event_shape]
+    if not events[0]:
+        likely = shapes(inquiry.obj, inquiry.state)
+        events = list(dict.fromkeys(shape for shape in likely if len(shape) == 2))
+    words = f"padded by one position, which {name} masks out"
+    for event, axes, true in product(events, MASK_AXES, (False, True)):
+        mask = Mask(name, axes, true)
+        if not found and len(event) >= mask.axis and event[mask.axis - 1] >= LEAST:
+            yield inquiry.having(event_shape=event).knowing(words, **{MASKED_OUT: str(mask)})
+
+
+def _taking_padding(inquiry: Inquiry, name: str) -> Inquiry | None:
+    """Without its last position: of what is kept it is a map like any other."""
+    mask, event = Mask.parse(inquiry.chosen[MASKED_OUT]), [*inquiry.facts.event_shape]
+    if not _masks_out(inquiry.without(MASKED_OUT), inquiry.drawn(), mask):
+        return None
+    event[mask.axis - 1] -= 1
+    obj, dialect, dense = inquiry.obj, inquiry.dialect, None
+    if name in {one.name for one in signatures.parameters(obj, "log_prob")}:
+        call = mask.call("log_prob", (), signatures.apart(obj, "log_prob", 1))
+        dense = partial(asking.padded, ask=call, axis=mask.axis)
+    dialect = replace(dialect, log_prob=dialect.log_prob and dense, sample=None)
+    return replace(inquiry, dialect=dialect).having(event_shape=tuple(event))
+
+
+def _masks_out(inquiry: Inquiry, x: Any, mask: Mask) -> bool:
+    """Whether a mask of ones changes nothing, and what is masked out comes back as it was or as zero."""
+    obj, way = inquiry.obj, inquiry.way
+    if way is None or way.form != "plain":
+        return False
+    sizes = [1 if axis is None else x.shape[axis] for axis in mask.axes]
+    ones = x.new_ones(sizes).bool() if mask.true else x.new_ones(sizes)
+    asked = replace(way, given=(*way.given, (mask.name, ones)))
+    needed = mask.name in signatures.required(obj, way.method or "forward")
+    whole, alike, padded = (
+        out[0] if isinstance(out, (tuple, list)) else out
+        for out in (
+            (asked if needed else way).ask(obj, x, None),
+            asked.ask(obj, x, None),
+            mask.call(way.method, way.given)(obj, x, None),
+        )
+    )
+    last, came = (value.narrow(mask.axis, -1, 1) for value in (padded, x))
+    left = bool((last == 0).all()) or bool((last == came).all())
+    unchanged = whole.shape == x.shape and bool(((whole - alike).abs() < 1e-9).all())
+    return unchanged and left
+
+
+NUMBERS = Extra(
+    "numbers, of the only shape that every call takes", "forward(x, context)", _numbers, _taking_numbers,
+    "it asks for {name} besides points, and no context of the usual sizes was taken{why}. If it is a context, say ?context=2 "
+    "(and ?event=); if it is a mask, a label or anything else, name a factory that returns the object with it bound",
+    _of_one_shape, of=("context",),
+)  # fmt: skip
+INDICES = replace(
+    NUMBERS, words="the same of indices, lengths and graphs, which few numbers can stand for", example="forward(x, edges)",
+    of=("index",),
+    refused="it asks for {name} besides points, which no drawn numbers can stand for: name a factory of a subclass whose "
+    "forward and inverse take points alone and pass it on",
+)  # fmt: skip
+LABELLED = Extra(
+    "labels of classes, as many as it knows, where it takes no numbers", "forward(x, label)", _first_labels, _taking_labels,
+    of=("context",), added=True,
+)  # fmt: skip
+ONES = Extra(
+    "a mask of ones", "forward(x, mask)", _bound, _taking_bound,
+    "it asks for {name} besides points, and no mask of ones was taken: name a factory that returns the object with it "
+    "bound, and give its ?event=", _of_one_result, of=("mask",),
+)  # fmt: skip
+ALIKE = replace(
+    ONES, words="None, or one label for all points, where it takes neither", example="forward(x, y)", refused="",
+    of=("context", "index"),
+)  # fmt: skip
+PADDING = Extra(
+    "a mask that leaves out a last position, as is said", "?padded=mask", _padded, _taking_padding,
+    "{name} was said to mask out padding, and no mask of sequences was taken that does: a mask of ones is to change "
+    "nothing, and what is masked out is to come back as it was or as zero",
+)  # fmt: skip
+EXTRAS = (NUMBERS, INDICES, LABELLED, ONES, ALIKE)
