@@ -193,6 +193,12 @@ def numbers_of(graph: Graph, law: Law) -> int:
     return found + (directions**3 if law.slopes == "entries" else 0)
 
 
+def work_of(graph: Graph, law: Law) -> int:
+    """As many numbers as a claim for all weights and outcomes computes in each of ``MANY`` fields, or of fewer in all of them."""
+    towers = MANY if _signed(graph, None, frozenset(graph.weights)) else FEW
+    return numbers_of(graph, law) * towers // MANY
+
+
 def _refused(graph: Graph, law: Law) -> str:
     """Why nothing is proved of a graph, whatever it computes; empty where something may be."""
     if graph.outputs[1] is None:

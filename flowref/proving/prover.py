@@ -12,7 +12,7 @@ from flowref.model.graph import Graph
 from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import Calls, Composition
 from flowref.proving.criteria import LAWS
-from flowref.proving.identities import WEIGHTS, Proof, identity, numbers_of, weakest
+from flowref.proving.identities import WEIGHTS, Proof, identity, weakest, work_of
 from flowref.proving.places import Place
 from flowref.proving.repairs import repairs
 from flowref.proving.statements import STATEMENTS, Statement, provable, words_of
@@ -199,6 +199,6 @@ def _traced(calls: Calls, statement: Statement, most: Most) -> tuple[Graph, Comp
             raise
         except Exception as error:  # of the object's own code
             raise Unsupported(one_line(error, 300)) from error
-    if (numbers := numbers_of(graph, LAWS[statement.criterion])) > most.numbers:
+    if (numbers := work_of(graph, LAWS[statement.criterion])) > most.numbers:
         raise Unsupported(f"a proof takes {numbers:,} numbers")
     return graph, composition
