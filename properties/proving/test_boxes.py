@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,25 @@ class Asked(nn.Module):
 
     def forward(self, x):
         return x * 2, x.new_zeros(len(x)) if x.max() < 100 else x.sum(-1)
+
+
+class Residual(nn.Module):
+    event_shape = (2,)
+    promises = {"contraction": 0.9}
+    size = 1.0
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(self.size * torch.tensor([[0.3, -0.2], [0.1, 0.4]]))
+
+    def forward(self, x):
+        g = torch.tanh(x @ self.w.T)
+        j = torch.eye(2, dtype=x.dtype) + (1 - g**2)[..., None] * self.w
+        return x + g, torch.linalg.slogdet(j)[1]
+
+
+class Expanding(Residual):
+    size = 3.0
 
 
 class Batch(nn.Module):
@@ -266,6 +286,30 @@ def test_slopes_of_one_sign_are_monotone_without_jumps(spec: str, kind: str) -> 
     """Where a comparison may make one, that is said."""
     bound = told(claimed(spec, "[-2, 2]"))[kind]
     assert bound.box == bound.asked and 0 < bound.least <= bound.most <= 1.001
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "least", "most"),
+    [
+        ("torch:SigmoidTransform", "codomain", 0.0, 1.0),
+        ("torch:ExpTransform", "codomain", 0.0, math.inf),
+        ("flows.py:Residual", "lipschitz", 0.0, 0.47),
+    ],
+)
+@pytest.mark.usefixtures("flows")
+def test_what_is_promised_is_shown(spec: str, kind: str, least: float, most: float) -> None:
+    """The ends of a codomain; and a bound of the slopes of g in x + g(x)."""
+    bound = told(claimed(spec, "[-2, 2]"))[kind]
+    assert bound.box == bound.asked and (bound.least, bound.most) == (
+        least,
+        most if kind == "codomain" else pytest.approx(most, rel=0.1),
+    )
+
+
+@pytest.mark.usefixtures("flows")
+def test_a_false_promise_is_not_shown() -> None:
+    """Where slopes are above one, on no box around the middle."""
+    assert told(claimed("flows.py:Expanding", "[-2, 2]"))["lipschitz"].box is None
 
 
 def test_a_coupling_is_no_map_of_each_entry() -> None:

@@ -67,6 +67,16 @@ def slope_of(m: Any, x: Any) -> Any:
         return torch.autograd.grad(value.sum(), points, create_graph=True)[0]
 
 
+def nested(m: Any) -> Any:
+    """A root of what holds a root of weights."""
+    return torch.sqrt(torch.sqrt(m.b**2 + 1) + 2)
+
+
+def nested_of(x: Any) -> Any:
+    """A root of what holds a root of points."""
+    return torch.sqrt(torch.sqrt(x**2 + 1) + 2)
+
+
 class Doubled(torch.autograd.Function):
     """A cube whose derivative is told to be twice as large."""
 
@@ -136,9 +146,31 @@ RIGHT = {
     ),
     "differentiated": lambda m, x: (x * torch.exp(m.a), total(x, slope_of(m, x).log())),
     "softmax": lambda m, x: (x * torch.softmax(m.a, 0), total(x, torch.log_softmax(m.a, 0))),
+    "root of a root": lambda m, x: (x * nested(m), total(x, nested(m).log())),
+    "root of a root of the points": lambda m, x: (
+        torch.cat([x[:, :1], x[:, 1:] * nested_of(x[:, :1])], 1),
+        nested_of(x[:, :1]).log().sum(-1),
+    ),
+    "system": lambda m, x: (
+        torch.linalg.solve(torch.stack([m.a, m.b]), x.T).T,
+        -torch.linalg.slogdet(torch.stack([m.a, m.b]))[1].expand(len(x)),
+    ),
+    "inverse matrix": lambda m, x: (
+        x @ torch.linalg.inv(torch.stack([m.a, m.b])),
+        -torch.linalg.slogdet(torch.stack([m.a, m.b]))[1].expand(len(x)),
+    ),
 }
 # Maps whose log-det is wrong, somewhere, or for some weights.
 WRONG = {
+    "root of another root": lambda m, x: (
+        x * nested(m),
+        total(x, torch.sqrt(torch.sqrt(m.b**2 + 1) + 3).log()),
+    ),
+    "root of a root twice": lambda m, x: (x * nested(m), total(x, 2 * nested(m).log())),
+    "system the other way": lambda m, x: (
+        torch.linalg.solve(torch.stack([m.a, m.b]), x.T).T,
+        torch.linalg.slogdet(torch.stack([m.a, m.b]))[1].expand(len(x)),
+    ),
     "halved": lambda m, x: (x * m.a.exp(), total(x, m.a / 2)),
     "other plain number": lambda m, x: (2 * x, 0.5),
     "negated": lambda m, x: (x * m.a.exp(), -total(x, m.a)),
