@@ -25,7 +25,7 @@ from flowref.proving.source_edits import Line
 from flowref.proving.statements import STATEMENTS
 
 # Edits of a source that are tried for one repair.
-TRIED = 40
+TRIED = 24
 REPAIR = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): (?P<words>.*) \(proved (?P<clause>.*)\)")
 # A factor that may be a number of entries: of another flow it would be another one.
 COUNTED = re.compile(r".* times (2|0\.5)")
