@@ -37,25 +37,30 @@ def patch(target: Target, law: Law, repairs: Sequence[str]) -> str:
     says; empty where none can. The map is what it was, and what else was proved is. The file stays as it is: copies of it
     are edited and loaded.
     """
+    if not repairs:
+        return ""
     with contextlib.redirect_stdout(io.StringIO()), single_threaded():
         try:
             path, name = _source(target)
-            text, before = path.read_bytes().decode(), _found(target, law)
+            text, before = path.read_bytes().decode(), _kept(target, law)
+            known = clause(target, law)
         except (Exception, SystemExit):  # it is not the user's, or is no longer what it was
             return ""
         for match in filter(None, map(REPAIR.fullmatch, repairs)):
             words, clauses = match["words"], (match["clause"], PROVED_WHOLE)
             counted = COUNTED.fullmatch(words) and 2 in before.sizes
-            if match["file"] != path.name or before.clause in clauses or counted:
+            if match["file"] != path.name or known in clauses or counted:
                 continue
             others = list[str]()
             with contextlib.suppress(SyntaxError, ValueError):
                 others += Line(text, int(match["line"])).edited(words)
             for other in others[:TRIED]:
                 with _copied(path, other) as copy, contextlib.suppress(Exception, SystemExit):
-                    after = _found(Target(USER, f"{copy}:{name}", target.options), law)
-                    kept = after.formulas == before.formulas and after.proved >= before.proved
-                    if after.clause in clauses and kept:
+                    edited = Target(USER, f"{copy}:{name}", target.options)
+                    if clause(edited, law) not in clauses:
+                        continue
+                    after = _kept(edited, law)
+                    if after.formulas == before.formulas and after.proved >= before.proved:
                         return _diff(_shown(path), text, other)
     return ""
 
@@ -83,19 +88,18 @@ def _shown(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
-    """``clause``: for what a law is proved; ``proved``: the statements that are; ``formulas``: of results that a repair leaves as
-    they are; ``sizes``: numbers of entries along axes of arrays.
+class Kept:
+    """What a patch leaves as it is. ``proved``: statements that are; ``formulas``: of the results of the map; ``sizes``: numbers of
+    entries along axes of its arrays.
     """
 
-    clause: str
     proved: frozenset[str]
     formulas: tuple[str, ...]
     sizes: frozenset[int]
 
 
-def _found(target: Target, law: Law) -> Found:
-    said, statement = clause(target, law), STATEMENTS[law.base]
+def _kept(target: Target, law: Law) -> Kept:
+    statement = STATEMENTS[law.base]
     calls = calls_of(target, law.condition, statement.mode)
     proved = frozenset(
         name
@@ -113,7 +117,7 @@ def _found(target: Target, law: Law) -> Found:
                 graph = calls.part(name, points).graph
                 formulas += _formulas(graph)[:results]
                 sizes |= {size for shape in graph.shapes.values() for size in shape}
-    return Found(said, proved, tuple(formulas), frozenset(sizes))
+    return Kept(proved, tuple(formulas), frozenset(sizes))
 
 
 def _formulas(graph: Graph) -> list[str]:
