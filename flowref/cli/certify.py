@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from flowref.cli.completion import Specs
 from flowref.cli.help import Command, Group
+from flowref.cli.interruption import INTERRUPTED, terminable
+from flowref.cli.parameters import Duration
+from flowref.cli.screen import BAR, COUNT, ELAPSED, Bar
+
+if TYPE_CHECKING:
+    from flowref.model import Law, Target
+    from flowref.proving import Certificate
+
+# Why proofs ended early, by a wish.
+STOPPED = "interrupted"
 
 
 @click.command(
@@ -45,16 +59,23 @@ from flowref.cli.help import Command, Group
     default="",
     help="Where rounding is bounded, '[-3, 3]', or an interval for each entry; by default the domain, if it is bounded.",
 )
+@click.option(
+    "--budget",
+    type=Duration(),
+    default=math.inf,
+    metavar="TIME",
+    help="Begin no statement after this long (60s, 5m).",
+)
 @click.option("-v", "--verbose", is_flag=True, help="What each proof says, and what it does not.")
 def certify(
-    specs: tuple[str, ...], laws: str, folder: Path | None, box: str, verbose: bool
+    specs: tuple[str, ...], laws: str, folder: Path | None, box: str, budget: float, verbose: bool
 ) -> None:
     """Prove statements of flows and of batch norm for all inputs and all weights, as identities of what their code computes:
     that log-dets are those of the Jacobian, that the inverse goes back, that gradients are derivatives. On a box rounding is
     bounded, too, and a log-det that is wrong there by more than that is refuted. What is not proved is not wrong: `flowref
     audit` measures it.
 
-    Exit codes: 0 also where nothing is proved, 1 a statement that is refuted, 2 a target that cannot be read.
+    Exit codes: 0 also where nothing is proved, 1 a statement that is refuted, 2 a target that cannot be read, 130 interrupted.
     """
     from fnmatch import fnmatch
 
@@ -76,38 +97,116 @@ def certify(
             f"{', '.join(STATEMENTS)}, or a case of it"
         )
     selection = select(specs)
-    proved = total = whole = refuted = 0
     problems = [one.message for one in selection.problems]
-    for target in selection.targets:
-        try:
-            claims = list(certified(target, chosen, box=box))
-        except TargetError as error:
-            if target not in selection.optional:
-                problems.append(str(error))
-            continue  # what a file defines besides flows is no problem
-        about = [one for one in claims if one.applies]
-        for claim in about or (claims if len(selection.targets) == 1 else ()):
-            click.echo(claim.text(brief=len(chosen) > 1 and not verbose))
-            total, proved, whole = total + 1, proved + claim.proof.proved, whole + claim.proof.whole
-            refuted += claim.refutation is not None
-            if folder is not None and claim.tells:
-                folder.mkdir(parents=True, exist_ok=True)
-                name = "".join(
-                    one if one.isalnum() else "-" for one in f"{claim.target} {claim.statement}"
-                )
-                claim.save(folder / f"{name.strip('-')}.json")
-    for sentence in problems:
+    alone = len(selection.targets) == 1
+    with terminable(), Proofs(folder, brief=len(chosen) > 1 and not verbose) as proofs:
+        agenda = Agenda(selection.targets, chosen, budget, proofs.bar)
+        for target in selection.targets:
+            aside: list[Certificate] = []
+            try:
+                for claim in certified(target, agenda.laws_of(target), box=box):
+                    if claim.applies:
+                        proofs.add(claim)
+                    else:
+                        aside.append(claim)
+            except TargetError as error:
+                if target not in selection.optional:
+                    problems.append(str(error))
+                continue  # what a file defines besides flows is no problem
+            except KeyboardInterrupt:
+                agenda.stopped = STOPPED
+            for claim in aside if alone and not proofs.total else ():
+                proofs.add(claim)
+            if agenda.stopped:
+                break
+    for sentence in (*problems, *agenda.left()):
         click.echo(f"flowref: {sentence}", err=True)
-    if not total:
+    if not (proofs.total or agenda.stopped):
         sys.exit(2)
-    click.echo(
-        f"{proved} of {total} statements are proved, {whole} of them for all inputs and all weights"
-    )
-    if refuted:
-        click.echo(f"{refuted} refuted")
-    if proved + refuted < total:
-        click.echo("What is not proved is not wrong: flowref audit measures it.")
-    sys.exit(2 if problems else int(refuted > 0))
+    for line in proofs.summary():
+        click.echo(line)
+    code = 2 if problems else int(proofs.refuted > 0)
+    sys.exit(INTERRUPTED if agenda.stopped == STOPPED else code)
+
+
+class Proofs:
+    """Claims, which are printed, counted and written to a ``folder`` as they are found; ``brief``: in a line or two. Use as a
+    context manager, in which a terminal shows a bar.
+    """
+
+    def __init__(self, folder: Path | None, *, brief: bool) -> None:
+        self.folder, self.brief = folder, brief
+        self.total = self.proved = self.whole = self.refuted = 0
+        self.bar = Bar("{task.description}", BAR, COUNT, ELAPSED)
+
+    def __enter__(self) -> Proofs:
+        self.bar.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.__exit__(*error)
+
+    def add(self, claim: Certificate) -> None:
+        """Print one."""
+        with self.bar.aside():
+            click.echo(claim.text(brief=self.brief))
+        self.total += 1
+        self.proved += claim.proof.proved
+        self.whole += claim.proof.whole
+        self.refuted += claim.refutation is not None
+        if self.folder is not None and claim.tells:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            words = f"{claim.target} {claim.statement}"
+            name = "".join(one if one.isalnum() else "-" for one in words)
+            claim.save(self.folder / f"{name.strip('-')}.json")
+
+    def summary(self) -> Iterator[str]:
+        """What they come to, in sentences."""
+        if self.total:
+            yield (
+                f"{self.proved} of {self.total} statements are proved, {self.whole} of them for all inputs and all weights"
+            )
+        if self.refuted:
+            yield f"{self.refuted} refuted"
+        if self.proved + self.refuted < self.total:
+            yield "What is not proved is not wrong: flowref audit measures it."
+
+
+class Agenda:
+    """Which laws of which targets are proved: one after another, until ``budget`` seconds are spent. The ``bar`` shows which, and
+    for how long. ``stopped``: why it ended early.
+    """
+
+    def __init__(
+        self, targets: Sequence[Target], laws: Sequence[Law], budget: float, bar: Bar
+    ) -> None:
+        self.targets, self.laws, self.budget, self.bar = targets, laws, budget, bar
+        self.began, self.done, self.stopped = time.monotonic(), 0, ""
+
+    def laws_of(self, target: Target) -> Iterator[Law]:
+        """Those of a target, each when the one before is done."""
+        from flowref.reporting.text import clean
+
+        self.done = self.targets.index(target) * len(self.laws)
+        for law in self.laws:
+            if time.monotonic() - self.began > self.budget:
+                self.stopped = f"the budget of {self.budget:g} s was spent"
+                return
+            total = len(self.targets) * len(self.laws)
+            self.bar.begin(clean(f"{law.id} of {target}"), total, completed=self.done)
+            yield law
+            self.done += 1
+
+    def left(self) -> Iterator[str]:
+        """A sentence about those that it did not come to, and what to do."""
+        count = len(self.targets) * len(self.laws) - self.done
+        if self.stopped and count:
+            target, law = divmod(self.done, len(self.laws))
+            longer = "" if self.stopped == STOPPED else "give a longer --budget, or "
+            yield (
+                f"{self.stopped} before {count} statement{'' if count == 1 else 's'}, from {self.laws[law].id} of "
+                f"{self.targets[target]} on; {longer}name some of them with --laws"
+            )
 
 
 @click.command(

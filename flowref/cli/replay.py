@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,9 @@ from flowref.cli.help import Command
 if TYPE_CHECKING:
     from flowref.model import Verdict
     from flowref.reporting.report import Report
+
+# Seconds of the processor in which a patch is looked for.
+PATIENCE = 60.0
 
 report_option = click.option(
     "--report",
@@ -78,13 +82,16 @@ def script(identity: str, path: str | None) -> None:
     click.echo(scripting.script(_one(_report(path, identity), identity)))
 
 
-@click.command(cls=Command, examples=(("flowref issue K7Q2 > issue.md", "with that program"),))
+@click.command(
+    cls=Command, examples=(("flowref issue K7Q2 > issue.md", "with that program, and a patch"),)
+)
 @click.argument("identity", metavar="ID")
 @report_option
 @click.option("--no-script", is_flag=True, help="Without the program, which is run to be written.")
 def issue(identity: str, path: str | None, no_script: bool) -> None:
     """Print a violation as the text of an issue, in Markdown: what was expected and seen, the input,
-    the versions, and the program of `flowref script` where there is one.
+    the versions, the program of `flowref script` where there is one, and a patch of your file where a
+    repair is proved of the edited source.
     """
     from flowref import scripting
     from flowref.model import FlowrefError
@@ -98,7 +105,20 @@ def issue(identity: str, path: str | None, no_script: bool) -> None:
             program = scripting.script(verdict)
         except FlowrefError as error:
             click.echo(f"flowref: without a program: {error}", err=True)
-    click.echo(issue(report, verdict, program), nl=False)
+    click.echo(issue(report, verdict, program, _patch(verdict)), nl=False)
+
+
+def _patch(verdict: Verdict) -> str:
+    """The diff that a repair of it is; empty where none is found within a minute."""
+    from flowref import registry
+    from flowref.auditing.deadline import OutOfTime, deadline
+    from flowref.model import FlowrefError
+    from flowref.proving import patch
+
+    with contextlib.suppress(FlowrefError, OutOfTime), deadline(PATIENCE):
+        law, target = registry.find_law(verdict.law), registry.parse_target(verdict.target)
+        return patch(target, law, verdict.repairs)
+    return ""
 
 
 def _with_cases(report: Report, identity: str) -> Sequence[Verdict]:

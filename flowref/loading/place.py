@@ -30,7 +30,7 @@ def place_of(source: Source) -> tuple[str, int]:
     with contextlib.suppress(
         Exception
     ):  # whatever a user's object answers, it is no reason to fail
-        file, line = _place(target)
+        file, line = defined_at(target)
         path = Path(file).resolve().relative_to(root_of(Path.cwd()))
         if not set(INSTALLED) & set(path.parts):
             return path.as_posix(), line
@@ -44,7 +44,10 @@ def root_of(folder: Path) -> Path:
     return next(holding, resolved)
 
 
-def _place(target: Target) -> tuple[str, int]:
+def defined_at(target: Target) -> tuple[str, int]:
+    """The file and the line of a user's factory, class or object, wherever that is. Raises: where there is none, and what
+    importing it raises.
+    """
     if target.adapter == OBJECT:
         return _defined(type(LIVE[target]))
     module, _, name = target.component.rpartition(":")

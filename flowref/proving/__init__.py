@@ -1,8 +1,18 @@
 """Statements that are proved for all inputs and all weights, as identities of what a call computes."""
 
 from flowref.proving.certificates import Certificate
+from flowref.proving.patches import patch
 from flowref.proving.prover import certified, clause, repairs_of
 from flowref.proving.sameness import same
 from flowref.proving.statements import STATEMENTS, provable
 
-__all__ = ["STATEMENTS", "Certificate", "certified", "clause", "provable", "repairs_of", "same"]
+__all__ = [
+    "STATEMENTS",
+    "Certificate",
+    "certified",
+    "clause",
+    "patch",
+    "provable",
+    "repairs_of",
+    "same",
+]

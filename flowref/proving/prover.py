@@ -129,7 +129,7 @@ def _claim(
         follows = statement.follows(calls)
     except Unsupported as error:
         return claim(Proof(False, reason=str(error)))
-    of = [_kept(calls, target, one, most) for one in follows]
+    of = [claim_of(calls, target, one, most) for one in follows]
     if statement.results is None:
         return claim(weakest([(one.statement, one.proof) for one in of]), follows=follows)
     if (stronger := statement.stronger) is not None and stronger not in calls.missed:
@@ -157,7 +157,7 @@ def _claim(
     return found
 
 
-def _kept(calls: Calls, target: str, base: str, most: Most) -> Certificate:
+def claim_of(calls: Calls, target: str, base: str, most: Most) -> Certificate:
     """What is found of another statement of the same calls."""
     key = base, most, False
     if key not in calls.claims:

@@ -18,10 +18,10 @@ from flowref.reporting.words import (
 )
 
 
-def issue(report: Report, verdict: Verdict, program: str = "") -> str:
+def issue(report: Report, verdict: Verdict, program: str = "", patch: str = "") -> str:
     """What breaks, what was seen and expected, on which input, with which versions, and how to see
     it again. What comes from the target stands as text, whatever is in it. ``program``: one that
-    shows it, to be part of the text.
+    shows it, and ``patch``: a diff with which the law is proved, to be part of the text.
     """
     note, case = report.note(verdict.law), verdict.counterexample
     lines = [
@@ -49,11 +49,18 @@ def issue(report: Report, verdict: Verdict, program: str = "") -> str:
         f"Versions: {escaped(versions or 'not recorded')}; Python {escaped(report.environment.python)}."
     )
     if program:
-        fence = "~~~" if "```" in program else "```"
         lines += ["", "To reproduce (it ends with exit code 1 while the error is there):", ""]
-        lines += [f"{fence}python", *program.rstrip().splitlines(), fence]
+        lines += _fenced("python", program)
     elif commands := again(verdict):
         lines += ["", "To see it again:", "", *(f"    {clean(command)}" for command in commands)]
     elif seen := measured(verdict):
         lines += ["", escaped(seen)]
+    if patch:
+        told = f"With this patch {code(verdict.law)} is proved; the map does not change:"
+        lines += ["", "#### Patch", "", told, "", *_fenced("diff", patch)]
     return "\n".join(lines) + "\n"
+
+
+def _fenced(language: str, text: str) -> list[str]:
+    fence = "~~~" if "```" in text else "```"
+    return [f"{fence}{language}", *text.rstrip("\n").split("\n"), fence]

@@ -14,7 +14,7 @@ pytest.importorskip("jax")
 from effort import PATIENCE
 from flowref import registry
 from flowref.model import TargetError
-from flowref.proving import STATEMENTS, Certificate, certified, clause
+from flowref.proving import STATEMENTS, Certificate, certified, clause, patch, repairs_of
 
 MAP = {"map/log-det", "map/log-det[inverse]", "map/inverse", "map/log-det[antisymmetry]"}
 # A construction, and which of its statements are proved for all inputs and weights.
@@ -75,6 +75,48 @@ def test_a_repair_has_the_line_of_user_code() -> None:
     """Of what is called within functions of JAX too."""
     (repair,) = claim_of(f"{HOME}flows:halves?defect=log-det-mean", "map/log-det").repairs
     assert repair.startswith("flows.py:") and "proved for all inputs and all weights" in repair
+
+
+WARP = """
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+
+class Warp(eqx.Module):
+    tail: jax.Array
+
+    def forward(self, x):
+        return jnp.sinh(x) * self.tail, {}
+
+
+def warp():
+    return Warp(jnp.array([1.2, 0.7, 2.0]))
+"""
+RIGHT = "(jnp.log(jnp.cosh(x)) + jnp.log(abs(self.tail))).{}()"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        (RIGHT.format("mean"), RIGHT.format("sum")),
+        (
+            "jnp.log(jnp.cosh(x)).sum()",
+            "jnp.log(jnp.cosh(x)).sum() + jnp.log(abs(self.tail)).sum()",
+        ),
+    ],
+    ids=["a mean", "a term that is missing"],
+)
+def test_a_patch_is_written_in_jax(
+    wrong: str, right: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its file is."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "warp.py").write_text(WARP.format(wrong))
+    target, law = registry.parse_target("warp.py:warp?event=3"), registry.find_law("map/log-det")
+    diff = patch(target, law, repairs_of(target, law))
+    line = " " * 8 + "return jnp.sinh(x) * self.tail, "
+    assert f"\n-{line}{wrong}\n+{line}{right}\n" in diff
 
 
 def test_weights_are_named_as_code_names_them() -> None:

@@ -1,0 +1,164 @@
+"""Repairs as patches: edits of the line of source at which a repair stands, shown where the edited source is proved again."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import itertools
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from flowref.loading import single_threaded
+from flowref.loading.place import defined_at, root_of
+from flowref.loading.user_code import value_of
+from flowref.model import PROVED_WHOLE, USER, Law, Target, Unsupported
+from flowref.model.graph import Graph, renamed
+from flowref.proving.prover import Most, calls_of, claim_of, clause
+from flowref.proving.source_edits import Line
+from flowref.proving.statements import STATEMENTS
+
+# Edits of a source that are tried for one repair.
+TRIED = 24
+REPAIR = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): (?P<words>.*) \(proved (?P<clause>.*)\)")
+# A factor that may be a number of entries: of another flow it would be another one.
+COUNTED = re.compile(r".* times (2|0\.5)")
+FLOWREF = Path(__file__).resolve().parents[1]
+
+
+def patch(target: Target, law: Law, repairs: Sequence[str]) -> str:
+    """A unified diff of a user's source file with which a law is proved, as the first of its ``repairs`` that can be written
+    says; empty where none can. The map is what it was, and what else was proved is. The file stays as it is: copies of it
+    are edited and loaded.
+    """
+    if not repairs:
+        return ""
+    with contextlib.redirect_stdout(io.StringIO()), single_threaded():
+        try:
+            path, name = _source(target)
+            text, before = path.read_bytes().decode(), _kept(target, law)
+            known = clause(target, law)
+        except (Exception, SystemExit):  # it is not the user's, or is no longer what it was
+            return ""
+        for match in filter(None, map(REPAIR.fullmatch, repairs)):
+            words, clauses = match["words"], (match["clause"], PROVED_WHOLE)
+            counted = COUNTED.fullmatch(words) and 2 in before.sizes
+            if match["file"] != path.name or known in clauses or counted:
+                continue
+            others = list[str]()
+            with contextlib.suppress(SyntaxError, ValueError):
+                others += Line(text, int(match["line"])).edited(words)
+            for other in others[:TRIED]:
+                with _copied(path, other) as copy, contextlib.suppress(Exception, SystemExit):
+                    edited = Target(USER, f"{copy}:{name}", target.options)
+                    if clause(edited, law) not in clauses:
+                        continue
+                    after = _kept(edited, law)
+                    if after.formulas == before.formulas and after.proved >= before.proved:
+                        return _diff(_shown(path), text, other)
+    return ""
+
+
+def _source(target: Target) -> tuple[Path, str]:
+    """The file of a user's target, and its name in that. Raises: `ValueError` where there is none that is the user's."""
+    if target.adapter != USER:
+        raise ValueError(str(target))
+    path = Path(defined_at(target)[0]).resolve()
+    if path.suffix != ".py" or FLOWREF in path.parents:
+        raise ValueError(str(target))
+    typed = target.component.rpartition(":")[2]
+    return path, getattr(value_of(target), "__qualname__", typed)
+
+
+def _packages(path: Path) -> list[Path]:
+    """The packages that a file is in, the innermost first."""
+    return list(itertools.takewhile(lambda one: (one / "__init__.py").is_file(), path.parents))
+
+
+def _shown(path: Path) -> str:
+    """Its path from the root of the repository, or from where its package is."""
+    root, above = root_of(Path.cwd()), path.parents[len(_packages(path))]
+    return path.relative_to(root if root in path.parents else above).as_posix()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a patch leaves as it is. ``proved``: statements that are; ``formulas``: of the results of the map; ``sizes``: numbers of
+    entries along axes of its arrays.
+    """
+
+    proved: frozenset[str]
+    formulas: tuple[str, ...]
+    sizes: frozenset[int]
+
+
+def _kept(target: Target, law: Law) -> Kept:
+    statement = STATEMENTS[law.base]
+    calls = calls_of(target, law.condition, statement.mode)
+    proved = frozenset(
+        name
+        for name, one in STATEMENTS.items()
+        if (one.mode, one.criterion == "slope") == (statement.mode, False)
+        and claim_of(calls, str(target), name, Most()).proof.proved
+    )
+    # The values of both calls, or all that the call gives which is not mended.
+    kept = {"forward": 2} if statement.mended else {"forward": 1, "inverse": 1}
+    formulas, sizes = list[str](), set[int]()
+    with calls.recipe.backend.sandbox(0, calls.recipe.dtype):
+        for name, results in kept.items():
+            with contextlib.suppress(Unsupported):
+                points = calls.points if name == "forward" else calls.latents
+                graph = calls.part(name, points).graph
+                formulas += _formulas(graph)[:results]
+                sizes |= {size for shape in graph.shapes.values() for size in shape}
+    return Kept(proved, tuple(formulas), frozenset(sizes))
+
+
+def _formulas(graph: Graph) -> list[str]:
+    """Of the results: alike where they are computed by the same operators of the same."""
+    keys: dict[str, str] = {}
+    for node in graph.nodes:
+        held = graph.constants.get(node.name)
+        number = None if held is None else np.asarray(held).tobytes()
+        one = renamed(node, keys)
+        keys[node.name] = f"{hash((one.op, repr(one.args), repr(one.named), one.shape, number)):x}"
+    return ["" if ref is None else keys.get(ref.name, ref.name) for ref in graph.outputs]
+
+
+@contextlib.contextmanager
+def _copied(path: Path, text: str) -> Iterator[Path]:
+    """A copy of a file with another text; in a copy of its package, of links to what is not edited."""
+    packages = _packages(path)
+    modules, places = dict(sys.modules), sys.path.copy()
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        for package in reversed(packages):
+            here /= package.name
+            here.mkdir()
+            for one in package.iterdir():
+                if one not in (path, *packages) and one.name != "__pycache__":
+                    (here / one.name).symlink_to(one)
+        (here / path.name).write_bytes(text.encode())
+        try:
+            yield here / path.name
+        finally:
+            sys.path[:] = places
+            for name, module in list(sys.modules.items()):
+                if str(getattr(module, "__file__", None)).startswith(folder):
+                    del sys.modules[name]
+            sys.modules.update(
+                {name: one for name, one in modules.items() if name not in sys.modules}
+            )
+
+
+def _diff(name: str, text: str, other: str) -> str:
+    before, after = (list(io.StringIO(one)) for one in (text, other))
+    found = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
+    ends = "\n\\ No newline at end of file\n"
+    return "".join(one if one.endswith("\n") else one + ends for one in found)
