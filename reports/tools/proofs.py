@@ -44,8 +44,9 @@ PAGE = """# Proofs
 flowref proves that the log-det of a map is that of its Jacobian, that its inverse goes back and its gradients are
 derivatives, for all inputs and all weights, as identities of what its code computes ([how](../docs/guides/proofs.md)). This
 is what it proves of every construction of a library here in the time that an audit has; `flowref certify` takes longer, and
-proves more. *Whole* is a proof for all weights, buffers and outcomes of comparisons; the others are on the paths that drawn points take, or for the weights as built. What is not proved is not wrong: [an audit](audit.md) measures
-it. The median proof takes {median:.2f} s of one core, tracing included.
+proves more. *Whole* is a proof for all weights, buffers and outcomes of comparisons; the others are on the paths that drawn
+points take, or for the weights as built. What is not proved is not wrong: [an audit](audit.md) measures it. The median
+proof takes {median:.2f} s of one core, tracing included.
 
 `python reports/tools/proofs.py` writes this page.
 
