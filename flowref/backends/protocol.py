@@ -240,6 +240,10 @@ class Backend(Protocol):
         """Let ``other`` compute with weights and buffers of an object, as `correspondence` names them."""
         raise Unsupported(f"objects of {self.name} are not compared yet")
 
+    def moved(self, obj: Any, scale: float) -> Any:
+        """An object of which all that training may move was moved along a direction: itself, or a new one. Here: `Unsupported`."""
+        raise Unsupported(f"parameters of {self.name} are not moved yet")
+
     def slope(
         self,
         obj: Any,

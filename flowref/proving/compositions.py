@@ -30,6 +30,8 @@ WARM = 2
 # Of the numbers that a statement draws, which no code has.
 SEED = 0x5EED0F10
 POINT, CONTEXT = Ref("x"), "context"
+# By how much parameters are moved to see what comes of them.
+MOVED = 0.1
 # Calls that give as much for each point, and by how much that may be another number where the point is alone: rounding.
 POINTWISE, NEAR = ("forward", "inverse", "log_prob", "base_log_prob"), 1e-9
 # In the place of a place: all that a call gives.
@@ -51,7 +53,7 @@ class Part:
 
 class Calls:
     """The calls of a target in a mode and a direction, each traced when it is first asked for; ``more``: that its dialect
-    lacks; ``batch``: the shape of batches, where that matters.
+    lacks; ``batch``: the shape of batches, where that matters; ``moved``: by how much its parameters are, before the first call.
     """
 
     def __init__(
@@ -61,8 +63,10 @@ class Calls:
         direction: str = "forward",
         more: Mapping[str, Call] | None = None,
         batch: Shape | None = None,
+        moved: float = 0.0,
     ) -> None:
         self.recipe, self.mode, self.direction, self.batch = recipe, mode, direction, batch
+        self.moved = moved
         self._more: dict[str, Call] = {
             name: partial(self._through, way) for way, name in THROUGH.items()
         }
@@ -107,6 +111,7 @@ class Calls:
         recipe, rng = self.recipe, np.random.default_rng(0)
         backend, facts = recipe.backend, recipe.facts
         obj = backend.cast(recipe.build(), recipe.dtype)
+        obj = backend.moved(obj, self.moved) if self.moved else obj
         held = {
             size
             for shape in (*backend.state_shapes(obj), facts.event_shape, facts.context_shape or ())
@@ -206,6 +211,22 @@ class Calls:
                 self.prepared[0], calls, by, self.array, shape
             )
         return name
+
+    def resting(self, of: Sequence[tuple[str, int]], points: Sequence[Any]) -> bool:
+        """Whether the arrays that a derivative by parameters takes for constants are: they are the same numbers where parameters
+        were moved before anything was called.
+        """
+        graph = self.part(self.slope(of, "parameters"), points).graph
+        held = [one.name for one in graph.nodes if one.op == "constant" and one.kind == "float"]
+        if not held:
+            return True
+        twin = Calls(self.recipe, self.mode, self.direction, batch=self.batch, moved=MOVED)
+        twin._arrays = self._arrays
+        try:
+            other = twin.part(twin.slope(of, "parameters"), points).graph.constants
+        except Unsupported:
+            return False
+        return all(np.array_equal(graph.constants[one], other.get(one, np.nan)) for one in held)
 
     def part(self, name: str, points: Sequence[Any]) -> Part:
         """A call as a graph; ``points``: batches at which it is traced and compared, the first time that it is asked for.
@@ -328,8 +349,8 @@ class Composition:
         for name, _ in of:  # of what has no graph there is no slope, which takes longer to see
             self.calls.part(name, self.points)
         found = self.call(self.calls.slope(of, by))
-        if by == "parameters" and any(map(_loose, self._nodes.values())):
-            raise Unsupported("it holds arrays that may come of its parameters")
+        if by == "parameters" and not self.calls.resting(of, self.points):
+            raise Unsupported("it holds arrays that come of its parameters")
         moved = "self." if by == "parameters" else POINT.name
         self._arrays |= {one for one in self.calls.arrays if one.startswith(ALONG + moved)}
         return found
@@ -510,10 +531,6 @@ def demand_modelled(graph: Graph, path: Callable[[], Branches | None]) -> None:
         else:
             return
     raise Unsupported(reason)
-
-
-def _loose(node: Node) -> bool:
-    return node.op == "constant" and node.kind == "float"
 
 
 def _taken(call: Call, place: int, obj: Any, x: Any, context: Any) -> Any:

@@ -68,6 +68,30 @@ class Detached(Affine):
         return self.s.detach().exp()
 
 
+class Cached(Affine):
+    kept = None
+
+    def train(self, mode=True):
+        self.kept = None
+        return super().train(mode)
+
+    def scale(self):
+        if self.training:
+            return self.s.exp()
+        if self.kept is None:
+            self.kept = self.s.exp().detach()
+        return self.kept
+
+
+class Masked(Affine):
+    def __init__(self):
+        super().__init__()
+        self.mask = [torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)]
+
+    def scale(self):
+        return (self.s * self.mask[0]).exp()
+
+
 class WithoutGrad(Affine):
     def scale(self):
         with torch.no_grad():
@@ -138,12 +162,14 @@ RIGHT = [
     ("OwnBackward", ALL),
     ("WrongBackward", (VALUE, LOG_DET)),
     ("Detached", (VALUE, LOG_DET)),
+    ("Cached", (VALUE, LOG_DET)),
+    ("Masked", ALL),
     ("WithoutGrad", (VALUE, LOG_DET)),
     ("HalfDetached", (VALUE, LOG_DET)),
     ("Hooked", (VALUE, LOG_DET)),
     ("LogDetDetached", (VALUE, LOG_DET, WEIGHTS)),
     ("Rows", ALL),
-    ("Moments", (VALUE, LOG_DET, WEIGHTS)),
+    ("Moments", ALL),
     ("Rectified", ALL),
     ("StraightThrough", (LOG_DET, WEIGHTS, WEIGHTS_OF_LOG_DET)),
     ("Gathered", ALL),

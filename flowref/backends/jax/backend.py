@@ -147,6 +147,12 @@ class Jax(Backend):
 
         return counted()
 
+    def moved(self, obj: Any, scale: float) -> Any:
+        """See `Backend.moved`; a new object."""
+        from flowref.backends.jax.trees import all_moved
+
+        return all_moved(obj, scale)
+
     def slope(self, obj: Any, calls: Any, by: str, drawn: Any, shape: Any = None) -> Any:
         """See `Backend.slope`."""
         from flowref.backends.jax.slopes import slope

@@ -277,6 +277,13 @@ def moved(leaf: Any, step: Any, scale: float) -> Any:
     return leaf * jnp.exp(scale * step) if positive(leaf) else leaf + scale * step
 
 
+def all_moved(obj: Any, scale: float) -> Any:
+    """An object of which all floating arrays are moved along a seeded direction."""
+    leaves, tree = apart(obj)
+    rng = np.random.default_rng(0)
+    return tree.filled([moved(leaf, rng.standard_normal(leaf.shape), scale) for leaf in leaves])
+
+
 def positive(leaf: Any) -> bool:
     """Whether an array has entries, and all are positive."""
     plain = np.asarray(leaf)

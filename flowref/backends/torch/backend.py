@@ -156,6 +156,13 @@ class Torch(Backend):
 
         return lent(obj, other, names)
 
+    def moved(self, obj: Any, scale: float) -> Any:
+        """See `Backend.moved`; in place."""
+        from flowref.backends.torch.state import move
+
+        move(obj, scale, 0)
+        return obj
+
     def slope(self, obj: Any, calls: Any, by: str, drawn: Any, shape: Any = None) -> Any:
         """See `Backend.slope`."""
         from flowref.backends.torch.slopes import slope
