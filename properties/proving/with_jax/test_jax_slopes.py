@@ -80,7 +80,7 @@ RIGHT = {
     "OwnRule": {VALUE, WEIGHTS},
     "WrongRule": {VALUE},
     "Stopped": {VALUE},
-    "Cut": {VALUE},
+    "Cut": {VALUE, WEIGHTS},
     "Held": {WEIGHTS},
 }
 
