@@ -16,59 +16,20 @@ from flowref.proving.numbers import (
     ABOVE,
     POSITIVE,
     UNKNOWN,
-    NotModelled,
     aligned,
+    div,
     joined,
     lifted,
+    mul,
     operands,
 )
 from flowref.proving.residues import Residues
 
+both: Callable[[Any, Any], tuple[Residues, Residues]] = operands
 # Whole powers up to which a number is multiplied by itself.
 HIGHEST = 64
 # Halves up to which a factor is one of them, of which an exponential is known.
 HALVES = 32
-
-
-def both(one: Any, other: Any) -> tuple[Residues, Residues]:
-    """Two operands, of which one at least is an array of residues."""
-    return operands(one, other)
-
-
-def add(a: Any, b: Any, alpha: Any = 1) -> Residues:
-    """a + alpha b."""
-    one, other = both(a, b)
-    return one + (other if alpha == 1 else mul(other, alpha))
-
-
-def sub(a: Any, b: Any, alpha: Any = 1) -> Residues:
-    """a - alpha b."""
-    one, other = both(a, b)
-    return one - (other if alpha == 1 else mul(other, alpha))
-
-
-def mul(a: Any, b: Any) -> Residues:
-    """ab; whole numbers and halves of an array whose exponential is known keep it."""
-    one, other = both(a, b)
-    for number, factor in ((one, other), (other, one)):
-        if number.exponential is None or factor.halves is None:
-            continue
-        counts = factor.halves
-        if counts.size and (counts == counts.flat[0]).all():
-            return aligned(number, factor)[0].by_halves(int(counts.flat[0]))
-        if (counts % 2 == 0).all():
-            return aligned(number, factor)[0].by_wholes(counts // 2)
-    return one * one if a is b else one * other
-
-
-def div(a: Any, b: Any, rounding_mode: Any = None) -> Residues:
-    """a/b."""
-    if rounding_mode is not None:
-        raise NotModelled("a quotient that is rounded")
-    if isinstance(b, int | float) and b and math.frexp(abs(b))[0] == 0.5:
-        return mul(a, 1 / b)
-    one, other = both(a, b)
-    return one / other
 
 
 def pow_(a: Any, exponent: Any) -> Residues:
@@ -88,7 +49,8 @@ def pow_(a: Any, exponent: Any) -> Residues:
             raised = where(wholes > turn, raised * a, raised)
         return raised
     base = a if isinstance(a, Residues) else lifted(a, exponent)
-    return mul(base.log(), exponent).exp()
+    found = mul(base.log(), exponent)
+    return found.exp()
 
 
 def _wholes(exponent: Any) -> Any:
@@ -329,7 +291,8 @@ def _folded(x: Residues, join: Callable[[Residues, Residues], Residues]) -> Resi
 def mean(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:
     """The sum over how many there are."""
     count = math.prod(x.shape[axis] for axis in axes_of(dim, x.axes))
-    return div(total(x, dim, keepdim), count)
+    found: Residues = div(total(x, dim, keepdim), count)
+    return found
 
 
 def var(
@@ -341,7 +304,8 @@ def var(
     )
     count = math.prod(x.shape[axis] for axis in axes_of(dim, x.axes))
     off = x - mean(x, dim, True)
-    return div(total(off * off, dim, keepdim), count - correction)
+    found: Residues = div(total(off * off, dim, keepdim), count - correction)
+    return found
 
 
 def prod(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:

@@ -22,49 +22,26 @@ from flowref.proving.determinants import log_det
 from flowref.proving.enclosures import INCREASING
 from flowref.proving.intervals import FUNCTION, Intervals
 from flowref.proving.matrices import convolution
-from flowref.proving.numbers import NotModelled, aligned, joined, lifted, operands
+from flowref.proving.numbers import (
+    NotModelled,
+    add,
+    aligned,
+    div,
+    joined,
+    lifted,
+    mul,
+    operands,
+    sub,
+)
 from flowref.proving.operators import ARRANGEMENTS, ENTRIES, numeric
 
+both: Callable[[Any, Any], tuple[Intervals, Intervals]] = operands
 # Places that an index may take in one box, of which the hull is taken; whole powers that are taken as such.
 PLACES, HIGHEST = 256, 64
 
 
 class Undecided(NotModelled):
     """A place that depends on where in a box a point lies: a part of it may be decided."""
-
-
-def both(one: Any, other: Any) -> tuple[Intervals, Intervals]:
-    """Two operands, of which one at least is an array of intervals."""
-    return operands(one, other)
-
-
-def add(a: Any, b: Any, alpha: Any = 1) -> Intervals:
-    """a + alpha b."""
-    one, other = both(a, b)
-    return one + (other if alpha == 1 else mul(other, alpha))
-
-
-def sub(a: Any, b: Any, alpha: Any = 1) -> Intervals:
-    """a - alpha b."""
-    return add(a, -lifted(b, a if isinstance(a, Intervals) else b), alpha)
-
-
-def mul(a: Any, b: Any) -> Intervals:
-    """ab."""
-    if a is b:
-        return a * a  # type: ignore[no-any-return]  # of intervals
-    one, other = both(a, b)
-    return one * other
-
-
-def div(a: Any, b: Any, rounding_mode: Any = None) -> Intervals:
-    """a/b."""
-    if rounding_mode is not None:
-        raise NotModelled("a quotient that is rounded")
-    if isinstance(b, int | float) and b and math.frexp(abs(b))[0] == 0.5:
-        return mul(a, 1 / b)
-    one, other = both(a, b)
-    return one / other
 
 
 def power(a: Any, exponent: Any) -> Intervals:
@@ -216,7 +193,10 @@ def total(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 def mean(x: Intervals, dim: Any = None, keepdim: bool = False) -> Intervals:
     """The sum over how many there are."""
-    return div(total(x, dim, keepdim), math.prod(x.shape[axis] for axis in axes_of(dim, x.axes)))
+    found: Intervals = div(
+        total(x, dim, keepdim), math.prod(x.shape[axis] for axis in axes_of(dim, x.axes))
+    )
+    return found
 
 
 def running_sum(x: Any, dim: int) -> Intervals:

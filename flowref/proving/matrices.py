@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.proving.arithmetic import absolute, add, both, mul, sign, total
+from flowref.proving.arithmetic import absolute, both, sign, total
 from flowref.proving.arrangements import (
     added,
     constant_pad_nd,
@@ -24,7 +24,7 @@ from flowref.proving.arrangements import (
     view,
 )
 from flowref.proving.fields import Pair, Words, plus
-from flowref.proving.numbers import NotModelled, joined, lifted
+from flowref.proving.numbers import NotModelled, add, joined, lifted, mul
 from flowref.proving.residues import Residues
 
 
@@ -72,7 +72,8 @@ def addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Residues:
     """beta c + alpha ab."""
     found = matmul(a, b)
     found = found if alpha == 1 else mul(found, alpha)
-    return add(found, c if beta == 1 else mul(c, beta))
+    whole: Residues = add(found, c if beta == 1 else mul(c, beta))
+    return whole
 
 
 @dataclass(frozen=True)

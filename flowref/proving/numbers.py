@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -36,6 +37,10 @@ class Numbers(ABC):
     @abstractmethod
     def joined(numbers: Sequence[Any], axis: int) -> Any:
         """Arrays side by side along an axis."""
+
+    def product(self, other: Any) -> Any:
+        """With another array of this kind, of which more may be known than of its entries."""
+        return self * other
 
     @property
     def axes(self) -> int:
@@ -105,3 +110,31 @@ def operands(one: Any, other: Any) -> tuple[Any, Any]:
     """Two operands, of which one at least is an array of some kind, as arrays of that kind."""
     like = one if isinstance(one, Numbers) else other
     return lifted(one, like), lifted(other, like)
+
+
+def add(a: Any, b: Any, alpha: Any = 1) -> Any:
+    """a + alpha b."""
+    one, other = operands(a, b)
+    return one + (other if alpha == 1 else mul(other, alpha))
+
+
+def sub(a: Any, b: Any, alpha: Any = 1) -> Any:
+    """a - alpha b."""
+    one, other = operands(a, b)
+    return one - (other if alpha == 1 else mul(other, alpha))
+
+
+def mul(a: Any, b: Any) -> Any:
+    """ab."""
+    one, other = operands(a, b)
+    return one.product(one if a is b else other)
+
+
+def div(a: Any, b: Any, rounding_mode: Any = None) -> Any:
+    """a/b."""
+    if rounding_mode is not None:
+        raise NotModelled("a quotient that is rounded")
+    if isinstance(b, int | float) and b and math.frexp(abs(b))[0] == 0.5:
+        return mul(a, 1 / b)
+    one, other = operands(a, b)
+    return one / other

@@ -16,7 +16,7 @@ import numpy as np
 from flowref.proving import arithmetic as of
 from flowref.proving import arrangements as arranged
 from flowref.proving import matrices
-from flowref.proving.numbers import POSITIVE, NotModelled, Numbers
+from flowref.proving.numbers import POSITIVE, NotModelled, Numbers, add, div, mul, sub
 from flowref.proving.residues import Residues
 
 # Half of a number.
@@ -78,11 +78,11 @@ INCREASING: dict[str, Callable[[Residues], Residues]] = {
 }
 
 ENTRIES: dict[str, Callable[..., Any]] = {
-    "add": numeric(np.add, of.add),
-    "sub": numeric(np.subtract, of.sub),
-    "mul": numeric(np.multiply, of.mul),
-    "rsub": lambda a, b, alpha=1: of.sub(b, a if alpha == 1 else of.mul(a, alpha)),
-    "div": of.div,
+    "add": numeric(np.add, add),
+    "sub": numeric(np.subtract, sub),
+    "mul": numeric(np.multiply, mul),
+    "rsub": lambda a, b, alpha=1: sub(b, a if alpha == 1 else mul(a, alpha)),
+    "div": div,
     "neg": lambda x: -x,
     "reciprocal": lambda x: x.reciprocal(),
     "pow": of.pow_,
@@ -104,7 +104,7 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "sign": of.sign,
     "sgn": of.sign,
     "relu": lambda x: of.where(of.gt(x, 0), x, 0.0),
-    "leaky_relu": lambda x, slope=0.01: of.where(of.gt(x, 0), x, of.mul(x, slope)),
+    "leaky_relu": lambda x, slope=0.01: of.where(of.gt(x, 0), x, mul(x, slope)),
     "elu": of.elu,
     **{name: _of_its_sign(function) for name, function in INCREASING.items()},
     **dict.fromkeys(("_to", "_to_copy"), _cast),

@@ -329,6 +329,18 @@ class Residues(Numbers):
         counts = counts // 2 if counts is not None and not (counts % 2).any() else None
         return replace(found, bit=a.bit and b.bit, halves=counts)
 
+    def product(self, other: Residues) -> Residues:
+        """ab; whole numbers and halves of an array whose exponential is known keep it."""
+        for number, factor in ((self, other), (other, self)):
+            if number.exponential is None or factor.halves is None:
+                continue
+            counts = factor.halves
+            if counts.size and (counts == counts.flat[0]).all():
+                return aligned(number, factor)[0].by_halves(int(counts.flat[0]))
+            if (counts % 2 == 0).all():
+                return aligned(number, factor)[0].by_wholes(counts // 2)
+        return self * other
+
     def by_halves(self, halves: int) -> Residues:
         """The numbers times so many halves, with their exponential to that power."""
         found = self * self.field.constant(Fraction(halves, 2))
