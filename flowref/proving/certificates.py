@@ -12,10 +12,10 @@ import numpy as np
 
 from flowref.model import ReportError
 from flowref.model.graph import Branches, Graph, Node, Ref
-from flowref.proving.boxes import Bound, Box, decimal
 from flowref.proving.criteria import LAWS
 from flowref.proving.identities import FEW, Proof, holds
-from flowref.proving.refutations import Refutation
+from flowref.proving.rounding.boxes import Bound, Box, decimal
+from flowref.proving.rounding.refutations import Refutation
 
 # The form of files, and what they begin with.
 FORMAT, KIND = 1, "flowref certificate"

@@ -17,8 +17,8 @@ import numpy as np
 from flowref.loading import Recipe
 from flowref.model import Shape, Unsupported, draw
 from flowref.model.graph import ALONG, COTANGENT, DRAWN, Branches, Graph, Node, Ref, Traced, renamed
+from flowref.proving.exact.residues import Field
 from flowref.proving.numbers import NotModelled
-from flowref.proving.residues import Field
 from flowref.proving.runs import Run
 
 # Batches at which a graph is run beside the object, and whose paths are asked for.

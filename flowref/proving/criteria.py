@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from flowref.proving.arithmetic import total
 from flowref.proving.arrangements import view
-from flowref.proving.fields import Pair, Words, inverse, minus, plus, times
+from flowref.proving.exact.arithmetic import total
+from flowref.proving.exact.fields import Pair, Words, inverse, minus, plus, times
+from flowref.proving.exact.residues import Field, Residues
 from flowref.proving.numbers import lifted
-from flowref.proving.residues import Field, Residues
 from flowref.proving.runs import Run
 
 

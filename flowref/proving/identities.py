@@ -1,6 +1,6 @@
 """Whether a law holds of a traced call as an identity: for all inputs and all weights.
 
-The graph is run on residues (see `residues`) at many random points of many fields: a formula that is wrong passes with a
+The graph is run on residues (see `exact.residues`) at many random points of many fields: a formula that is wrong passes with a
 probability that is told.
 """
 
@@ -16,9 +16,9 @@ from typing import Any
 from flowref.model import PROVED_WHOLE
 from flowref.model.graph import ALONG, Branches, Graph
 from flowref.proving.criteria import Law
-from flowref.proving.fields import LEVELS
+from flowref.proving.exact.fields import LEVELS
+from flowref.proving.exact.residues import Field
 from flowref.proving.numbers import NotModelled
-from flowref.proving.residues import Field
 from flowref.proving.runs import Run, decides
 
 # Towers of a proof without roots and open comparisons, and of one with them: each has a sign of its own, of which one half

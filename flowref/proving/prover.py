@@ -13,8 +13,8 @@ from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import Calls, Composition
 from flowref.proving.criteria import LAWS
 from flowref.proving.identities import WEIGHTS, Proof, identity, weakest, work_of
-from flowref.proving.places import Place
 from flowref.proving.repairs import repairs
+from flowref.proving.rounding.places import Place
 from flowref.proving.statements import STATEMENTS, Statement, provable, words_of
 
 # Operations of a round trip, and numbers in a run of residues, up to which an audit asks for proofs: a second or two; and up to

@@ -15,10 +15,10 @@ from typing import Any
 
 from flowref.model.graph import Branches, Graph, Node, Ref, references, renamed
 from flowref.proving.criteria import LAWS
+from flowref.proving.exact.operators import ARRANGEMENTS
+from flowref.proving.exact.residues import Field
 from flowref.proving.identities import FEW, WEIGHTS, Proof, identity, numbers_of
 from flowref.proving.numbers import NotModelled
-from flowref.proving.operators import ARRANGEMENTS
-from flowref.proving.residues import Field
 from flowref.proving.runs import Run
 
 # Numbers that are computed to try edits of a graph, and edits that are tried at most; repairs that are told.

@@ -10,10 +10,10 @@ from typing import Any, Generic
 import numpy as np
 
 from flowref.model.graph import ALONG, DRAWN, STEPS, Branches, Graph, Node, Ref, references
+from flowref.proving.exact.operators import CASTS, EXACT, OPERATORS, PLAIN
+from flowref.proving.exact.orders import Signs, ordered, signed
+from flowref.proving.exact.residues import Field
 from flowref.proving.numbers import ABOVE, AnyKind, NotModelled, Numbers, lifted
-from flowref.proving.operators import CASTS, EXACT, OPERATORS, PLAIN
-from flowref.proving.orders import Signs, ordered, signed
-from flowref.proving.residues import Field
 
 # Settings of operators that say nothing of numbers; types are heard by casts.
 SETTINGS = ("layout", "device", "pin_memory", "memory_format")

@@ -11,7 +11,6 @@ import numpy as np
 from flowref.model import REAL, Coupling, Facts, Law, Normalizer, Shape, Unsupported
 from flowref.model.graph import Ref
 from flowref.model.structure.batch_norm import PARTS
-from flowref.proving.boxes import KEEPING
 from flowref.proving.compositions import (
     ALL,
     NEAR,
@@ -22,6 +21,7 @@ from flowref.proving.compositions import (
     Composition,
     detached,
 )
+from flowref.proving.rounding.boxes import KEEPING
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from flowref import registry
 from flowref.cli import main
 from flowref.model import SpecError, Support
 from flowref.proving import STATEMENTS, Certificate
-from flowref.proving.boxes import Box
 from flowref.proving.compositions import detached
-from flowref.proving.determinants import log_det
-from flowref.proving.places import Place
 from flowref.proving.prover import Most, calls_of, certificate_of
+from flowref.proving.rounding.boxes import Box
+from flowref.proving.rounding.determinants import log_det
+from flowref.proving.rounding.places import Place
 from precise import BITS, exact, truth
 
 LAW = registry.find_law("map/log-det")

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from flowref.model.graph import Graph, Node, Ref
-from flowref.proving.bounds import BOUNDS
-from flowref.proving.enclosures import INCREASING, LOST, OWN, Function, reciprocal
-from flowref.proving.intervals import FUNCTION, ROOT, Boxes, Intervals
 from flowref.proving.numbers import NotModelled
+from flowref.proving.rounding.bounds import BOUNDS
+from flowref.proving.rounding.enclosures import INCREASING, LOST, OWN, Function, reciprocal
+from flowref.proving.rounding.intervals import FUNCTION, ROOT, Boxes, Intervals
 from flowref.proving.runs import Run
 from precise import BITS, FUNCTIONS, exact, slopes, truth
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowref.proving.fields import is_prime, tower_of
+from flowref.proving.exact.fields import is_prime, tower_of
+from flowref.proving.exact.operators import OPERATORS
+from flowref.proving.exact.residues import Field, Residues
 from flowref.proving.numbers import NotModelled
-from flowref.proving.operators import OPERATORS
-from flowref.proving.residues import Field, Residues
 
 SHAPE = (2, 3)
 # Identities of two numbers a and b.

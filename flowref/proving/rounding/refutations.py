@@ -11,10 +11,10 @@ import numpy as np
 
 from flowref.model import Support
 from flowref.model.graph import Graph
-from flowref.proving.boxes import Box, run_on
-from flowref.proving.determinants import blocks, log_det
-from flowref.proving.intervals import Intervals
 from flowref.proving.numbers import NotModelled
+from flowref.proving.rounding.boxes import Box, run_on
+from flowref.proving.rounding.determinants import blocks, log_det
+from flowref.proving.rounding.intervals import Intervals
 
 # Gaps in nats below which nobody is accused: constants that are rounded in code, and thresholds of softplus, are as large.
 LEAST = 1e-6

@@ -15,13 +15,10 @@ from typing import Any
 import numpy as np
 
 from flowref.proving import arrangements as arranged
-from flowref.proving import enclosures as of
-from flowref.proving.arithmetic import merged_axes, running, triangle
 from flowref.proving.arrangements import axes_of, cut, select, taken, transpose, unsqueeze
-from flowref.proving.determinants import log_det
-from flowref.proving.enclosures import INCREASING
-from flowref.proving.intervals import FUNCTION, Intervals
-from flowref.proving.matrices import convolution
+from flowref.proving.exact.arithmetic import merged_axes, running, triangle
+from flowref.proving.exact.matrices import convolution
+from flowref.proving.exact.operators import ARRANGEMENTS, ENTRIES, numeric
 from flowref.proving.numbers import (
     NotModelled,
     add,
@@ -33,7 +30,10 @@ from flowref.proving.numbers import (
     operands,
     sub,
 )
-from flowref.proving.operators import ARRANGEMENTS, ENTRIES, numeric
+from flowref.proving.rounding import enclosures as of
+from flowref.proving.rounding.determinants import log_det
+from flowref.proving.rounding.enclosures import INCREASING
+from flowref.proving.rounding.intervals import FUNCTION, Intervals
 
 both: Callable[[Any, Any], tuple[Intervals, Intervals]] = operands
 # Places that an index may take in one box, of which the hull is taken; whole powers that are taken as such.

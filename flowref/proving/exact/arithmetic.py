@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from flowref.proving.arrangements import axes_of, cut, permute, select, unsqueeze, view
-from flowref.proving.fields import Words
+from flowref.proving.exact.fields import Words
+from flowref.proving.exact.residues import Residues
 from flowref.proving.numbers import (
     ABOVE,
     POSITIVE,
@@ -23,7 +24,6 @@ from flowref.proving.numbers import (
     mul,
     operands,
 )
-from flowref.proving.residues import Residues
 
 both: Callable[[Any, Any], tuple[Residues, Residues]] = operands
 # Whole powers up to which a number is multiplied by itself.

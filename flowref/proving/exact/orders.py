@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from flowref.proving.exact.residues import Residues
 from flowref.proving.numbers import ABOVE, BELOW, NEGATIVE, POSITIVE, UNKNOWN
-from flowref.proving.residues import Residues
 
 # Numbers, with the sign that they have.
 Signs = Sequence[tuple[Residues, int]]

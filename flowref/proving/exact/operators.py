@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from flowref.proving import arithmetic as of
 from flowref.proving import arrangements as arranged
-from flowref.proving import matrices
+from flowref.proving.exact import arithmetic as of
+from flowref.proving.exact import matrices
+from flowref.proving.exact.residues import Residues
 from flowref.proving.numbers import POSITIVE, NotModelled, Numbers, add, div, mul, sub
-from flowref.proving.residues import Residues
 
 # Half of a number.
 HALF = Fraction(1, 2)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from flowref.model import SpecError
-from flowref.proving.boxes import Bound, Box, Promised, bounds, run_on
 from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import Call, Calls, detached
 from flowref.proving.criteria import LAWS
-from flowref.proving.intervals import Intervals
-from flowref.proving.refutations import differences, refutation
+from flowref.proving.rounding.boxes import Bound, Box, Promised, bounds, run_on
+from flowref.proving.rounding.intervals import Intervals
+from flowref.proving.rounding.refutations import differences, refutation
 
 
 class Place:

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from flowref.proving import enclosures as of
-from flowref.proving.enclosures import Ends, Function, largest, smallest
 from flowref.proving.numbers import NotModelled, Numbers, aligned
+from flowref.proving.rounding import enclosures as of
+from flowref.proving.rounding.enclosures import Ends, Function, largest, smallest
 
 # Units in the last place by which functions may be off; quotients; roots; and what is rounded to the nearest number.
 FUNCTION, QUOTIENT, ROOT, NEAREST = 2.0, 1.5, 1.0, 0.5

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from flowref.proving import enclosures as of
-from flowref.proving.enclosures import INCREASING, Ends
+from flowref.proving.rounding import enclosures as of
+from flowref.proving.rounding.enclosures import INCREASING, Ends
 
 
 def log_det(matrix: Ends) -> Ends:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from flowref.proving.arithmetic import absolute, both, sign, total
 from flowref.proving.arrangements import (
     added,
     constant_pad_nd,
@@ -23,9 +22,10 @@ from flowref.proving.arrangements import (
     unsqueeze,
     view,
 )
-from flowref.proving.fields import Pair, Words, plus
+from flowref.proving.exact.arithmetic import absolute, both, sign, total
+from flowref.proving.exact.fields import Pair, Words, plus
+from flowref.proving.exact.residues import Residues
 from flowref.proving.numbers import NotModelled, add, joined, lifted, mul
-from flowref.proving.residues import Residues
 
 
 def matmul(a: Any, b: Any) -> Residues:

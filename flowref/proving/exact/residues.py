@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.proving.fields import (
+from flowref.proving.exact.fields import (
     LEVELS,
     MIXERS,
     Pair,
@@ -37,7 +37,7 @@ from flowref.proving.fields import (
     power,
     times,
 )
-from flowref.proving.literals import reading
+from flowref.proving.exact.literals import reading
 from flowref.proving.numbers import (
     ABOVE,
     BELOW,

@@ -16,13 +16,13 @@ import numpy as np
 
 from flowref.model import SpecError, Support
 from flowref.model.graph import Branches, Graph
-from flowref.proving.bounds import BOUNDS, Undecided
 from flowref.proving.criteria import LAWS, Law
-from flowref.proving.determinants import blocks
+from flowref.proving.exact.operators import ARRANGEMENTS, CASTS
 from flowref.proving.identities import Proof, holds
-from flowref.proving.intervals import Boxes, Intervals
 from flowref.proving.numbers import NotModelled
-from flowref.proving.operators import ARRANGEMENTS, CASTS
+from flowref.proving.rounding.bounds import BOUNDS, Undecided
+from flowref.proving.rounding.determinants import blocks
+from flowref.proving.rounding.intervals import Boxes, Intervals
 from flowref.proving.runs import Run, decides
 
 # Boxes that one is halved into at most, numbers that are computed on all of them, and at once.

@@ -1,0 +1,1 @@
+"""Intervals with bounds of rounding, what each operator makes of them, and what is shown with them on boxes."""
