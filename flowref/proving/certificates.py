@@ -99,8 +99,8 @@ class Certificate:
         # Where signs are drawn, half of the fields see one that matters.
         bits = proof.fields * (1 if proof.fields > FEW else PRIME - DEGREE)
         yield (
-            f"  By        {proof.fields} random points of as many fields: a formula of degree below 2^{DEGREE} that is wrong "
-            f"passes with probability below 2^-{bits}"
+            f"  By        {proof.fields} random points of fields of primes above 2^{PRIME}: a formula of degree below 2^{DEGREE} "
+            f"that is wrong passes with probability below 2^-{bits}"
         )
         yield (
             f"  Trusted   the trace, of {len(graph.nodes)} operators, which was run beside the object; what its operators "

@@ -32,30 +32,101 @@ class Law:
 def _log_det(run: Run[Field]) -> bool:
     r"""$(\det J)^2 = (e^{\log\det})^2$ for each point, which depends on no other."""
     value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
-    rows, first = run.graph.points[1][0], run.field.first(0)[..., None]
     blocks = _blocks(run, value)
     if blocks is None:
         return False
     det = _determinants(blocks, run.field.first(1)[..., 0])
+    return _grown_alike(run, value, told, det, None)
+
+
+def _grown_alike(
+    run: Run[Field], value: Residues, told: Any, det: Pair, units: Pair | None
+) -> bool:
+    """Whether a determinant for each point, in ``units``, is that of a log-det but for its sign."""
+    rows, first = run.graph.points[1][0], run.field.first(0)[..., None]
     ladj = lifted(told, value)
     ladj = total(view(ladj, (rows, -1)), 1) if len(ladj.shape) and ladj.shape[0] == rows else ladj
     if math.prod(ladj.shape) not in (1, rows):
         return False  # no number for each point
     grown = ladj.exp().top
-    left, right = times(det, det, first[..., 0]), times(grown, grown, run.field.first(ladj.axes))
-    wide = [
-        np.broadcast_to(part if part is not None else 0, left[0].shape)
-        for part in (
-            right[0].reshape(run.field.towers, -1),
-            None if right[1] is None else right[1].reshape(run.field.towers, -1),
-        )
-    ]
-    zero = np.zeros_like(left[0])
-    return bool(
-        left[0].any(0).all()
-        and (left[0] == wide[0]).all()
-        and ((zero if left[1] is None else left[1]) == wide[1]).all()
+    re, im = times(grown, grown, run.field.first(ladj.axes))
+    right: Pair = (
+        re.reshape(run.field.towers, -1),
+        None if im is None else im.reshape(run.field.towers, -1),
     )
+    left = times(det, det, first[..., 0])
+    if units is not None:
+        right = times(right, times(units, units, first[..., 0]), first[..., 0])
+    return bool(left[0].any(0).all() and _alike(left, right).all())
+
+
+def _sparse_log_det(run: Run[Field]) -> bool:
+    r"""The same of an event of many entries, of which each is kept, or goes through a map of its own, given those that are kept:
+    $(\prod_i \partial_i y_i)^2 = (e^{\log\det})^2$. The entries are told apart by the digits of their number.
+    """
+    value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    x, rows = run.values[run.graph.points[0]], run.graph.points[1][0]
+    if not isinstance(value, Residues) or value.d is None or math.prod(value.shape) != run.size:
+        return False
+    shape = (run.field.towers, -1, rows, run.size // rows)
+    along = x.d.reshape(shape)
+    moved = along[0, 0].any(0)
+    if not (_flat(value, rows) == _flat(x, rows))[..., ~moved].all():
+        return False
+    count = along.shape[1] - rows
+    parts = [None if one is None else one.reshape(shape) for one in (value.d, value.d_im)]
+    other = ~np.eye(rows, dtype=bool)
+    for part in parts:
+        if part is None:
+            continue
+        if part[:, count:][:, other].any() or part[:, :count][..., ~moved].any():
+            return False
+        for digit in range(1, count):
+            half = along[0, digit].any(0)
+            if (
+                part[:, digit][..., ~half].any()
+                or (part[:, digit][..., half] != part[:, 0][..., half]).any()
+            ):
+                return False
+    q = run.field.first(1)
+    re, im = (None if one is None else one[:, 0][..., moved] for one in parts)
+    assert re is not None
+    det, units = _product((re, im), q), _product((along[:, 0][..., moved], None), q)
+    return _grown_alike(run, value, told, det, units)
+
+
+def kept_entries(run: Run[Field]) -> Any:
+    """Which entries of an event come out of a call as they are, (entries); None where it gives no such event."""
+    value, x = run.values[run.graph.outputs[0].name], run.values[run.graph.points[0]]
+    rows = run.graph.points[1][0]
+    if not isinstance(value, Residues) or math.prod(value.shape) != run.size:
+        return None
+    same = _flat(value, rows) == _flat(x, rows)
+    if value.im is not None:
+        same &= value.im[:, 0].reshape(same.shape) == 0
+    return same.all((0, 1))
+
+
+def _flat(one: Residues, rows: int) -> Any:
+    return one.re[:, 0].reshape(one.field.towers, rows, -1)
+
+
+def _product(pair: Pair, q: Words) -> Pair:
+    """Of the last axis."""
+    rest: Pair | None = None
+    while (size := pair[0].shape[-1]) > 1:
+        if size % 2:
+            last, pair = _at(pair, size - 1, size), _at(pair, 0, size - 1)
+            rest = last if rest is None else times(rest, last, q)
+            continue
+        half = size // 2
+        pair = times(_at(pair, 0, half), _at(pair, half, 2 * half), q)
+    re, im = pair if rest is None else times(pair, rest, q)
+    return re[..., 0], None if im is None else im[..., 0]
+
+
+def _at(pair: Pair, start: int, end: int) -> Pair:
+    return pair[0][..., start:end], None if pair[1] is None else pair[1][..., start:end]
 
 
 def _blocks(run: Run[Field], value: Any) -> tuple[Any, Any] | None:
@@ -228,6 +299,7 @@ def _determinants(matrix: tuple[Any, Any], p: Any) -> tuple[Any, Any]:
 # By name, of what a call computes.
 LAWS = {
     "log-det": Law(_log_det, "entries"),
+    "sparse log-det": Law(_sparse_log_det, "halves"),
     "equal": Law(_equal),
     "slope": Law(_slope, "along"),
     "pattern": Law(_pattern, "entries"),

@@ -14,17 +14,21 @@ from itertools import product
 from typing import Any
 
 from flowref.model import PROVED_WHOLE
-from flowref.model.graph import ALONG, Branches, Graph
-from flowref.proving.criteria import Law
+from flowref.model.graph import ALONG, Branches, Graph, Node
+from flowref.proving.criteria import Law, kept_entries
 from flowref.proving.exact.fields import LEVELS
 from flowref.proving.exact.residues import Field
 from flowref.proving.numbers import NotModelled
 from flowref.proving.runs import Run, decides
 
 # Towers of a proof without roots and open comparisons, and of one with them: each has a sign of its own, of which one half
-# of the fields sees one that matters. Before them one is tried, which shows nearly all that is wrong, where they take long.
-ONE, FEW, MANY = 1, 6, 64
+# of the fields sees one that matters; fewer do where each of several points has its own. Before them one is tried, which
+# shows nearly all that is wrong, where they take long.
+ONE, FEW, SOME, MANY = 1, 6, 22, 64
 LONG = 100_000
+# Numbers that are held at once, and by how much the seeds of parts are apart.
+HELD, AGAIN = 100_000_000, 7907
+ROOTS = ("sqrt", "rsqrt", "abs", "sign", "sgn", "asin", "acos", "asinh", "_linalg_slogdet")
 # For which weights a claim is.
 WEIGHTS = (
     "all weights, buffers and constants",
@@ -122,7 +126,7 @@ def identity(
 
     def claim(weights: frozenset[str], runs: Sequence[Run[Field]], paths: int) -> Proof:
         conditions = dict.fromkeys(one for run in runs for one in run.conditions)
-        words, fields = WEIGHTS[free.index(weights)], runs[-1].field.towers
+        words, fields = WEIGHTS[free.index(weights)], runs[-1].samples
         return Proof(True, fields, paths, words, tuple(conditions), free=tuple(sorted(weights)))
 
     strongest = _all_hold(graph, law, free[0], False, [None], seed)
@@ -148,7 +152,7 @@ def identity(
         for taken in readings[decimal] if opens else [[None]]:
             if best is not None and taken is different:
                 continue  # what holds on some paths is less than what was found
-            towers = MANY if _signed(graph, taken[0], weights) else FEW
+            towers = _fields(graph, law, taken[0], weights)
             if len(taken) > 1 and numbers_of(graph, law) * len(taken) * towers > most * MANY:
                 reason = f"a proof on {len(taken)} paths takes too many numbers"
                 continue
@@ -180,7 +184,8 @@ def numbers_of(graph: Graph, law: Law) -> int:
     """How many numbers and products of them a run of one path computes in each field, a determinant included."""
     rows = graph.points[1][0]
     each = math.prod(graph.points[1]) // rows + rows
-    directions = {"": 0, "along": 1, "entries": each}[law.slopes]
+    halves = rows + math.prod(graph.points[1][1:]).bit_length()
+    directions = {"": 0, "along": 1, "entries": each, "halves": halves}[law.slopes]
     along = [one.removeprefix(ALONG) for one in graph.weights if one.startswith(ALONG)]
     moving, shapes = graph.moving(graph.points[0], *along), graph.shapes
     found = 0
@@ -195,8 +200,7 @@ def numbers_of(graph: Graph, law: Law) -> int:
 
 def work_of(graph: Graph, law: Law) -> int:
     """As many numbers as a claim for all weights and outcomes computes in each of ``MANY`` fields, or of fewer in all of them."""
-    towers = MANY if _signed(graph, None, frozenset(graph.weights)) else FEW
-    return numbers_of(graph, law) * towers // MANY
+    return numbers_of(graph, law) * _fields(graph, law, None, frozenset(graph.weights)) // MANY
 
 
 def _refused(graph: Graph, law: Law) -> str:
@@ -240,18 +244,39 @@ def holds(
     few: bool = False,
 ) -> Run[Field] | None:
     """The run in which the law holds; None where it does not; ``few``: at so few points that signs are not seen."""
-    first = (ONE, FEW) if numbers_of(graph, law) > LONG else (FEW,)
-    signed = not few and _signed(graph, path, weights)
-    for towers in (*first, MANY) if signed else first:
-        run = Run(graph, Field(towers, seed, decimal), path, weights, law.slopes)
+    numbers = numbers_of(graph, law)
+    first = (ONE, FEW) if numbers > LONG else (FEW,)
+    fields = FEW if few else _fields(graph, law, path, weights)
+    moved = None
+    if law.slopes == "halves":
+        kept = kept_entries(Run(graph, Field(ONE, seed, decimal), path, weights, ""))
+        if kept is None or kept.all():
+            return None
+        moved = ~kept
+    at_once = max(ONE, HELD // numbers)
+    parts = [min(at_once, fields - done) for done in range(0, fields, at_once)]
+    for number, towers in enumerate((*(one for one in first if one < fields), *parts)):
+        field = Field(towers, seed + number * AGAIN, decimal)
+        run = Run(graph, field, path, weights, law.slopes, moved=moved)
         if not law.holds(run):
             return None
+    run.samples = fields * (graph.points[1][0] if fields == SOME else 1)
     return run
 
 
-def _signed(graph: Graph, path: Branches | None, weights: frozenset[str]) -> bool:
-    """Whether a run draws signs, which many points are to see."""
-    return _rooted(graph) or (path is None and _opens(graph, weights))
+def _fields(graph: Graph, law: Law, path: Branches | None, weights: frozenset[str]) -> int:
+    """How many fields a claim takes. Where signs are drawn of each point by itself, each of them is a sample."""
+    moving, own = graph.moving(*graph.inputs, *weights), graph.moving(*graph.inputs)
+    drawing = [
+        node
+        for node in graph.needed(())
+        if _rooted(node) or (path is None and decides(node) and node.name in moving)
+    ]
+    if not drawing:
+        return FEW
+    rows = graph.points[1][0]
+    apart = all(node.name in own and node.shape[:1] == (rows,) for node in drawing)
+    return SOME if apart and rows * SOME >= MANY and law.slopes in ("entries", "halves") else MANY
 
 
 def _opens(graph: Graph, weights: frozenset[str]) -> bool:
@@ -260,10 +285,6 @@ def _opens(graph: Graph, weights: frozenset[str]) -> bool:
     return any(decides(node) and node.name in moving for node in graph.nodes)
 
 
-def _rooted(graph: Graph) -> bool:
-    return any(
-        node.op
-        in ("sqrt", "rsqrt", "abs", "sign", "sgn", "asin", "acos", "asinh", "_linalg_slogdet")
-        or (node.op == "pow" and isinstance(node.args[1], float) and node.args[1] % 1 != 0)
-        for node in graph.nodes
-    )
+def _rooted(node: Node) -> bool:
+    powered = node.op == "pow" and isinstance(node.args[1], float) and node.args[1] % 1 != 0
+    return powered or node.op in ROOTS

@@ -25,8 +25,8 @@ STRICT = ("gt", "lt")
 class Run(Generic[AnyKind]):
     """The graph in numbers of a kind: at random points of a field, or on boxes. ``path``: what comparisons are held to; None
     for what the numbers say; ``slopes``: which derivatives there are: "entries", by the entries of points, "along", by the
-    directions of a statement, or none; ``ready``: values of another run in the same field, of a graph that differs elsewhere;
-    ``operators``: what each makes of the numbers.
+    directions of a statement, "halves", by halves of the entries that are ``moved``, or none; ``ready``: values of another run
+    in the same field, of a graph that differs elsewhere; ``operators``: what each makes of the numbers.
     """
 
     def __init__(
@@ -38,8 +38,11 @@ class Run(Generic[AnyKind]):
         slopes: str,
         ready: Mapping[str, Any] | None = None,
         operators: Mapping[str, Callable[..., Any]] = OPERATORS,
+        moved: Any = None,
     ) -> None:
         self.operators = operators
+        # So many points have seen signs.
+        self.samples = 0
         self.graph, self.field, self.path, self.weights = graph, field, path, weights
         self.values: dict[str, Any] = dict(ready or {})
         self.ordered: dict[str, tuple[Signs, Signs]] = {}
@@ -62,7 +65,10 @@ class Run(Generic[AnyKind]):
                     signs = np.full(sizes, ABOVE, np.int8)
                     self.values[weight] = replace(self.values[weight], sign=signs)
                     self.conditions[f"{weight} is a variance, which is not negative"] = None
-            self.values[name] = field.points(shape, slopes == "entries")
+            if isinstance(field, Field) and slopes == "halves":
+                self.values[name] = field.halves(shape, moved)
+            else:
+                self.values[name] = field.points(shape, slopes == "entries")
             if slopes == "along":
                 for one in [one for one in graph.weights if one.startswith(ALONG)]:
                     moved = one.removeprefix(ALONG)

@@ -160,6 +160,19 @@ class Field(Towers):
         one[range(rows), range(rows)] = self.drawn(rows, entries)
         return self.free(shape, np.concatenate((each, one)).reshape(entries + rows, rows, *event))
 
+    def halves(self, shape: Sequence[int], moved: Any) -> Residues:
+        """A batch of indeterminate points; with derivatives by a random direction of the entries that are ``moved``, (entries), by
+        the part of it on one half of these for each binary digit of their number, and by a random direction of each point.
+        """
+        rows, entries = shape[0], math.prod(shape[1:])
+        rank = np.cumsum(moved) - 1
+        digits = [moved & (rank >> digit & 1 == 1) for digit in range(int(rank[-1]).bit_length())]
+        along = self.drawn(rows, entries)
+        each = [np.where(part, along, np.uint64(0)) for part in (moved, *digits)]
+        one = np.zeros((rows, rows, entries), np.uint64)
+        one[range(rows), range(rows)] = self.drawn(rows, entries)
+        return self.free(shape, np.concatenate((each, one)).reshape(-1, *shape))
+
     def drawn(self, *shape: int) -> Words:
         """Random words."""
         return self.rng.integers(0, 2**62, size=shape, dtype=np.uint64)
