@@ -253,7 +253,7 @@ def holds(
         if kept is None or kept.all():
             return None
         moved = ~kept
-    at_once = max(ONE, HELD // numbers)
+    at_once = max(ONE, HELD // max(ONE, numbers))
     parts = [min(at_once, fields - done) for done in range(0, fields, at_once)]
     for number, towers in enumerate((*(one for one in first if one < fields), *parts)):
         field = Field(towers, seed + number * AGAIN, decimal)

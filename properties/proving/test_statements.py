@@ -175,6 +175,7 @@ PROVED = [
 ]
 OF_LIBRARIES = [
     ("reference:Squeeze", {SQUEEZE, VOLUME, ONE}),
+    ("nflows:IdentityTransform", {VOLUME, ONE}),
     ("nflows:CompositeTransform", {PARTS, BACK, ONE}),
 ]
 
