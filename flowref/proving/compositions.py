@@ -131,10 +131,12 @@ class Calls:
         if facts.context_shape is not None:
             numbers = rng.standard_normal((rows, *facts.context_shape))
             context = backend.tensor(numbers, recipe.dtype)
+        if recipe.dialect.forward is None:
+            raise Unsupported("it has no forward")
         if backend.modes:
             backend.set_mode(obj, True)
             for batch in points[:WARM]:
-                recipe.dialect.forward(obj, batch, context)  # type: ignore[misc]  # it has one
+                recipe.dialect.forward(obj, batch, context)
             backend.set_mode(obj, self.mode == "train")
         elif self.mode == "train":
             raise Unsupported("it has no train mode")

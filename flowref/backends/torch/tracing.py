@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +45,8 @@ def _table() -> dict[Any, Any]:
         aten.addcmul, aten.addcdiv, aten.mse_loss,
     ]  # fmt: skip
     chosen = {
-        aten.as_strided.default: _restrided,
+        **dict.fromkeys((aten.as_strided.default, aten.as_strided_copy.default), _restrided),
+        aten.as_strided_scatter.default: _restrided_into,
         aten.relu.default: lambda x: torch.where(x > 0, x, 0.0),
         aten.abs.default: lambda x: torch.where(x < 0, -x, x),
         **dict.fromkeys((aten.sign.default, aten.sgn.default), _signed),
@@ -67,10 +67,25 @@ def _signed(x: Any) -> Any:
 
 
 def _restrided(x: Any, size: Any, stride: Any, offset: Any = None) -> Any:
-    """Entries one after the other, in another shape; anything else stays what it is."""
-    whole = math.prod(size) == x.numel() and x.is_contiguous() and not offset
-    steps = [math.prod(size[at + 1 :]) for at in range(len(size))]
-    return x.view(size) if whole and steps == list(stride) else NotImplemented
+    """Entries of an array that lies in one piece, by their places."""
+    places = _places(x, size, stride, offset)
+    return NotImplemented if places is None else x.view(-1)[places.view(-1)].view(size)
+
+
+def _restrided_into(x: Any, values: Any, size: Any, stride: Any, offset: Any = None) -> Any:
+    """Others in the place of these."""
+    places = _places(x, size, stride, offset)
+    if places is None or places.unique().numel() < places.numel():
+        return NotImplemented
+    flat = x.reshape(-1).index_put((places.view(-1),), values.reshape(-1))
+    return flat.view(x.shape)
+
+
+def _places(x: Any, size: Any, stride: Any, offset: Any) -> Any:
+    if not x.is_contiguous() or x.storage_offset():
+        return None
+    steps = np.tensordot(np.asarray(stride, np.int64), np.indices(size), 1)
+    return torch.from_numpy(np.ascontiguousarray(steps + (offset or 0)).reshape(size))
 
 
 def _clamped(x: Any, low: Any = None, high: Any = None) -> Any:
