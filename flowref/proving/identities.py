@@ -166,6 +166,11 @@ def identity(
             if best is None or (best[0].bounded and not proof.bounded and weights):
                 best = proof, on
             reason = "it is no identity on all paths of drawn points"
+    if best is None and law.slopes == "halves" and "no identity" in reason:
+        reason = (
+            f"not decided: of events of more than {ENTRIES} entries log-dets are proved where each entry is kept, or goes through "
+            "a map of its own"
+        )
     return best or (Proof(False, reason=_nested(graph, different) or reason), ())
 
 
