@@ -28,7 +28,6 @@ from flowref.proving.numbers import (
     lifted,
     mul,
     operands,
-    sub,
 )
 from flowref.proving.rounding import enclosures as of
 from flowref.proving.rounding.determinants import log_det
@@ -374,23 +373,18 @@ def _function(name: str) -> Callable[[Intervals], Intervals]:
     return lambda x: x.applied(INCREASING[name])
 
 
+# Operators that are written with those of the numbers themselves.
+OF_ANY_KIND = (
+    "add", "sub", "mul", "rsub", "div", "neg", "reciprocal", "square", "sqrt", "rsqrt", "clone", "alias", "detach", "lift_fresh",
+    "contiguous", "copy", "copy_",
+)  # fmt: skip
 BOUNDS: dict[str, Callable[..., Any]] = {
     # Numbers that are added at places are added in any order.
     **{name: run for name, run in ARRANGEMENTS.items() if name != "scatter_add"},
-    **{name: ENTRIES[name] for name in ("clone", "alias", "detach", "lift_fresh", "contiguous", "copy", "copy_")},
+    **{name: ENTRIES[name] for name in OF_ANY_KIND},
     **{name: _function(name) for name in INCREASING},
     **dict.fromkeys(("_to", "_to_copy"), _cast),
-    "add": numeric(np.add, add),
-    "sub": numeric(np.subtract, sub),
-    "mul": numeric(np.multiply, mul),
-    "rsub": lambda a, b, alpha=1: sub(b, a if alpha == 1 else mul(a, alpha)),
-    "div": div,
-    "neg": lambda x: -x,
-    "reciprocal": lambda x: x.reciprocal(),
     "pow": power,
-    "square": lambda x: x * x,
-    "sqrt": lambda x: x.sqrt(),
-    "rsqrt": lambda x: x.sqrt().reciprocal(),
     "cosh": _cosh,
     "sin": lambda x: turning(x, np.sin, np.cos),
     "cos": lambda x: turning(x, np.cos, lambda y: -np.sin(y)),
