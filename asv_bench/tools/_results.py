@@ -35,12 +35,15 @@ class Value:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was recorded of one commit on one machine; ``date`` in milliseconds."""
+    """What was recorded of one commit on one machine, with the build of torch, if it was there;
+    ``date`` in milliseconds.
+    """
 
     machine: str
     grid: str
     commit: str
     date: int
+    torch: str
     values: tuple[Value, ...]
 
     def find(self, benchmark: str, *params: str) -> Value | None:
@@ -86,9 +89,15 @@ def recorded(folder: Path = RESULTS) -> list[Recorded]:
         if path.name == "machine.json":
             continue
         document = json.loads(path.read_text())
-        place = (document["params"]["machine"], document["params"]["grid"])
         found.append(
-            Recorded(*place, document["commit_hash"], document["date"], tuple(values(document)))
+            Recorded(
+                machine=document["params"]["machine"],
+                grid=document["params"]["grid"],
+                commit=document["commit_hash"],
+                date=document["date"],
+                torch=document["requirements"]["torch"],
+                values=tuple(values(document)),
+            )
         )
     return sorted(found, key=lambda one: one.date)
 
@@ -132,7 +141,8 @@ def keep(path: Path, folder: Path = RESULTS, grid: str = "full") -> Path:
     # constraints.txt.
     selected = {name: value for name, value in document["params"].items() if name in SELECTORS}
     document["params"] = {**selected, "python": PYTHON, "grid": grid}
-    document["requirements"] = {"torch": selected.get("torch", "")}
+    build = document["requirements"].get("torch") or selected.get("torch", "")
+    document["requirements"] = {"torch": build}
     target: Path = (
         folder / document["params"]["machine"] / f"{document['commit_hash'][:8]}-{grid}.json"
     )

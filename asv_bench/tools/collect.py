@@ -112,10 +112,11 @@ def main() -> int:
     )
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    gpu = "none"
+    gpu, build = "none", ""
     if with_torch := importlib.util.find_spec("torch") is not None:
         import torch
 
+        build = torch.__version__  # with its CUDA, which a wheel from PyPI is not named after
         gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     name = (
         options.machine
@@ -134,7 +135,8 @@ def main() -> int:
         "commit": options.commit,
         "python": platform.python_version(),
         "versions": {
-            package: version_of(package) for package in ("torch", "jax", "numpy", "asv_runner")
+            "torch": build,
+            **{package: version_of(package) for package in ("jax", "numpy", "asv_runner")},
         },
         "results": results,
     }

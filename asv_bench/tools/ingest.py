@@ -44,11 +44,11 @@ def ingest(document: dict[str, Any], commit: str, folder: Path = RESULTS) -> Pat
     if known.is_file():  # a machine that is known is what it is said to be
         params |= {key: one for key, one in json.loads(known.read_text()).items() if key in params}
     date = 1000 * int(git("log", "-1", "--format=%ct", commit))
-    requirements = {
-        "torch": document["versions"]["torch"].partition("+")[0],
-        "numpy": document["versions"]["numpy"],
-    }
-    everything = {**params, **requirements, "python": document["python"]}
+    versions = document["versions"]
+    requirements = {"torch": versions["torch"], "numpy": versions["numpy"]}
+    # The dashboard selects by the version of torch, whatever its build.
+    selected = {**requirements, "torch": versions["torch"].partition("+")[0]}
+    everything = {**params, **selected, "python": document["python"]}
     results = Results(everything, requirements, commit, date, document["python"], "collected", {})
     for name, measured in grouped(document["results"]).items():
         first = next(iter(measured.values()))
