@@ -24,11 +24,11 @@ svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
 svg .soft { fill: var(--soft); } table { border-collapse: collapse; font-size: .9rem; }
 td, th { padding: .15rem .8rem .15rem 0; text-align: left; border-bottom: 1px solid var(--line); }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-code { font-size: .9em; }
+code { font-size: .9em; } figcaption { font-size: .8rem; overflow-wrap: anywhere; }
 """
 WIDTH, LABEL, ROW = 360, 104, 19
-# Where curves begin: beside numbers of six characters.
-LEFT = 44
+# Where curves begin and end: beside numbers of six characters, and names of sixteen.
+LEFT, RIGHT = 44, 254
 COLOURS = ("var(--ours)", "#e08a1e", "#7a5bbd", "#2e8b57")
 
 
@@ -45,11 +45,12 @@ def text(x: float, y: float, said: str, anchor: str = "start", kind: str = "") -
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{html.escape(said)}</text>'
 
 
-def figure(title: str, body: Iterable[str], height: float) -> str:
-    """A picture with its title."""
+def figure(title: str, body: Iterable[str], height: float, caption: str = "") -> str:
+    """A picture with its title, and what stands below it, in HTML."""
     label = html.escape(title)
     svg = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{label}">{"".join(body)}</svg>'
-    return f"<figure><h3>{label}</h3>{svg}</figure>"
+    below = f"<figcaption>{caption}</figcaption>" if caption else ""
+    return f"<figure><h3>{label}</h3>{svg}{below}</figure>"
 
 
 def bars(title: str, rates: Sequence[tuple[str, float | None]]) -> str:
@@ -107,8 +108,12 @@ def lines(
     series: dict[str, list[tuple[float, float]]],
     log_x: bool = True,
     low: float | None = None,
+    names: Sequence[str] = (),
+    caption: str = "",
 ) -> str:
-    """Curves, with a logarithmic axis below if asked for; a name stands at the end of each."""
+    """Curves, with a logarithmic axis below if asked for, or one from the first of the names of their
+    places to the last; a name stands at the end of each curve.
+    """
     points = [point for curve in series.values() for point in curve]
     if not points:
         return figure(title, [text(0, 14, "n/a", kind="soft")], 20)
@@ -119,13 +124,11 @@ def lines(
     def at(x: float, y: float) -> tuple[float, float]:
         x = math.log(x) if log_x else x
         span = max(xs) - min(xs) or 1
-        return LEFT + (WIDTH - 96 - LEFT) * (x - min(xs)) / span, height - (height - 12) * (
+        return LEFT + (RIGHT - LEFT) * (x - min(xs)) / span, height - (height - 12) * (
             y - bottom
         ) / (top - bottom)
 
-    body = [
-        f'<line x1="{LEFT}" x2="{WIDTH - 96}" y1="{height}" y2="{height}" stroke="var(--line)"/>'
-    ]
+    body = [f'<line x1="{LEFT}" x2="{RIGHT}" y1="{height}" y2="{height}" stroke="var(--line)"/>']
     body += [
         text(LEFT - 4, at(points[0][0], y)[1] + 4, told(y), "end", "soft")
         for y in (bottom, (bottom + top) / 2, top)
@@ -135,6 +138,10 @@ def lines(
             text(at(x, 0)[0], height + 15, told(x), "middle", "soft")
             for x in sorted({x for x, _ in points})
         ]
+    elif names:
+        first, last = (int(end(xs)) for end in (min, max))
+        for place, anchor in {first: "start", last: "end"}.items():
+            body.append(text(at(place, 0)[0], height + 15, names[place], anchor, "soft"))
     taken: list[float] = []
     for index, (name, curve) in enumerate(series.items()):
         colour = COLOURS[index % len(COLOURS)]
@@ -151,14 +158,14 @@ def lines(
         body.append(
             f'<text x="{x + 6:.1f}" y="{y + 4:.1f}" style="fill:{colour}">{html.escape(name)}</text>'
         )
-    return figure(title, body, max([height + 22, *(y + 10 for y in taken)]))
+    return figure(title, body, max([height + 22, *(y + 10 for y in taken)]), caption)
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, numbers to the right of the first column; empty without rows."""
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
+    """A table, numbers to the right of the first columns, which are texts; empty without rows."""
 
     def cells(row: Sequence[str], tag: str) -> str:
-        kinds = ["", *[' class="n"'] * (len(row) - 1)]
+        kinds = [""] * texts + [' class="n"'] * (len(row) - texts)
         return "".join(
             f"<{tag}{kind}>{html.escape(cell)}</{tag}>"
             for kind, cell in zip(kinds, row, strict=True)

@@ -110,6 +110,9 @@ def joined(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         **new,
         "results": {**old["results"], **new["results"]},
         "durations": {**old["durations"], **new["durations"]},
+        "requirements": {
+            name: new["requirements"][name] or build for name, build in old["requirements"].items()
+        },
     }
     before, after = rows(old), rows(new)
     for name in before.keys() & after.keys():

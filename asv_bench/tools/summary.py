@@ -11,11 +11,13 @@ import argparse
 import collections
 import html
 import itertools
+import statistics
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from _drawing import STYLE, bars, dots, grid, lines, table, told
 from _results import Recorded, recorded
@@ -26,6 +28,25 @@ LAUNCHED = (
     "Of a flow of vectors, without waiting for the GPU, by size. Where this is near the time of the whole "
     "call, the GPU waits for the host."
 )
+REFERENCE = ("flowref", "flowref-compiled")
+# The cases of `against_fastest` that are also said in a sentence.
+IN_WORDS = {
+    "Batch normalisation, forward backward": "A training step of batch normalisation",
+    "Flow of vectors, log prob": "The log-density of a flow of vectors",
+}
+COURSE = (
+    "A curve has changed at the first measured commit since which all numbers lie a tenth or more below (or "
+    "above) all earlier ones. Below it stand these commits, and the command that measures a point again"
+)
+# On a machine with a GPU, which may have no git, a point takes two commands.
+TAKEN_IN = "; python asv_bench/tools/ingest.py raw.json --commit COMMIT takes it in"
+# What has a course: the modules of times of the reference, and the auditor's times.
+TIMED = ("batch_norm", "coupling", "flow")
+AUDITED = {
+    "audit.Target.track_seconds": "all laws on a target, seconds",
+    "audit.track_help_seconds": "flowref --help, seconds",
+}
+STEP = 1.1
 THROUGHPUT = (
     (
         "Batch normalisation",
@@ -113,6 +134,8 @@ def ratio_section(result: Recorded, device: str) -> str:
         ("Batch normalisation", "ratios.BatchNormOver", ("forward", "forward_backward", "eval")),
         ("Flow of vectors", "ratios.VectorFlowOver", ("log_prob", "sample", "training_step")),
         ("Flow of images", "ratios.ImageFlowOver", ("log_prob", "training_step")),
+        ("Splines", "ratios.SplineOver", ("log_prob",)),
+        ("Masked autoregressive flows", "ratios.MaskedAutoregressiveOver", ("log_prob",)),
     ):
         for op in ops:
             for size in ("small", "medium"):
@@ -226,44 +249,146 @@ def counts_section(result: Recorded, device: str) -> str:
     return table(("count", "flowref", "peers"), sorted(rows))
 
 
+class Against(NamedTuple):
+    """The rate of the reference over that of the fastest peer, eager and compiled."""
+
+    case: str
+    peer: str
+    eager: float | None
+    compiled: float | None
+
+
+def against_fastest(result: Recorded, size: str, device: str) -> list[Against]:
+    """Of each operation of which a peer was measured."""
+    found = []
+    for title, prefix, ops, _ in THROUGHPUT:
+        for op in ops:
+            times = {
+                name: value.value
+                for name in impls_of(result, prefix)
+                if (value := result.find(f"{prefix}.track_{op}", name, size, device))
+            }
+            ours = [times.pop(name, None) for name in REFERENCE]
+            if times and any(ours):
+                peer = min(times, key=times.__getitem__)
+                rates = [times[peer] / own if own else None for own in ours]
+                found.append(Against(f"{title}, {op.replace('_', ' ')}", peer, *rates))
+    return found
+
+
+def fastest_section(result: Recorded, size: str, device: str) -> str:
+    """The rates of the reference over those of the fastest peers: two in words, and a table."""
+    found = against_fastest(result, size, device)
+    said = [
+        f"{IN_WORDS[one.case]} runs at {one.eager:.2f} times the rate of {one.peer}, the fastest peer"
+        + (f", and compiled at {one.compiled:.2f} times." if one.compiled else ".")
+        for one in found
+        if one.case in IN_WORDS and one.eager
+    ]
+    rows = [
+        (one.case, one.peer, *(f"{rate:.2f}" if rate else "" for rate in (one.eager, one.compiled)))
+        for one in found
+    ]
+    words = f"<p>{html.escape(' '.join(said))}</p>" if said else ""
+    return words + table(("", "fastest peer", *REFERENCE), rows, texts=2)
+
+
+def steps(course: Sequence[float]) -> list[int]:
+    """Where a course has changed: all numbers from there on lie a tenth or more below all earlier ones,
+    or above; two or more on each side, so that one measurement under load is no step.
+    """
+    found = []
+    for index in range(2, len(course) - 1):
+        before, after = course[:index], course[index:]
+        if min(before) > STEP * max(after) or min(after) > STEP * max(before):
+            found.append(index)
+    return found
+
+
+def changes(series: dict[str, list[tuple[float, float]]], names: Sequence[str]) -> str:
+    """The commits at which curves have changed, with the median of the numbers before and since."""
+    said = []
+    for name, curve in series.items():
+        numbers = [y for _, y in curve]
+        for index in steps(numbers):
+            medians = (statistics.median(side) for side in (numbers[:index], numbers[index:]))
+            said.append(
+                f"{name} at {names[int(curve[index][0])]}: {' to '.join(map(told, medians))}"
+            )
+    return f"Changed: {'; '.join(said)}." if said else ""
+
+
+def again(benchmark: str, device: str) -> str:
+    """The command that measures a benchmark's points of the course again."""
+    if device == "cuda":
+        chosen = rf"{benchmark}\('flowref.*'medium', 'cuda'"
+        return f'python asv_bench/tools/collect.py --out raw.json --bench "^{chosen}"'
+    chosen = rf"{benchmark}\('flowref', 'medium', 'cpu'" if benchmark not in AUDITED else benchmark
+    return f'python asv_bench/tools/record.py COMMIT --history --bench "^{chosen}"'
+
+
 def history_section(results: Sequence[Recorded], device: str) -> str:
-    """The course over commits of the reference and the auditor."""
-    kept: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    """The course over commits of the reference and the auditor: what changed where, and how a point is
+    measured again.
+    """
+    kept: dict[str, dict[str, dict[float, float]]] = {}
     commits = list(dict.fromkeys(result.commit for result in results))
-    for result in results:
+    # Of what a commit has twice, the number of the history stands beside those of the others.
+    for result in sorted(results, key=lambda result: result.grid == "history"):
         at = float(commits.index(result.commit))
         for v in result.values:
-            if v.params == ("flowref", "medium", device) and v.benchmark.partition(".")[0] in (
-                "batch_norm",
-                "coupling",
-                "flow",
-            ):
-                kept.setdefault(
-                    f"{v.benchmark.replace('.track_', ' ').partition('.')[2]}, us per sample", {}
-                ).setdefault("flowref", []).append((at, v.value))
-            elif v.benchmark == "audit.Target.track_seconds":
-                kept.setdefault("all laws on a target, seconds", {}).setdefault(
-                    v.params[0].partition(":")[2][:16], []
-                ).append((at, v.value))
-            elif v.benchmark == "audit.track_help_seconds":
-                kept.setdefault("flowref --help, seconds", {}).setdefault("", []).append(
-                    (at, v.value)
-                )
-    figures = [lines(title, series, log_x=False, low=0.0) for title, series in sorted(kept.items())]
+            if v.benchmark.partition(".")[0] in TIMED:
+                shown = v.params[0] in REFERENCE and v.params[1:] == ("medium", device)
+                name = v.params[0]
+            else:
+                shown = v.benchmark in AUDITED
+                name = v.params[0].partition(":")[2][:16] if v.params else "flowref"
+            if shown:
+                kept.setdefault(v.benchmark, {}).setdefault(name, {})[at] = v.value
+    names, figures = [commit[:8] for commit in commits], []
+    for benchmark, courses in sorted(kept.items(), key=lambda item: (item[0] in AUDITED, item[0])):
+        series = {name: sorted(course.items()) for name, course in courses.items()}
+        timed = benchmark.partition(".")[2].replace(".track_", " ")
+        title = AUDITED.get(benchmark, f"{timed}, us per sample")
+        caption = f"{html.escape(changes(series, names))} <code>{html.escape(again(benchmark, device))}</code>"
+        figures.append(lines(title, series, log_x=False, low=0.0, names=names, caption=caption))
     return grid(figures)
 
 
-def together(results: Sequence[Recorded]) -> Recorded:
-    """Each benchmark as it was last measured in full, since a record may be of some of them alone; else
-    as the history has it. The commit is that of the newest.
+def last_measured(results: Sequence[Recorded]) -> dict[str, Recorded]:
+    """Of each benchmark the record in which it was last measured in full, since a record may be of some
+    of them alone; else that of the history.
     """
     ordered = sorted(results, key=lambda result: (result.grid == "full", result.date))
-    values = {
-        one.benchmark: tuple(v for v in result.values if v.benchmark == one.benchmark)
-        for result in ordered
-        for one in result.values
-    }
-    return replace(ordered[-1], values=tuple(itertools.chain.from_iterable(values.values())))
+    return {one.benchmark: result for result in ordered for one in result.values}
+
+
+def together(results: Sequence[Recorded]) -> Recorded:
+    """Each benchmark as it was last measured. The commit is that of the newest."""
+    values = (
+        (v for v in result.values if v.benchmark == benchmark)
+        for benchmark, result in last_measured(results).items()
+    )
+    newest = max(results, key=lambda result: (result.grid == "full", result.date))
+    return replace(newest, values=tuple(itertools.chain.from_iterable(values)))
+
+
+def day(result: Recorded) -> str:
+    """The day of a commit."""
+    return time.strftime("%Y-%m-%d", time.gmtime(result.date / 1000))
+
+
+def measured_section(results: Sequence[Recorded]) -> str:
+    """At which commit, and with which build of torch, each part of the suite was last measured."""
+    modules: dict[tuple[str, str, str], set[str]] = collections.defaultdict(set)
+    for benchmark, result in last_measured(results).items():
+        place = (day(result), result.commit[:8], result.torch)
+        modules[place].add(benchmark.partition(".")[0])
+    rows = [
+        (commit, on, torch, ", ".join(sorted(found)))
+        for (on, commit, torch), found in sorted(modules.items(), reverse=True)
+    ]
+    return table(("commit", "of", "torch", "benchmarks"), rows, texts=4)
 
 
 def page(results: Sequence[Recorded]) -> str:
@@ -274,11 +399,17 @@ def page(results: Sequence[Recorded]) -> str:
         here = [result for result in results if result.machine == machine]
         latest = together(here)
         device = "cuda" if any("cuda" in v.params for v in latest.values) else "cpu"
-        day = time.strftime("%Y-%m-%d", time.gmtime(latest.date / 1000))
         sections = [
+            ("what was last measured at which commit", "", measured_section(here)),
+            (
+                "the reference beside the fastest peer",
+                "Its rate over that of the fastest peer, medium size: above 1 the reference is faster. Peers "
+                "are eager.",
+                fastest_section(latest, "medium", device),
+            ),
             (
                 "throughput",
-                f"Each as last measured, the newest at commit {latest.commit[:8]} of {day}; medium size, "
+                f"Each as last measured, the newest at commit {latest.commit[:8]} of {day(latest)}; medium size, "
                 "float32, one thread. All implementations hold the same weights, and agreed in their "
                 "values when they were built. Longer is faster.",
                 throughput(latest, "medium", device),
@@ -304,9 +435,9 @@ def page(results: Sequence[Recorded]) -> str:
                 counts_section(latest, device),
             ),
             (
-                f"the course over {len({r.commit for r in here if r.grid == 'history'})} commits",
-                "",
-                history_section([result for result in here if result.grid == "history"], device),
+                f"the course over {len({result.commit for result in here})} commits",
+                f"{COURSE}{TAKEN_IN if device == 'cuda' else ''}.",
+                history_section(here, device),
             ),
         ]
         for title, words, shown in sections:

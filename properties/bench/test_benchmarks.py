@@ -210,16 +210,21 @@ def test_verdict(slower: float, control: float, expected: str) -> None:
 
 
 def test_joined_results_keep_what_was_not_measured() -> None:
-    """A second run of one commit replaces what it measured and nothing else."""
+    """A second run of one commit replaces what it measured and nothing else: one without torch leaves the
+    build that is known.
+    """
     results: Any = importlib.import_module("_results")
     columns = ["result", "params", "version"]
     grid = [["'a'", "'b'"]]
 
-    def document(**benchmarks: Any) -> dict[str, Any]:
+    def document(torch: str, **benchmarks: Any) -> dict[str, Any]:
         rows = {name: [values, grid, "1"] for name, values in benchmarks.items()}
-        return {"result_columns": columns, "results": rows, "durations": {}}
+        built = {"torch": torch}
+        return {"result_columns": columns, "results": rows, "durations": {}, "requirements": built}
 
-    both = results.joined(document(x=[1.0, 2.0], y=[3.0, 4.0]), document(x=[float("nan"), 5.0]))
+    first = document("2.11.0+cu130", x=[1.0, 2.0], y=[3.0, 4.0])
+    both = results.joined(first, document("", x=[float("nan"), 5.0]))
+    assert both["requirements"] == {"torch": "2.11.0+cu130"}
     assert both["results"]["x"][0] == [1.0, 5.0]
     assert both["results"]["y"][0] == [3.0, 4.0]
 
@@ -248,7 +253,7 @@ def test_collected_elsewhere(tmp_path: Path) -> None:
     ingest.ingest(json.loads(raw.read_text()), commit, tmp_path / "results")
     (found,) = results.recorded(tmp_path / "results")
     value = found.find("coupling.Coupling.track_forward", "flowref", "small", "cpu")
-    assert (found.machine, found.commit) == ("elsewhere", commit)
+    assert (found.machine, found.commit, found.torch) == ("elsewhere", commit, torch.__version__)
     assert 0 < value.low <= value.value <= value.high
 
 
@@ -264,6 +269,82 @@ def test_what_only_others_measure_is_described(tmp_path: Path) -> None:
     found = json.loads(path.read_text())
     assert found["a.track"]["code"] == "kept" and found["a.track"]["version"] == "2"
     assert found["b.track"]["unit"] == "s" and "index" not in found["b.track"]
+
+
+@pytest.mark.parametrize(
+    ("course", "expected"),
+    [
+        ([3.0, 3.1, 2.0, 2.1, 1.9], [2]),
+        ([2.0, 2.1, 3.0, 3.2], [2]),
+        ([3.0, 3.1, 2.0, 2.1, 1.0, 1.1], [2, 4]),
+        ([3.0, 3.0, 2.8, 2.8], []),  # less than a tenth
+        ([3.0, 3.1, 2.0], []),  # one measurement
+        ([3.0, 2.0, 2.1, 2.0], []),
+        ([3.0, 3.1, 2.0, 3.0, 2.1], []),  # not kept
+        ([], []),
+    ],
+)
+def test_step(course: list[float], expected: list[int]) -> None:
+    """A course changed where all that follows lies apart from all that was before."""
+    summary: Any = importlib.import_module("summary")
+    assert summary.steps(course) == expected
+
+
+def recorded_of(commit: str, torch: str, *rows: tuple[str, str, float], machine: str = "m") -> Any:
+    """A record of a GPU: benchmarks of implementations at the medium size."""
+    results: Any = importlib.import_module("_results")
+    values = tuple(
+        results.Value(name, (impl, "medium", "cuda"), time, time, time) for name, impl, time in rows
+    )
+    # Commits a day apart, in the order of their names.
+    date = 86_400_000 * int(commit[0], 16)
+    return results.Recorded(machine, "full", commit, date, torch, values)
+
+
+def test_the_fastest_peer_is_the_one_beside() -> None:
+    """A rate is the fastest peer's time over the reference's, eager and compiled; where neither or no peer
+    was measured there is none.
+    """
+    summary: Any = importlib.import_module("summary")
+    name = "flow.VectorFlow.track_log_prob"
+    times = {"flowref": 2.0, "flowref-compiled": 0.5, "nflows": 4.0, "FrEIA": 1.0}
+    result = recorded_of(
+        "1" * 40,
+        "",
+        *((name, impl, time) for impl, time in times.items()),
+        ("flow.VectorFlow.track_sample", "flowref", 1.0),
+        ("flow.ImageFlow.track_sample", "FrEIA", 1.0),
+    )
+    assert summary.against_fastest(result, "medium", "cuda") == [
+        ("Flow of vectors, log prob", "FrEIA", 0.5, 2.0)
+    ]
+    shown = summary.page([result])
+    assert "at 0.50 times the rate of FrEIA, the fastest peer, and compiled at 2.00 times." in shown
+
+
+def test_a_machine_with_two_commits_has_a_course() -> None:
+    """Each part says at which commit and with which torch it was last measured, and each point of a course
+    is one commit.
+    """
+    summary: Any = importlib.import_module("summary")
+    norm, flow = "batch_norm.BatchNorm.track_eval", "flow.VectorFlow.track_sample"
+    first = recorded_of("1" * 40, "2.11.0", (norm, "flowref", 3.0), (flow, "flowref", 1.0))
+    second = recorded_of("2" * 40, "2.11.0+cu130", (norm, "flowref", 2.0))
+    shown = summary.page([first, second])
+    rows = [line.split("</td><td>") for line in shown.split("<tr>") if line.startswith("<td>")]
+    assert [
+        [cell.removeprefix("<td>").partition("<")[0] for cell in row]
+        for row in rows
+        if len(row) == 4
+    ] == [
+        ["2" * 8, "1970-01-03", "2.11.0+cu130", "batch_norm"],
+        ["1" * 8, "1970-01-02", "2.11.0", "flow"],
+    ]
+    _, course = shown.split("the course over 2 commits")
+    figures = course.split("<figure>")[1:]
+    assert [figure.count("<circle") for figure in figures] == [2, 1]
+    for benchmark, figure in zip((norm, flow), figures, strict=True):
+        assert f"^{benchmark}\\(" in figure
 
 
 def head() -> str:
