@@ -23,6 +23,7 @@ from flowref.cli.help import Group
 from flowref.cli.init import init
 from flowref.cli.laws import explain, list_laws
 from flowref.cli.merge import merge
+from flowref.cli.precision import precision
 from flowref.cli.replay import issue, replay, script
 from flowref.cli.report import report
 from flowref.cli.selftest import selftest
@@ -32,6 +33,7 @@ GROUPS = {
     "Check": {
         "check": "Check the flows of a file in seconds: a dozen decisive laws.",
         "audit": "Check every law on flows, libraries or what pyproject.toml declares.",
+        "precision": "Show how many digits are left in float32 and under autocast.",
         "report": "Show a report again, or write it in another format.",
         "diff": "What changed between two reports.",
         "merge": "Make one report of several.",
@@ -123,8 +125,8 @@ def main() -> None:
 
 
 COMMANDS = (
-    check, audit, certify, certificate, same, report, merge, baseline, list_laws, explain, replay, script, issue, selftest, diff,
-    fit, sample, completion, init, doctor,
+    check, audit, precision, certify, certificate, same, report, merge, baseline, list_laws, explain, replay, script, issue,
+    selftest, diff, fit, sample, completion, init, doctor,
 )  # fmt: skip
 for command in COMMANDS:
     main.add_command(command)

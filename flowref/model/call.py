@@ -63,6 +63,9 @@ How = Literal[
     "functional_call",
     "vmap",
     "compile",
+    "bfloat16",
+    "float16",
+    "wide_sums",
 ]
 Layout = Literal["contiguous", "transposed", "expanded", "strided", "channels_last"]
 
@@ -108,7 +111,10 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True)
 class Manner:
-    """How a call is made: in which mode and under which transformation, memory layout and dtype."""
+    """How a call is made: in which mode and under which transformation, memory layout and dtype. ``how``: "bfloat16" and
+    "float16" are autocast to these; under "wide_sums" what is added up in half precision to one number for each point is so
+    in double.
+    """
 
     how: How = "plain"
     layout: Layout = "contiguous"

@@ -155,6 +155,7 @@ PROMISES: Mapping[str, Promise] = _table(
     Promise("perturb", NUMBER, "its parameters are never perturbed", attribute=True, example="0"),
     Promise("straight-through", FLAG, "a clamp or a rounding passes gradients straight through, on purpose"),
     Promise("whole-numbers", FLAG, "it moves points by integers, and its rounding passes gradients straight through"),
+    Promise("double-only", FLAG, "it is used in double precision alone", attribute=True),
     Promise("truncated-domain", FLAG, "its formulas hold on part of the support only"),
     Promise("varied-batches", FLAG, "training never sees a batch of one row, of equal rows or with a constant feature"),
     # Conventions of a batch normalizer that depart from torch's (see `Normalizer.declared`).

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import Distribution, Normal
+from torch.distributions import Distribution, Laplace, Normal
 from torch.special import ndtri
 
 from flowref.reference.bijection import Bijection, over_event
@@ -67,7 +67,13 @@ class ElementwiseCDF(Bijection):
         """Latents to data, `(x, ladj)`."""
         check_within(z, 0.0, 1.0)
         base = self.base
-        x: Tensor = base.loc + base.scale * ndtri(z) if isinstance(base, Normal) else base.icdf(z)
+        if isinstance(base, Normal):
+            x: Tensor = base.loc + base.scale * ndtri(z)
+        elif isinstance(base, Laplace):  # torch takes 1/2 from z first, and loses the lower tail
+            tail = (2 * torch.minimum(z, 1 - z)).log()
+            x = base.loc + base.scale * torch.where(z < 0.5, tail, -tail)
+        else:
+            x = base.icdf(z)
         return x, -self._ladj(x)
 
     def _ladj(self, x: Tensor) -> Tensor:

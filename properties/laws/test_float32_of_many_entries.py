@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from flowref.backends.torch import derivatives
-from flowref.laws.conduct.stability import TRIALS, float32_agrees
+from flowref.laws.common.digits import TRIALS
+from flowref.laws.conduct.single_precision import float32_agrees
 from flowref.loading import load
 from flowref.model import Batch
 from flowref.model.abilities import Bijection, offers

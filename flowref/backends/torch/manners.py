@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
 from flowref.backends.torch.arrays import as_mapped
+from flowref.backends.torch.autocast import Autocast
 from flowref.backends.torch.compilers import uncompiled
 from flowref.backends.torch.evaluation import KEPT, evaluate, tensors
 from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.methods import dispatched, method
+from flowref.backends.torch.narrowing import WideSums
 from flowref.backends.torch.state import cast, modules, set_mode
 from flowref.model import Manner, Mapped, Unsupported
 
@@ -26,9 +29,12 @@ HOWS = (
     "functional_call",
     "vmap",
     "compile",
+    "bfloat16",
+    "float16",
+    "wide_sums",
 )
 # Manners that by themselves change nothing in the object that is called.
-GENTLE = ("plain", "no_grad")
+GENTLE = ("plain", "no_grad", "bfloat16", "float16", "wide_sums")
 LAYOUTS = ("contiguous", "transposed", "expanded", "strided", "channels_last")
 
 
@@ -177,10 +183,32 @@ def _compile(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
     return torch.compile(function, backend="aot_eager")(obj, *inputs)
 
 
+def _autocast(name: str, obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
+    with Autocast(getattr(torch, name)):
+        return function(obj, *inputs)
+
+
+def _wide_sums(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
+    with WideSums(len(inputs[0])):
+        return function(obj, *inputs)
+
+
 MANNERS: dict[str, Callable[..., Any]] = dict(
     zip(
         HOWS,
-        (_plain, _train, _no_grad, _inference_mode, _checkpoint, _functional_call, _vmap, _compile),
+        (
+            _plain,
+            _train,
+            _no_grad,
+            _inference_mode,
+            _checkpoint,
+            _functional_call,
+            _vmap,
+            _compile,
+            partial(_autocast, "bfloat16"),
+            partial(_autocast, "float16"),
+            _wide_sums,
+        ),
         strict=True,
     )
 )

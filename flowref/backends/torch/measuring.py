@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from flowref.backends.torch.narrowing import Watching
+from flowref.backends.torch.narrowing import HALVES, Watching
 from flowref.backends.torch.rules import known
 from flowref.model.cost import DEAR_ENTRIES, OPERATION, work
 
@@ -18,8 +18,6 @@ MATRICES = {
 }  # fmt: skip
 # Factorizations and solvers of square matrices: so many products are a third of the cube.
 SQUARES = ("lu_factor", "solve", "slogdet", "det", "inv_ex", "qr", "svd", "matrix_exp", "cholesky")
-
-HALVES = (torch.bfloat16, torch.float16)
 
 
 class Enough(BaseException):

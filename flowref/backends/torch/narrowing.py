@@ -22,6 +22,8 @@ COPIES = ("detach", "clone", "equal")
 
 # Products of matrices, as linear layers make them, and as many nets of one shape do at once.
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
+# What adds numbers up, and formats in which few digits are left of a sum.
+SUMS, HALVES = ("sum", "mean", "logsumexp", "einsum"), (torch.float16, torch.bfloat16)
 # What makes numbers whole.
 ROUNDING = ("round", "floor", "ceil", "trunc")
 # Operators that add to what there is.
@@ -102,6 +104,26 @@ class Watching(Dispatch):
             for name in parameters:
                 times, first, _ = self.used.get(name, (0, self.draws, self.draws))
                 self.used[name] = (times + 1, first, self.draws)
+
+
+class WideSums(Dispatch):
+    """Add up in double precision what is added up in half precision to one number for each of ``rows`` points."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """A sum with double numbers, the others as they are."""
+        out = func(*args, **named)
+        if func.overloadpacket.__name__ not in SUMS or not self._of_each_point(out):
+            return out
+        wide = {**named, "dtype": torch.float64} if named.get("dtype") else named
+        return func(args[0].double(), *args[1:], **wide)
+
+    def _of_each_point(self, out: Any) -> bool:
+        narrow = isinstance(out, torch.Tensor) and out.dtype in HALVES and out.dim() > 0
+        return narrow and len(out) == out.numel() == self.rows
 
 
 class Limited(Dispatch):

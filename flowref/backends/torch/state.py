@@ -250,8 +250,10 @@ def tensors(obj: Any) -> list[torch.Tensor]:
 
 def cast(obj: Any, dtype: torch.dtype) -> Any:
     """Cast an object in place to a floating dtype, plain tensor attributes included, and bring it to the
-    processor from where a session had it; returns the object.
+    processor from where a session had it; returns the object. What it keeps in half precision stays so beside single
+    precision: its calls were seen to need that.
     """
+    kept = halves(obj) if dtype == torch.float32 else []
     for module in modules(obj):
         held = itertools.chain(module.parameters(), module.buffers())
         if any(one.device.type in ELSEWHERE for one in held):
@@ -275,7 +277,21 @@ def cast(obj: Any, dtype: torch.dtype) -> Any:
             container[key] = moved
         elif not isinstance(container, (tuple, set, frozenset)) and key is not None:
             object.__setattr__(container, key, moved)
+    for module, name, half in kept:
+        tensor = getattr(module, name)
+        tensor.data = tensor.data.to(half)
     return obj
+
+
+def halves(obj: Any) -> list[tuple[nn.Module, str, torch.dtype]]:
+    """The parameters and buffers in half precision: module, name, and which."""
+    owned = (module for root in modules(obj) for module in root.modules())
+    return [
+        (module, name, tensor.dtype)
+        for module in owned
+        for name, tensor in (*module._parameters.items(), *module._buffers.items())
+        if tensor is not None and tensor.dtype in (torch.float16, torch.bfloat16)
+    ]
 
 
 def module_to(module: nn.Module, dtype: torch.dtype) -> None:

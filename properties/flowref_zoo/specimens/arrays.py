@@ -18,6 +18,7 @@ class Standardized:
     """
 
     features = 3
+    double_only = True
 
     def __init__(self, mean: float = 1e6, scale: float = 5.0, defect: str = "") -> None:
         self.mean, self.scale, self.defect = mean, scale, defect

@@ -26,7 +26,10 @@ class Cancelling(nn.Module):
         y = x * self.log_scale.exp()
         if self.defect:
             near = (x - AT).abs() < WITHIN
-            y = torch.where(near, (y + LARGE) - LARGE, y)
+            rounded = (y + LARGE) - LARGE
+            if self.defect == "root":  # of a number that rounding makes negative
+                rounded = y + 0 * (1e-9 + rounded - y).sqrt()
+            y = torch.where(near, rounded, y)
         return y, self.log_scale.sum().expand(len(x))
 
     def inverse(self, z: Any) -> tuple[Any, Any]:
@@ -39,4 +42,12 @@ def cancelling(defect: str = "") -> Cancelling:
     return Cancelling(defect)
 
 
-SPECIMENS = (Specimen("cancelling", {"in-a-branch": ("dtype/accurate[many]",)}),)
+SPECIMENS = (
+    Specimen(
+        "cancelling",
+        {
+            "in-a-branch": ("dtype/accurate[many]",),
+            "root": ("dtype/accurate[digits, many]",),
+        },
+    ),
+)

@@ -111,6 +111,69 @@ for k, single in enumerate($over($at.float()$end):
 off = max(offs)
 """
 
+DIGITS = """
+$setup
+$at = $at.float().double()  # numbers that float32 has
+exact = $results
+torch.set_default_dtype(torch.float32)
+$float
+single, wrong = $over($at.float()$end, False
+for one, other in zip(single, exact):
+    print("in float32:", one.tolist(), "in float64:", other.tolist())
+    # The law: two digits of what float64 gives, where a unit of float32 in the input leaves them.
+    wrong |= not ((one - other).abs() <= 0.01 * (1 + other.abs())).all()
+"""
+
+DIGITS_REFUSED = """
+$setup
+torch.set_default_dtype(torch.float32)
+$float
+try:  # The law: what float64 gives is there in float32, too.
+    wrong = print("in float32:", $over($at.float()$end)
+except Exception as error:
+    wrong = not print("in float32 it raises", type(error).__name__, error)
+"""
+
+AUTOCAST = """
+$setup
+torch.set_default_dtype(torch.float32)
+$float
+exact, wrong = $over($at.float()$end, False
+print("in float32:", exact)
+# The law: numbers, and some digits of them. On a GPU more operators stay in float32 than here.
+for dtype in (torch.float16, torch.bfloat16):
+    try:
+        with torch.autocast("cpu", dtype):
+            half = $over($at.float()$end
+        print("in autocast to", dtype, half)
+        wrong |= not all(((a - b).abs() <= 0.5 * (1 + b.abs())).all() for a, b in zip(half, exact))
+    except Exception as error:
+        print("in autocast to", dtype, "it raises", type(error).__name__, error)
+        wrong = True
+"""
+
+WIDE_SUMS = """
+$setup
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class WideSums(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        half = isinstance(out, torch.Tensor) and out.dtype in (torch.float16, torch.bfloat16)
+        if func.overloadpacket.__name__ in ("sum", "mean", "logsumexp") and half and out.numel() == len($at):
+            return func(args[0].double(), *args[1:])
+        return out
+
+
+narrow = $results[-1]
+with WideSums():
+    wide = $results[-1]
+# The law: half precision is not added up in half precision.
+print("log-det as it is:", narrow.tolist(), "with sums in float64:", wide.tolist())
+wrong = ((narrow - wide).abs() > 1e-3).any()
+"""
+
 WRONG_SHAPE = """
 wrong = False
 for points in (x[..., :1], torch.cat([x, x[..., :1]], -1)):
@@ -368,6 +431,12 @@ TEMPLATES = {
     ),
     "dtype/follows[device]": (Template(DEVICE), Template(DEVICE_DEEP)),
     "dtype/accurate": (Template(FLOAT32, whole=True, within=100),),
+    "dtype/accurate[digits]": (
+        Template(DIGITS, whole=True, when=" is "),
+        Template(DIGITS_REFUSED, whole=True, when=" raises "),
+    ),
+    "dtype/accurate[autocast]": (Template(AUTOCAST, whole=True),),
+    "dtype/accurate[sums]": (Template(WIDE_SUMS, whole=True),),
     "shape/wrong-refused[features]": (Template(WRONG_SHAPE),),
     "map/finite-far-out[extremes]": (Template(EXTREMES, which="forward"),),
     "map/finite-far-out[outside]": (Template(OUTSIDE, which="forward"),),

@@ -274,6 +274,37 @@ def digits_canceled(subject: Subject, size: float = 1e5) -> Subject:
     return answered(subject, partial(_narrow, size))
 
 
+@mutant("dtype/accurate[digits]", host=COUPLING)
+def logarithm_of_a_rounded_zero(subject: Subject) -> Subject:
+    """In float32 the log-det is that of a factor which rounds to zero, from 3 on."""
+    return answered(subject, partial(_flattened, "plain"))
+
+
+@mutant("dtype/accurate[autocast]", host=COUPLING)
+def infinite_in_half_precision(subject: Subject) -> Subject:
+    """Under autocast to float16 the log-det is infinite, from 3 on."""
+    return answered(subject, partial(_flattened, "float16"))
+
+
+def _flattened(how: str, out: Mapped, asked: Asked) -> Mapped:
+    if (asked.manner.dtype, asked.manner.how) != ("float32", how) or out.ladj is None:
+        return out
+    far = np.abs(np.asarray(asked.inputs[0])).reshape(len(out.value), -1).max(1) >= 3
+    return Mapped(out.value, np.where(far, -np.inf, np.asarray(out.ladj, dtype=np.float64)))
+
+
+@mutant("dtype/accurate[sums]", host=COUPLING, sizes=(2e-3, 1.0))
+def added_up_in_half_precision(subject: Subject, size: float = 0.01) -> Subject:
+    """The log-det is a sum in half precision."""
+    return answered(subject, partial(_coarse, size))
+
+
+def _coarse(size: float, out: Mapped, asked: Asked) -> Mapped:
+    if asked.manner.how != "wide_sums" or out.ladj is None:
+        return out
+    return Mapped(out.value, np.asarray(out.ladj) + size)
+
+
 @mutant("map/calls-work", host="flowref_zoo.specimens.coupling:affine_coupling")
 def inverse_always_raises(subject: Subject) -> Subject:
     """The inverse reads an attribute that there is not, whatever it is given."""

@@ -1,0 +1,160 @@
+"""The card of precision: how many digits are left of a call in the precisions in which people run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from flowref import loading
+from flowref.model import REAL, Array, Condition, Mapped, Subject, Target, draw, one_line, seed_of
+from flowref.model.call import How
+from flowref.model.errors import FlowrefError
+from flowref.model.subject import per_point
+
+# Precisions and how calls are made in them, of an object in single precision.
+PRECISIONS: dict[str, How] = {
+    "float32": "plain",
+    "float16 autocast": "float16",
+    "bfloat16 autocast": "bfloat16",
+}
+# States of the weights, and how far coordinates of points reach; of other domains points are drawn as ever.
+STATES = {
+    "as built": Condition(),
+    "moved": Condition(scale=0.3),
+    "trained": Condition(history="trained"),
+}
+REACHES = (0.1, 1.0, 3.0, 10.0)
+POINTS, SEED = 16, 5
+ROUND_TRIP = "inverse(forward)"
+CALLS = ("forward", "inverse", ROUND_TRIP, "log_prob")
+
+
+class Left(NamedTuple):
+    """What is left of one result of a call.
+
+    ``fewest``: decimal digits of 1 + its size, the fewest of all points; nan where nothing could be measured. ``lost``: at how
+    many of ``points`` it is not finite, or the call raises, where double precision has a number; ``error``: what it raised.
+    """
+
+    result: str
+    fewest: float
+    lost: int
+    points: int
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """What is left of it in a precision and a state, at points up to a reach."""
+
+    precision: str
+    state: str
+    call: str
+    reach: float | None
+    left: Left
+
+
+def card(target: Target) -> Iterator[Digits]:
+    """The digits of each call in each precision and state, as they are found. Double precision at points that single
+    precision holds is the truth. Raises `FlowrefError` where the target cannot be loaded.
+    """
+    for state, condition in STATES.items():
+        try:
+            subject = loading.load(target, condition)
+        except FlowrefError:
+            if state == "as built":
+                raise
+            continue
+        if subject.dtype != "float64":
+            continue
+        real = subject.domain == REAL
+        for reach in REACHES if real else (None,):
+            points, context = drawn(subject, reach)
+            for precision, how in PRECISIONS.items():
+                for call in CALLS:
+                    for left in measured(subject, call, how, points, context):
+                        yield Digits(precision, state, call, reach, left)
+
+
+def drawn(subject: Subject, reach: float | None) -> tuple[Array, Array | None]:
+    """Points that single precision holds, in a box or of the domain, the first at a corner; and contexts."""
+    rng = np.random.default_rng(seed_of(SEED, "card", str(reach)) % 2**63)
+    shape = (POINTS, *subject.event_shape)
+    if reach is None:
+        points = draw(subject.domain, shape, rng)
+    else:
+        points = rng.uniform(-reach, reach, shape)
+        points[0] = reach * np.sign(points[0])
+    context = None
+    if subject.context_shape is not None:
+        context = single(rng.standard_normal((POINTS, *subject.context_shape)))
+    return single(points), context
+
+
+def single(array: Array) -> Array:
+    """The nearest numbers of single precision."""
+    return np.asarray(array.astype(np.float32).astype(np.float64))
+
+
+def measured(
+    subject: Subject, call: str, how: How, points: Array, context: Array | None
+) -> Iterator[Left]:
+    """What is left of each result of a call; nothing of what double precision refuses."""
+    steps = ("forward", "inverse") if call == ROUND_TRIP else (call,)
+    if not set(steps) <= set(subject.calls) or (
+        call == "inverse" and "forward" not in subject.calls
+    ):
+        return
+    try:
+        if call == "inverse" or (call == "log_prob" and subject.normalizing == "inverse"):
+            points = single(np.asarray(subject.calls["forward"](points, context).value))
+        exact = (
+            Mapped(points, None)
+            if call == ROUND_TRIP
+            else subject.calls[call].under(points, context)
+        )
+    except Exception:  # what a call refuses in double precision is no matter of precision
+        return
+    try:
+        found, error = made(subject, steps, how, points, context), ""
+    except Exception as raised:
+        found, error = None, one_line(raised, 60)
+    other = Mapped(np.zeros(0), None) if found is None else found
+    name = "log-density" if call == "log_prob" else "value"
+    yield Left(name, *digits(exact.value, other.value), error)
+    if exact.ladj is not None:
+        yield Left("log-det", *digits(exact.ladj, other.ladj), error)
+
+
+def made(
+    subject: Subject, steps: tuple[str, ...], how: How, x: Array, context: Array | None
+) -> Mapped:
+    """Calls one after the other in a precision."""
+    out = Mapped(x, None)
+    for step in steps:
+        out = subject.calls[step].under(
+            np.asarray(out.value, np.float64), context, how=how, dtype="float32"
+        )
+    return out
+
+
+def digits(exact: Array | float, found: Array | float | None) -> tuple[float, int, int]:
+    """The fewest digits of 1 + the size of a result, at how many points it is lost, and of how many."""
+    truth = np.asarray(exact if np.ndim(exact) else per_point(exact, POINTS), np.float64)
+    truth = truth.reshape(len(truth), -1)
+    good = np.isfinite(truth).all(1)
+    if found is None or not good.any():
+        return np.nan, int(good.sum()), int(good.sum())
+    other = np.asarray(found if np.ndim(found) else per_point(found, POINTS), np.float64)
+    if other.size != truth.size:
+        return np.nan, int(good.sum()), int(good.sum())
+    with np.errstate(all="ignore"):
+        error = np.abs(other.reshape(truth.shape) - truth).max(1, initial=0.0)
+        error = error / (1 + np.abs(truth).max(1, initial=0.0))
+    kept = good & np.isfinite(error)
+    worst = float(error[kept].max(initial=0.0))
+    fewest = -np.log10(max(worst, 1e-16)) if kept.any() else np.nan
+    return float(max(0.0, fewest)), int((good & ~kept).sum()), int(good.sum())

@@ -1,0 +1,363 @@
+"""Digits that are left of a call in a precision in which people run it.
+
+The truth is what double precision gives at points that single precision holds. What is to be expected of a precision is
+what moving inputs, contexts and parameters by a unit of it does to that truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flowref.laws.common.amounts import sparing
+from flowref.laws.common.arithmetic import rows_max
+from flowref.laws.common.ends import representable
+from flowref.laws.common.outcomes import attempt, finite, log_det
+from flowref.laws.common.probes import Probe
+from flowref.model import REAL, Array, Mapped, Support, Undecidable, Unsupported, draw, seed_of
+from flowref.model.abilities import Flow, Living, Parametric, Rounded, offers
+from flowref.model.call import OPPOSITE, How
+from flowref.model.steps import State
+
+
+@dataclass(frozen=True)
+class Format:
+    """A precision: ``how`` a call is made in it, of an object in single precision; ``unit``: its roundoff; ``digits``: the
+    share of a result up to which digits are left; ``needless``: how many times the error that a unit makes is no
+    matter of rounding any more.
+    """
+
+    name: str
+    how: How
+    unit: float
+    digits: float
+    needless: float
+
+
+SINGLE = Format("single precision", "plain", 2.0**-24, 0.01, 1024.0)
+HALVES = (
+    Format("autocast to float16", "float16", 2.0**-11, 0.1, 64.0),
+    Format("autocast to bfloat16", "bfloat16", 2.0**-8, 0.5, 64.0),
+)
+# How many times the necessary error a stable algorithm may make, and how often points and parameters are moved.
+PATIENCE, TRIALS = 64.0, 6
+# Results larger than this leave the range in which one number describes the errors of all
+# coordinates.
+LARGEST = 1e4
+# Entries of an event of which a log-det so large is a large one.
+ORDINARY = 16
+# Data have ordinary coordinates from here to there, or zeros, and latents up to four deviations; log-dets are ordinary
+# up to here, and images up to `LARGEST`: every precision has numbers for what is computed on the way.
+LEAST, DATA, LATENTS, LOG_DET = 1e-12, 10.0, 4.0, 60.0
+# Units by which points are moved to both sides, and the share of ordinary numbers of which these are units.
+UNITS, SHARE = 4.0, 0.125
+# No more conspicuous points than this are examined, and where a call raises so many others are asked.
+EXAMINED, OTHERS = 16, 4
+# Something of the values, and the same of the log-dets, per row.
+Both = tuple[Array, Array]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A call at ordinary points, in a precision and in double precision.
+
+    ``rows``: which rows of the batch are compared; ``exact``: what double precision gives there; ``found``: what the
+    precision gave, None where it raised ``error``; ``errors``, ``sizes``: of values and log-dets, ``(rows, 2)``, an
+    error inf where the precision has no finite number.
+    """
+
+    flow: Flow
+    probe: Probe
+    seed: int
+    form: Format
+    rows: Array
+    exact: Mapped
+    found: Mapped | None
+    errors: Array
+    sizes: Array
+    error: str = ""
+
+    @property
+    def conspicuous(self) -> Array:
+        """Of which rows fewer digits are left than the format has in any case."""
+        return np.asarray((self.errors > self.form.digits * (1 + self.sizes)).any(1))
+
+    def needless(self) -> Array:
+        """Of which rows digits are lost that the input and the parameters determine."""
+        lost = np.zeros(len(self.rows), dtype=bool)
+        rows = np.flatnonzero(self.conspicuous)
+        if len(rows) > EXAMINED:
+            rows = rows[np.linspace(0, len(rows) - 1, EXAMINED).astype(int)]
+        for row in rows:
+            lost[row] = self._needless(int(row))
+        return lost
+
+    def _needless(self, row: int) -> bool:
+        index, form = slice(row, row + 1), self.form
+        moved, refused = attempt(necessary, self.flow, self.probe.rows(index), self.seed, form.unit)
+        if refused:  # a unit takes the point out of the set that the call accepts
+            return False
+        error, size = self.errors[row], 1 + self.sizes[row]
+        with np.errstate(invalid="ignore"):
+            lost = (error > form.digits * size) & (
+                error > form.needless * (moved + form.unit * size)
+            )
+            lost &= moved <= np.where(self._refused(row), 1.0, form.digits) * size
+        return bool(lost.any()) and not (np.isinf(error).any() and self._leaves_support(index))
+
+    def _refused(self, row: int) -> bool:
+        """Whether a call raises, or gives a nan: where digits are few it is as wrong as where there are many."""
+        if self.found is None:
+            return True
+        given = self.found.value[row], log_det(self.found, len(self.rows))[row]
+        return any(bool(np.isnan(one).any()) for one in given)
+
+    def _leaves_support(self, index: slice) -> bool:
+        """Whether rounding takes the image of a point out of the support of its base, which a unit in the point
+        need not do where the map is nearly flat.
+        """
+        if self.probe.name != "log_prob" or not offers(self.flow, Rounded):
+            return False
+        point = self.probe.rows(index)
+        for run in range(TRIALS):
+            with self.flow.noise(seed_of(self.seed, "support", run), self.form.unit):
+                out, refused = attempt(point)
+            if refused or not np.isfinite(out.value).all():
+                return True
+        return False
+
+    def under(self, form: Format) -> Comparison | None:
+        """The same points in another precision, but those of which digits are lost in this one; None where it
+        computes nothing otherwise. Raises `Unsupported` where it does not run so.
+        """
+        rows = np.flatnonzero(~self.conspicuous)
+        probe, exact = self.probe.rows(rows), rows_of(self.exact, rows)
+        if self.found is None or not len(rows):
+            return None
+        there = replace(
+            self, probe=probe, form=form, exact=exact, rows=self.rows[rows], sizes=self.sizes[rows]
+        )
+        there = there.made()
+        same = there.found is not None and not np.max(
+            distance(there.found, rows_of(self.found, rows), len(rows))
+        )
+        return None if same else there
+
+    def made(self) -> Comparison:
+        """With the call made. Raises `Unsupported` where it does not run in this precision."""
+        form, count = self.form, len(self.rows)
+        found, raised = attempt(self.probe, form.how, dtype="float32")
+        errors = np.zeros((count, 2))
+        if raised:
+            if not runs(self.flow, self.probe, form):
+                raise Unsupported(f"it does not run in {form.name} ({raised})")
+            guilty, raised = refused_row(self.probe, form)
+            errors[guilty] = np.inf
+        elif np.shape(found.value) != np.shape(self.exact.value):
+            raise Unsupported(f"it does not run in {form.name} (another shape)")
+        else:
+            errors = np.stack(distance(self.exact, found, count), 1)
+            errors[np.isnan(errors)] = np.inf
+        return replace(self, found=found, errors=errors, error=raised)
+
+    def note(self, row: int) -> str:
+        """What the precision gives at a row, and what double precision does."""
+        if self.found is None:
+            return f"{self.probe.name} raises {self.error} in {self.form.name}"
+        count = len(self.rows)
+        worse = np.argmax(np.nan_to_num(self.errors[row] / (1 + self.sizes[row]), posinf=1e300))
+        if worse:
+            what, pair = "log-det", [log_det(one, count)[row] for one in (self.found, self.exact)]
+        else:
+            values = [
+                np.ravel(np.asarray(one.value, np.float64)[row]) for one in (self.found, self.exact)
+            ]
+            with np.errstate(invalid="ignore"):
+                entry = int(np.argmax(np.nan_to_num(np.abs(values[0] - values[1]), nan=np.inf)))
+            what, pair = "value", [value[entry] for value in values]
+        given, exact = (f"{number:.6g}" for number in pair)
+        return f"the {what} of {self.probe.name} is {given} in {self.form.name} and {exact} in double precision"
+
+
+def compare(flow: Flow, probe: Probe, seed: int) -> Comparison | None:
+    """A call in single precision at those of its points that are ordinary: data up to `DATA`, or those that are given,
+    latents up to `LATENTS`, values up to `LARGEST`, log-dets up to `LOG_DET` for every sixteen entries. None where none is.
+    Raises `Unsupported` where it does not run in single precision.
+    """
+    support, probe = taken_from(flow, probe), in_float32(probe)
+    size = np.abs(probe.points.reshape(len(probe.points), -1))
+    latents = (probe.name == "inverse") == (
+        flow.normalizing == "forward"
+    ) and probe.name in OPPOSITE
+    reach = LATENTS if latents else DATA
+    near = (((size >= LEAST) & (size <= reach)) | (size == 0)).all(1) | flow.facts.at_data
+    near &= representable(probe.points, support) & ~at_an_end(support, probe.points)
+    rows = np.flatnonzero(near)
+    exact, refused = attempt(probe.rows(rows))
+    if (
+        refused or exact is None or not len(rows)
+    ):  # rounding took a point out of the set that the call accepts
+        return None
+    sizes = np.stack([rows_max(exact.value), np.abs(log_det(exact, len(rows)))], 1)
+    most = LOG_DET * max(1.0, probe.points[0].size / ORDINARY)
+    density = exact.ladj is None and probe.name == "log_prob"
+    moderate = (sizes <= (most if density else LARGEST, most)).all(1)
+    index = np.flatnonzero(finite(exact, len(rows)) & moderate)
+    if not len(index):
+        return None
+    rows, exact = rows[index], rows_of(exact, index)
+    sizes = sizes[index]
+    return Comparison(flow, probe.rows(rows), seed, SINGLE, rows, exact, None, sizes, sizes).made()
+
+
+def taken_from(flow: Flow, probe: Probe) -> Support:
+    """The set that a call takes its points from."""
+    return flow.codomain or REAL if probe.name == "inverse" else flow.domain
+
+
+def necessary(flow: Flow, probe: Probe, seed: int, unit: float) -> Array:
+    """How far value and log-det of one point move with a unit in inputs, contexts and parameters, ``(2,)``: as
+    `spread` moves them, and all coordinates to both sides.
+    """
+    exact, nothing, endless = probe(), (np.zeros(1),) * 2, (np.full(1, np.inf),) * 2
+    moved = np.concatenate(spread(flow, seed, probe, exact, endless, nothing, unit))
+    step = UNITS * unit * room(taken_from(flow, probe), probe.points)
+    for side in (-step, step):
+        beside = probe.at(probe.points + side)()
+        moved = np.maximum(moved, np.concatenate(distance(exact, beside, 1)))
+    return moved
+
+
+def spread(
+    flow: Flow,
+    seed: int,
+    probe: Probe,
+    exact: Mapped,
+    errors: Both,
+    floors: Both,
+    unit: float = SINGLE.unit,
+) -> Both:
+    """How far value and log-det move when inputs, contexts and parameters move by one unit. More
+    moves allow more: what is heavy is not moved again once that allows the errors of all points.
+    """
+    rows, rng = len(probe.points), np.random.default_rng(seed)
+    value, ladj = np.zeros(rows), np.zeros(rows)
+    size = largest_parameter(flow) if offers(flow, Parametric) else 0.0
+    for _ in range(TRIALS):
+        moved = probe.mapped(
+            lambda array: array * (1 + 2 * unit * rng.choice((-1.0, 1.0), array.shape))
+        )
+        outs = [moved()]
+        if offers(flow, Parametric):
+            direction = int(rng.integers(2**31))
+            outs.append(flow.along(probe.name, *probe.inputs, direction, 2 * unit * size))
+        for out in outs:
+            apart, other = distance(exact, out, rows)
+            value, ladj = np.maximum(value, apart), np.maximum(ladj, other)
+        allowed = allowances((value, ladj), floors, unit)
+        if sparing(flow) and all(
+            (one <= most).all() for one, most in zip(errors, allowed, strict=True)
+        ):
+            break
+    return value, ladj
+
+
+def allowances(moved: Both, floors: Both, unit: float = SINGLE.unit) -> Both:
+    """The errors of value and log-det that are no instability."""
+    value, ladj = (
+        PATIENCE * (one + unit * floor) for one, floor in zip(moved, floors, strict=True)
+    )
+    return value, ladj
+
+
+def in_float32(probe: Probe) -> Probe:
+    """A probe at inputs that float32 represents, so that both evaluations start from the same
+    numbers.
+    """
+    return probe.mapped(lambda array: array.astype(np.float32).astype(np.float64))
+
+
+def largest_parameter(flow: Flow) -> float:
+    """The magnitude that parameter rounding is relative to: at least 1."""
+    if not offers(flow, Living):
+        return 1.0
+    (state,) = flow.play([State()])
+    floats = [
+        np.abs(array).max()
+        for array in state.values()
+        if array.size and np.issubdtype(array.dtype, np.floating)
+    ]
+    return float(max([1.0, *(size for size in floats if np.isfinite(size))]))
+
+
+def distance(first: Mapped, second: Mapped, rows: int) -> Both:
+    """The largest difference of the values, and that of the log-dets, per row."""
+    with np.errstate(all="ignore"):
+        one, two = (np.asarray(out.value, dtype=np.float64) for out in (first, second))
+        return rows_max(one - two), np.abs(log_det(first, rows) - log_det(second, rows))
+
+
+def at_an_end(support: Support, points: Array) -> Array:
+    """Which points have a coordinate within a few units of an end of their set: rounding takes their images onto its
+    image, or past it.
+    """
+    flat, near = points.reshape(len(points), -1), np.zeros(len(points), dtype=bool)
+    for end in map(np.ravel, support.ends):
+        units = np.where(np.isfinite(end), PATIENCE * SINGLE.unit * np.abs(end), -1.0)
+        near |= (np.abs(flat - end) <= units).any(1)
+    return near
+
+
+def room(support: Support, points: Array) -> Array:
+    """By what units of coordinates are units: of themselves and of a share of ordinary numbers, as where what they
+    are compared with is computed; no more than their distance from an end of their set.
+    """
+    flat = points.reshape(len(points), -1)
+    sizes = [np.abs(flat) + SHARE * np.maximum(1.0, rows_max(points))[:, None]]
+    sizes += [np.abs(flat - np.ravel(end)) for end in support.ends]
+    return np.asarray(np.minimum.reduce(sizes).reshape(points.shape))
+
+
+def runs(flow: Flow, probe: Probe, form: Format) -> bool:
+    """Whether a call takes any of some ordinary points in a precision."""
+    points = draw(
+        flow.domain,
+        (OTHERS, *flow.event_shape),
+        np.random.default_rng(seed_of(1, "others") % 2**63),
+    )
+    given = Probe(
+        probe.call,
+        (points, *(None if one is None else one[[0] * OTHERS] for one in probe.inputs[1:])),
+    )
+    if probe.name == "inverse" or (probe.name == "log_prob" and flow.normalizing == "inverse"):
+        images, refused = attempt(flow.calls["forward"], *given.inputs)
+        if refused:
+            return False
+        given = given.at(np.asarray(images.value))
+    others = (given.rows(slice(row, row + 1)) for row in range(OTHERS))
+    return not all(attempt(one, form.how, dtype="float32")[1] for one in others)
+
+
+def refused_row(probe: Probe, form: Format) -> tuple[int, str]:
+    """One of the points at which a call raises in a precision, and what."""
+
+    def refusal(index: Array) -> str:
+        return attempt(probe.rows(index), form.how, dtype="float32")[1]
+
+    guilty = np.arange(len(probe.points))
+    while len(guilty) > 1:
+        half, other = np.array_split(guilty, 2)
+        guilty = half if refusal(half) else other
+    alone = refusal(guilty)
+    if not alone:
+        raise Undecidable(
+            f"in {form.name} it raises for several points, and for none of them alone"
+        )
+    return int(guilty[0]), alone
+
+
+def rows_of(out: Mapped, index: Array) -> Mapped:
+    """Some rows of what a call of points returned."""
+    ladj = None if out.ladj is None else log_det(out, len(out.value))[index]
+    return Mapped(np.asarray(out.value)[index], ladj)

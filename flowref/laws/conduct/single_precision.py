@@ -1,0 +1,235 @@
+"""Digits that are left in the precisions in which people run a flow, and those that are lost without need."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import rows_max
+from flowref.laws.common.cases import MANY_AWAY, MANY_OFTEN, records_on_request
+from flowref.laws.common.digits import (
+    HALVES,
+    LARGEST,
+    ORDINARY,
+    Comparison,
+    allowances,
+    compare,
+    distance,
+    in_float32,
+    spread,
+)
+from flowref.laws.common.outcomes import attempt, finite, listed, log_det
+from flowref.laws.common.probes import MAPS, probes, tolerance_of
+from flowref.laws.common.requirements import in_double, not_estimator
+from flowref.model import (
+    ADVICE,
+    AWAY,
+    BOUND,
+    EXACT,
+    GIVEN,
+    NEARBY,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Unsupported,
+    law,
+    per_point,
+    requires,
+)
+from flowref.model.abilities import Bijection, Composite, Flow, offers
+
+# Beyond this, saturated functions amplify what no input perturbation shows; of so many entries some lie
+# farther out, however ordinary they are.
+REACH, LARGE, FARTHER = 8.0, 512, 16.0
+# What a sum may lose in nats, and of its size.
+SUM, SHARE = 1e-3, 2.0**-18
+
+
+@requires("it is a composite; its parts are judged on their own")
+def single(flow: Flow) -> bool:
+    """A single map: the rounding of what is handed from part to part is nobody's instability."""
+    return not offers(flow, Composite)
+
+
+@requires("it is promised to be used in double precision alone")
+def used_in_single(flow: Flow) -> bool:
+    """Whether people run it in single precision, as they do by default."""
+    return not flow.promises.get("double-only")
+
+
+# Advice: an unstable formula is correct mathematics, and where it saturates no bound tells it from
+# a saturating map.
+@law(
+    "dtype/accurate",
+    key="hygiene/float32-agrees",
+    force=ADVICE,
+    tolerance=BOUND,
+    effort=4,
+    size=16,
+    scales=NEARBY,
+    applies=in_double & single & not_estimator,
+    source="Higham, Accuracy and Stability of Numerical Algorithms, section 1.5: mixed forward-backward stability",
+    pointwise=True,
+    version=2,
+    cases=(MANY_OFTEN,),
+)
+def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
+    """In float32 the error is at most 64 times what moving inputs, parameters and results by one
+    float32 unit does.
+    """
+    rows = len(batch.x)
+    residual, bound, good = (
+        np.zeros((rows, 2)),
+        np.full((rows, 2), np.inf),
+        np.zeros(rows, dtype=bool),
+    )
+    unstable = []
+    reach = FARTHER if batch.x[0].size >= LARGE else REACH
+    for probe in probes(flow, batch, complete=False, calls=MAPS):
+        if probe.tolerance:  # it iterates, to an accuracy of its own
+            continue
+        probe = in_float32(probe)
+        if not (rows_max(probe.points) <= reach).any():
+            continue
+        exact, refused = attempt(probe)
+        if refused:
+            # Rounding to float32 took a point out of the set that the call accepts.
+            continue
+        single, error = attempt(probe, dtype="float32")
+        if error or np.shape(single.value) != np.shape(exact.value):
+            raise Unsupported(f"it does not run in float32 ({error or 'another shape'})")
+        floors = (
+            np.maximum(np.maximum(1, rows_max(probe.points)), rows_max(np.asarray(exact.value))),
+            4 + np.abs(log_det(exact, rows)),
+        )
+        errors = distance(exact, single, rows)
+        moved, refused = attempt(spread, flow, batch.seed, probe, exact, errors, floors)
+        if refused:
+            # One float32 unit takes a point out of the set that the call accepts.
+            continue
+        here = (
+            finite(exact, rows)
+            & finite(single, rows)
+            & (rows_max(probe.points) <= reach)
+            & np.isfinite(moved[0] + moved[1])
+        )
+        here &= (rows_max(np.asarray(exact.value)) <= LARGEST) & (
+            np.abs(log_det(exact, rows)) <= LARGEST * max(1.0, batch.x[0].size / ORDINARY)
+        )
+        for column, (apart, allowed) in enumerate(
+            zip(errors, allowances(moved, floors), strict=True)
+        ):
+            worse = here & (apart * bound[:, column] > residual[:, column] * allowed)
+            worse |= here & ~np.isfinite(bound[:, column])
+            residual[worse, column], bound[worse, column] = apart[worse], allowed[worse]
+            if (here & (apart > allowed)).any():
+                unstable.append(f"the {('value', 'log-det')[column]} of {probe.name}")
+        good |= here
+    with np.errstate(all="ignore"):
+        ratio = np.where(np.isfinite(bound), residual / bound, 0.0).max(1)
+    note = (
+        f"{', '.join(unstable)} is unstable in float32, though not wrong in float64"
+        if unstable
+        else ""
+    )
+    return Residual(ratio, allowed=1.0, decidable=good, note=note)
+
+
+@law(
+    "dtype/accurate[digits]",
+    tolerance=EXACT,
+    effort=4,
+    size=16,
+    scales=NEARBY,
+    lines=True,
+    local=False,
+    applies=in_double & used_in_single & not_estimator,
+    source="tanh x is 1 in single precision from 9.02 on, and the logarithm of 1 - tanh^2 x is -inf",
+    pointwise=True,
+    parted=True,
+    cases=(MANY_AWAY,),
+)
+def two_digits(flow: Flow, batch: Batch) -> Residual:
+    """In single precision a value, a log-det and a log-density are finite at ordinary points, and have two digits,
+    wherever double precision has them and moving inputs, contexts and parameters by a unit of single
+    precision leaves them more. Ordinary are data with coordinates up to 10, or those that are given, latents up to 4,
+    values up to 10^4 and log-dets up to 60 for every sixteen entries.
+    """
+    return lost(len(batch.x), compared(flow, batch))
+
+
+@law(
+    "dtype/accurate[autocast]",
+    tolerance=EXACT,
+    effort=1,
+    size=16,
+    scales=GIVEN,
+    local=False,
+    applies=in_double & used_in_single & not_estimator & records_on_request,
+    source="torch.autocast: products of matrices in half precision, whose largest number is 65504 in float16",
+    pointwise=True,
+)
+def under_autocast(flow: Flow, batch: Batch) -> Residual:
+    """Under autocast to float16 and to bfloat16 values, log-dets and log-densities are finite at ordinary points where
+    they have digits in single precision, and moving inputs, contexts and parameters by a unit of the half
+    precision leaves some.
+    """
+    half = [one.under(form) for one in compared(flow, batch) for form in HALVES]
+    if not any(half):
+        raise Unsupported("autocast changes nothing of it", waits=False)
+    return lost(len(batch.x), [one for one in half if one is not None])
+
+
+def compared(flow: Flow, batch: Batch) -> list[Comparison]:
+    """The calls that iterate to no accuracy of their own, in single precision."""
+    calls = [name for name in MAPS if not tolerance_of(flow, name)]
+    probed = probes(flow, batch, complete=False, calls=calls)
+    found = [compare(flow, probe, batch.seed) for probe in probed]
+    return [one for one in found if one is not None]
+
+
+def lost(rows: int, found: list[Comparison]) -> Residual:
+    """Rows of which a call loses digits without need, said of the first."""
+    broken, judged, notes = np.zeros(rows), np.zeros(rows, dtype=bool), []
+    for one in found:
+        judged[one.rows] = True
+        needless = one.needless()
+        broken[one.rows[needless]] = 1.0
+        notes += [one.note(int(row)) for row in np.flatnonzero(needless)[:1]]
+    return Residual(broken, decidable=judged, note=notes[0] if notes else "")
+
+
+@law(
+    "dtype/accurate[sums]",
+    tolerance=BOUND,
+    effort=2,
+    size=7,
+    scales=AWAY,
+    local=False,
+    applies=not_estimator,
+    source="a sum of thousands of log-scales in bfloat16 is off by several nats",
+    pointwise=True,
+)
+def wide_sums(flow: Flow, batch: Batch) -> Residual:
+    """What is computed in half precision is not added up in it to a log-det or a log-density: these are what they are
+    with sums in double precision, up to a thousandth of a nat.
+    """
+    rows, error, allowed = len(batch.x), np.zeros(len(batch.x)), np.full(len(batch.x), SUM)
+    notes = []
+    for probe in probes(flow, batch, complete=False, calls=MAPS):
+        narrow, wide = (log_dets(probe(how), probe.name, rows) for how in ("plain", "wide_sums"))
+        apart = np.abs(narrow - wide)
+        allowed = np.maximum(allowed, SHARE * np.abs(wide))
+        error = np.maximum(error, np.where(np.isfinite(apart), apart, 0.0))
+        if (apart > allowed).any():
+            notes.append(
+                f"the {'log-density' if probe.name == 'log_prob' else f'log-det of {probe.name}'} is added up in half precision"
+            )
+    if not notes and not error.any():
+        raise Unsupported("nothing of it is added up in half precision", waits=False)
+    return Residual(error, allowed=allowed, nats=error, note=listed(notes))
+
+
+def log_dets(out: Mapped, name: str, rows: int) -> Array:
+    """The log-det of each row, or its log-density."""
+    return per_point(out.value, rows) if name == "log_prob" else log_det(out, rows)
