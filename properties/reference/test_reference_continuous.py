@@ -251,7 +251,7 @@ def test_gradients_are_those_of_what_is_returned(tolerance: float) -> None:
     weight = field.layers[0].weight
 
     def loss() -> Tensor:
-        z, ladj = flow(x)
+        z, ladj = flow.forward(x)
         return z.square().sum() + ladj.sum()
 
     (gradient,) = torch.autograd.grad(loss(), weight)
