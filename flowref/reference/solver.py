@@ -97,9 +97,9 @@ def steps(
     The error of a step is the difference of its results of order four and five, of which the latter is
     kept. A step of length h is taken where the error of each row, beside 1 and the size of its state, is at
     most the tolerance times $h / |T_1 - T_0|$, so that the errors of all steps add up to the tolerance. The
-    next step is $0.9\,(\text{allowed} / \text{error})^{1/4}$ times as long; the first that is tried is
-    half of the way, and none is longer. Steps are chosen for the batch: how a row comes out depends on the others within the
-    tolerance. Derivatives are those of the steps as they were chosen.
+    next step is $0.9\,(\text{allowed} / \text{error})^{1/4}$ times as long. The first that is tried is half
+    of the way, and none is longer. Steps are chosen for the batch: how a row comes out depends on the others
+    within the tolerance. Derivatives are those of the steps as they were chosen.
 
     ``rate``: maps a time, a tensor of one number, and a state `(N, S)` to the rate of change.
     Raises: `NotConverged` where so many steps, those included that were not taken, do not suffice.
@@ -115,8 +115,9 @@ def steps(
     time, h, slope = start, (end - start) / FIRST, rate(state.new_full((), start), state)
     for _ in range(most):
         # As many equal steps as are needed to the end: none of them is much shorter.
-        left = math.ceil(abs((end - time) / h) - 1e-9)
-        h = (end - time) / left
+        rest = end - time
+        left = math.ceil(max(rest / h, FIRST * rest / (end - start)) - 1e-9)
+        h = rest / left
         step = one_step(rate, state, slope, time, h)
         # Rounding does not become less with shorter steps.
         allowed = max(enough * abs(h / (end - start)), eps)
@@ -189,20 +190,21 @@ def integral(
 
     n = FEWEST
     values = [node(j, n) for j in range(n + 1)]
-    while n <= most:
+    while True:
         found, *coarse = (_weighted(values[::stride], length) for stride in (1, 2, 3, 6))
         error = _error_of_rule(found, coarse, size)
         enough = max(tolerance, 32 * torch.finfo(found.dtype).eps)
         if n >= len(path) and bool(error <= enough):
             return found
+        if 2 * n > most:
+            raise NotConverged(
+                f"{n} intervals between nodes from {start:g} to {start + length:g} leave an error of "
+                f"{float(error):.3g}; expected {enough:.3g} beside {size:g}: the divergence is too steep, or "
+                "no smooth function of time"
+            )
         n *= 2
         between = [node(j, n) for j in range(1, n, 2)]
         values = [*chain.from_iterable(zip(values, between, strict=False)), values[-1]]
-    raise NotConverged(
-        f"{most} intervals between nodes from {start:g} to {start + length:g} leave an error of "
-        f"{float(error):.3g}; expected {enough:.3g} beside {size:g}: the divergence is too steep, or no smooth "
-        "function of time"
-    )
 
 
 @torch.no_grad()

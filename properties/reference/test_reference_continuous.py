@@ -14,7 +14,7 @@ from torch import Tensor
 from flowref import reference as ref
 from flowref.reference import continuous
 from flowref.reference.continuous import with_divergence
-from flowref.reference.solver import Step, along, integral, one_step, solve, weights
+from flowref.reference.solver import Step, along, integral, one_step, solve, steps, weights
 
 DOUBLE = torch.float64
 MATRIX = torch.tensor([[0.3, -0.8], [0.5, 0.2]], dtype=DOUBLE)
@@ -199,8 +199,18 @@ def test_log_dets_are_as_exact_as_they_say(
 def test_an_integral_that_does_not_converge_says_so() -> None:
     """A jump, at an accuracy that it does not allow."""
     path = equal_steps(normal(1, 2), 1)
-    with pytest.raises(ref.NotConverged, match="64 intervals between nodes from 0 to 1"):
+    with pytest.raises(ref.NotConverged, match="48 intervals between nodes from 0 to 1"):
         integral(lambda t: torch.tensor([float(t > 0.3)], dtype=DOUBLE), path, 1e-6, most=64)
+
+
+@pytest.mark.parametrize("end", [1.0, -3.0])
+def test_no_step_is_longer_than_half_of_the_way(end: float) -> None:
+    """Nor does any go beyond the end, also where a field that was steep comes to rest."""
+    path = list(steps(lambda t, z: -100 * z, normal(2, 2), 0.0, end, 1e-2))
+    assert max(abs(step.length) for step in path) <= abs(end) / 2 * (1 + 1e-12)
+    assert path[-1].start + path[-1].length == pytest.approx(end, rel=1e-12)
+    constant = list(steps(lambda t, z: 0 * z + 1, normal(2, 2), 0.0, end, 1e-2))
+    assert len(constant) == 2
 
 
 def test_a_step_that_overflows_is_made_shorter() -> None:
