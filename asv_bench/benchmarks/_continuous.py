@@ -1,7 +1,7 @@
 r"""Continuous flows of the reference and of the libraries that have them, along one field: a network with
 tanh that sees the time beside the state, with the exact divergence.
 
-Each takes its own solver, adaptive in zuko and torchflows, with its own knob. What these knobs mean
+Each takes its own adaptive solver with its own knob. What these knobs mean
 differs, so that each is turned until log-densities are as exact as is asked for.
 """
 
@@ -22,7 +22,7 @@ from ._sizes import VECTORS, Architecture
 
 # The knobs that are tried, loose ones first, and that of what all are compared with.
 TOLERANCES = tuple(10 ** (-half / 2) for half in range(2, 25))
-EXACT = 1e-10
+EXACT = 1e-12
 # How exact a log-density has to be where times are compared: what training and reports need.
 ACCURACY = 1e-3
 # The rows that tell how exact a flow is.
@@ -32,7 +32,9 @@ STEEP = 2.0
 
 
 class Field(nn.Module):
-    """Velocities `(N, D)` of states `(N, D)` at a time; ``calls`` counts them."""
+    """Velocities `(N, D)` of states `(N, D)` at a time; ``calls`` counts them, ``derived`` those with
+    gradients by the state, which divergences are made of.
+    """
 
     def __init__(self, features: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
@@ -46,11 +48,12 @@ class Field(nn.Module):
         with torch.no_grad():
             for values in self.parameters():
                 values.mul_(STEEP)
-        self.calls = 0
+        self.calls = self.derived = 0
 
     def forward(self, t: Tensor, x: Tensor) -> Tensor:
         """The velocity of each row."""
         self.calls += 1
+        self.derived += x.requires_grad
         velocity: Tensor = self.net(torch.cat((x, t.to(x).expand(*x.shape[:-1], 1)), -1))
         return velocity
 
@@ -67,7 +70,7 @@ Builder = Callable[[Architecture, float], Continuous]
 
 
 def reference_cnf(architecture: Architecture, tolerance: float) -> Continuous:
-    """Runge-Kutta steps of equal size that are halved until each row has converged."""
+    """Steps by Dormand and Prince, and divergences at nodes of their own along the path."""
     from flowref import reference as ref
 
     field = Field(architecture.event[0], architecture.hidden)
@@ -147,14 +150,24 @@ CONTINUOUS: Mapping[str, Builder] = {
 
 
 @functools.cache
-def exact(size: str) -> tuple[Tensor, Tensor]:
+def exact(size: str, rows: int = ROWS) -> tuple[Tensor, Tensor]:
     """A batch in double precision, and log-densities that are exact beside all accuracies asked for."""
     architecture = VECTORS[size]
-    x = data((ROWS, *architecture.event)).double()
+    x = data((rows, *architecture.event)).double()
     built = reference_cnf(architecture, EXACT)
     built.model.module.double()
     with torch.no_grad():
         return x, built.model.log_prob(x)
+
+
+def measured(impl: str, size: str, tolerance: float, rows: int = ROWS) -> tuple[float, Field]:
+    """By how many nats a log-density of a batch is off at most, and the field that was called for it."""
+    x, expected = exact(size, rows)
+    built = CONTINUOUS[impl](VECTORS[size], tolerance)
+    built.model.module.double()
+    with torch.no_grad():
+        found = built.model.log_prob(x).detach()
+    return float((found - expected).abs().max()), built.field
 
 
 @functools.cache
@@ -162,14 +175,10 @@ def knob(impl: str, size: str, accuracy: float) -> tuple[float, int]:
     """The loosest tolerance that gives all log-densities of a batch so exactly, in nats, and how often
     it evaluates the field, in double precision.
     """
-    x, expected = exact(size)
     for tolerance in TOLERANCES:
-        built = CONTINUOUS[impl](VECTORS[size], tolerance)
-        built.model.module.double()
-        with torch.no_grad():
-            found = built.model.log_prob(x).detach()
-        if float((found - expected).abs().max()) <= accuracy:
-            return tolerance, built.field.calls
+        error, field = measured(impl, size, tolerance)
+        if error <= accuracy:
+            return tolerance, field.calls
     raise AssertionError(f"no tolerance gives {impl} an accuracy of {accuracy:g}")
 
 

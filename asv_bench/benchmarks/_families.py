@@ -24,8 +24,8 @@ from ._sizes import VECTORS, Architecture
 
 BINS, BOUND, LEAST = 8, 3.0, 1e-3
 # The constant of each layer of a residual block's network, and the terms of its series that are
-# always there, in eval mode and in train mode: those of normflows.
-COEFFICIENT, TERMS, FEWER = 0.9, 20, 2
+# always there, in eval mode and in train mode: those of normflows, whose further terms are one at least.
+COEFFICIENT, TERMS, FEWER = 0.9, 21, 3
 # softplus of it is 1 less the least slope: what the reference adds to a slope before the softplus.
 AT_ZERO = math.log(math.expm1(1 - LEAST))
 Net = Callable[[Tensor], Tensor]
@@ -294,7 +294,9 @@ def zuko_model(layers: Sequence[nn.Module], architecture: Architecture) -> Model
 
 
 class ByMode(nn.Module):
-    """A roulette of one probe with as many sure terms as normflows has in each mode."""
+    """A roulette of one probe with as many sure terms as normflows has in each mode, and in train mode with
+    its gradient, by one product.
+    """
 
     exact, unbiased = False, True
 
@@ -302,12 +304,18 @@ class ByMode(nn.Module):
         super().__init__()
         from flowref.reference import Roulette
 
-        self.few, self.many = Roulette(0.5, FEWER, 1), Roulette(0.5, TERMS, 1)
+        self.few = Roulette(0.5, FEWER, 1, neumann=True)
+        self.many = Roulette(0.5, TERMS, 1)
+
+    def beside_value(
+        self, g: Any, x: Tensor, noise: tuple[Tensor, ...] = ()
+    ) -> tuple[Tensor, Tensor]:
+        """g(x) and the estimates."""
+        return (self.few if self.training else self.many).beside_value(g, x, noise)
 
     def forward(self, g: Any, x: Tensor, noise: tuple[Tensor, ...] = ()) -> Tensor:
         """The estimates."""
-        estimates: Tensor = (self.few if self.training else self.many)(g, x, noise)
-        return estimates
+        return self.beside_value(g, x, noise)[1]
 
 
 def reference_residual(architecture: Architecture, nets: Sequence[Any] = ()) -> Any:

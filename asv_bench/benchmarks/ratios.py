@@ -137,3 +137,27 @@ class ResidualOver(FamilyOver):
     def track_log_prob(self, impl: str, size: str, device: str) -> dict[str, Any]:
         """The estimated log-density."""
         return self.over("log_prob", impl, size, device)
+
+    def track_training_step(self, impl: str, size: str, device: str) -> dict[str, Any]:
+        """Loss, gradients, and a step of Adam."""
+        return self.over("training_step", impl, size, device)
+
+
+class ContinuousOver(FamilyOver):
+    """Continuous flows over those of zuko and torchflows, at equal accuracy."""
+
+    kind = "continuous"
+    params = grid(["zuko", "torchflows"])
+    skip_params = skipped(*params, needs="CNF")
+
+    def track_log_prob(self, impl: str, size: str, device: str) -> dict[str, Any]:
+        """The log-density."""
+        return self.over("log_prob", impl, size, device)
+
+    def track_sample(self, impl: str, size: str, device: str) -> dict[str, Any]:
+        """Sampling."""
+        return self.over("sample", impl, size, device)
+
+    def track_training_step(self, impl: str, size: str, device: str) -> dict[str, Any]:
+        """Loss, gradients, and a step of Adam."""
+        return self.over("training_step", impl, size, device)

@@ -30,8 +30,12 @@ class LogDet(ABC):
     unbiased: bool = False
 
     @abstractmethod
+    def beside_value(self, g: Map, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """g(x) and the log-determinants, from one call of g."""
+
     def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
         """The log-determinants."""
+        return self.beside_value(g, x, noise)[1]
 
 
 @dataclass(frozen=True)
@@ -40,18 +44,15 @@ class Exact(LogDet):
 
     exact = unbiased = True
 
-    def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
-        """The log-determinants."""
+    @differentiates
+    def beside_value(self, g: Map, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """g(x) and the log-determinants."""
         check_noise(noise, 0)
-        size = x.shape[1:].numel()
-        rows = [
-            vector_products(g, x, unit.expand_as(x), 1)[0].flatten(1)
-            for unit in torch.eye(size, dtype=x.dtype, device=x.device).view(size, *x.shape[1:])
-        ]
-        jacobian = torch.stack(rows, 1)
-        eye = torch.eye(size, dtype=x.dtype, device=x.device)
-        logs: Tensor = torch.linalg.slogdet(eye + jacobian).logabsdet
-        return logs
+        units = unit_vectors(x)
+        value, times_jacobian = pullback(g, x)
+        jacobian = torch.stack([times_jacobian(unit).flatten(1) for unit in units], 1)
+        eye = torch.eye(len(units), dtype=x.dtype, device=x.device)
+        return value, torch.linalg.slogdet(eye + jacobian).logabsdet
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,13 @@ class PowerSeries(LogDet):
 
     Traces are exact where ``probes`` is 0, from D unit vectors; else means of $v^T J^k v$ over so
     many vectors of independent signs v, the same for all k. noise: (v,), `(probes, N, *event)`.
+    ``neumann``: see `weighted_traces`.
     Source: Behrmann et al. 2019, Invertible Residual Networks (arXiv:1811.00995).
     """
 
     terms: int = 10
     probes: int = 0
+    neumann: bool = False
 
     def __post_init__(self) -> None:
         if self.terms < 1 or self.probes < 0:
@@ -74,11 +77,11 @@ class PowerSeries(LogDet):
                 "negative number"
             )
 
-    def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
-        """The log-determinants, truncated."""
+    def beside_value(self, g: Map, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """g(x) and the log-determinants, truncated."""
         check_noise(noise, 1 if self.probes else 0)
         factors = [(-1) ** (k + 1) / k for k in range(1, self.terms + 1)]
-        return weighted_traces(g, x, factors, self.probes, noise)
+        return weighted_traces(g, x, factors, self.probes, noise, self.neumann)
 
     def lacks(self, dims: int, lipschitz: float) -> float:
         """The most by which the sum differs from the log-determinant."""
@@ -94,7 +97,7 @@ class Roulette(LogDet):
     The first ``sure`` terms are always there; of the others there are N, geometric with
     $P(N \ge j) = (1 - p)^{j}$. Its variance is finite where $c^2 < 1 - p$.
     noise: (N, v) with N a whole number, one for the batch; v as in `PowerSeries`, or () where probes
-    is 0.
+    is 0.  ``neumann``: see `weighted_traces`.
     Source: Chen et al. 2019, Residual Flows (arXiv:1906.02735), section 3.1.
     """
 
@@ -103,6 +106,7 @@ class Roulette(LogDet):
     p: float = 0.5
     sure: int = 2
     probes: int = 1
+    neumann: bool = False
 
     def __post_init__(self) -> None:
         if not (0 < self.p < 1 and self.sure >= 0 and self.probes >= 0):
@@ -111,8 +115,8 @@ class Roulette(LogDet):
                 "negative number"
             )
 
-    def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
-        """The estimated log-determinants."""
+    def beside_value(self, g: Map, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
+        """g(x) and the estimated log-determinants."""
         check_noise(noise, 2 if self.probes else 1)
         if noise and (noise[0].numel() != 1 or noise[0] != noise[0].round() or noise[0] < 0):
             raise ValueError(
@@ -123,13 +127,26 @@ class Roulette(LogDet):
             (-1) ** (k + 1) / k / (1 - self.p) ** max(0, k - self.sure)
             for k in range(1, self.sure + more + 1)
         ]
-        return weighted_traces(g, x, factors, self.probes, noise[1:])
+        return weighted_traces(g, x, factors, self.probes, noise[1:], self.neumann)
 
 
+@differentiates
 def weighted_traces(
-    g: Map, x: Tensor, factors: list[float], probes: int, noise: Noise = ()
-) -> Tensor:
-    r"""$\sum_k f_k\,\mathrm{tr}(J^k)$ of each row, by products of row vectors with J."""
+    g: Map,
+    x: Tensor,
+    factors: list[float],
+    probes: int,
+    noise: Noise = (),
+    neumann: bool = False,
+) -> tuple[Tensor, Tensor]:
+    r"""g(x), and $\sum_k f_k\,\mathrm{tr}(J^k)$ of each row by products of row vectors with J.
+
+    Gradients are those of $\sum_k f_k\,v^T J^k v$, through all products. With ``neumann`` they are
+    $v^T \bigl(\sum_k k f_k J^{k-1}\bigr)\,\partial J\,v$, through one product, and the same on average
+    over v since $\mathrm{tr}(J^i\,\partial J\,J^j) = \mathrm{tr}(J^{i+j}\,\partial J)$: with unit vectors
+    for v they are the same.
+    Source: Chen et al. 2019, Residual Flows (arXiv:1906.02735), section 3.2.
+    """
     if probes and noise and noise[0].shape != (probes, *x.shape):
         raise ValueError(
             f"got signs of shape {tuple(noise[0].shape)}; expected {(probes, *x.shape)}"
@@ -138,39 +155,52 @@ def weighted_traces(
         signs = noise[0] if noise else random_signs(probes, x)
         share = 1 / probes
     else:
-        size = x.shape[1:].numel()
-        eye = torch.eye(size, dtype=x.dtype, device=x.device).view(size, 1, *x.shape[1:])
-        signs, share = eye.expand(size, *x.shape), 1.0
-    total = x.new_zeros(len(x))
-    if not factors:
-        return total
-    for vectors in signs:
-        products = vector_products(g, x, vectors, len(factors))
-        for factor, product in zip(factors, products, strict=True):
-            total = total + share * factor * (product * vectors).flatten(1).sum(1)
-    return total
+        signs, share = unit_vectors(x), 1.0
+    total, slopes = x.new_zeros(len(x)), x.new_zeros(len(x))
+    value, times_jacobian = pullback(g, x)
+    for vectors in signs if factors else ():
+        product, weighted = vectors, torch.zeros_like(vectors)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not neumann):
+            for k, factor in enumerate(factors, 1):
+                if neumann:
+                    weighted = weighted.add(product, alpha=k * factor)
+                product = times_jacobian(product)
+                total = total.add((product * vectors).flatten(1).sum(1), alpha=share * factor)
+        if neumann and torch.is_grad_enabled():
+            slope = (times_jacobian(weighted) * vectors).flatten(1).sum(1)
+            slopes = slopes.add(slope - slope.detach(), alpha=share)
+    return value, total + slopes
 
 
-@differentiates
-def vector_products(g: Map, x: Tensor, vectors: Tensor, times: int) -> list[Tensor]:
-    r"""$v^T J, v^T J^2, \dots$ of each row, by backward passes through one call of g."""
+def pullback(g: Map, x: Tensor) -> tuple[Tensor, Map]:
+    r"""g(x), and row vectors times its Jacobian there, $v \mapsto v^T J$ of each row: by backward passes
+    through one call of g, which are recorded where gradients are enabled.
+    """
     # Whoever differentiates the result by x or by parameters needs a graph; a copy of x stands for
     # it where it has none, so that a plain call under no_grad works as well.
     kept = torch.is_grad_enabled()
     with torch.enable_grad():
         point = x if x.requires_grad and kept else x.detach().requires_grad_()
         value = g(point)
-        if value.shape != x.shape:
-            raise ValueError(
-                f"the map gave shape {tuple(value.shape)}; expected {tuple(x.shape)}, that of its input"
-            )
-        products: list[Tensor] = []
-        for _ in range(times):
-            (vectors,) = torch.autograd.grad(
-                value, point, vectors, retain_graph=True, create_graph=kept
-            )
-            products.append(vectors)
-    return products if kept else [product.detach() for product in products]
+    if value.shape != x.shape:
+        raise ValueError(
+            f"the map gave shape {tuple(value.shape)}; expected {tuple(x.shape)}, that of its input"
+        )
+
+    def times_jacobian(vectors: Tensor) -> Tensor:
+        (product,) = torch.autograd.grad(
+            value, point, vectors, retain_graph=True, create_graph=torch.is_grad_enabled()
+        )
+        return product
+
+    return value if kept else value.detach(), times_jacobian
+
+
+def unit_vectors(x: Tensor) -> Tensor:
+    """The unit vectors of an event, `(D, *x.shape)`: each the same for all rows."""
+    size = x.shape[1:].numel()
+    eye = torch.eye(size, dtype=x.dtype, device=x.device).view(size, 1, *x.shape[1:])
+    return eye.expand(size, *x.shape)
 
 
 def check_noise(noise: Noise, most: int) -> None:

@@ -53,6 +53,10 @@ class Potential(nn.Module):
         layers = (u + log_cosh(self.second(u))) @ self.w
         return layers + 0.5 * linear(s, self.A).square().sum(1) + s @ self.b
 
+    def gradient(self, t: Tensor, x: Tensor) -> Tensor:
+        """The gradient `(N, D + 1)` in space and time, without the Laplacian."""
+        return self._backwards(t, x)[0]
+
     def slopes(self, t: Tensor, x: Tensor) -> Slopes:
         r"""Gradient and Laplacian, without differentiating by machine.
 
@@ -62,19 +66,23 @@ class Potential(nn.Module):
         $\Delta_x \Phi = \sum_i \mathrm{sech}^2(a_0)_i z_{1,i} \|K_{0,i}\|^2
         + \sum_j \mathrm{sech}^2(a_1)_j w_j \|(K_1 J)_j\|^2 + \sum_d \|A_d\|^2$.
         """
-        s = self._joined(t, x)
-        first, second = self.first.weight, self.second.weight
-        a0 = self.first(s)
-        a1 = self.second(log_cosh(a0))
-        bend0, bend1 = 1 - a0.tanh().square(), 1 - a1.tanh().square()
-        z1 = self.w + (a1.tanh() * self.w) @ second
-        gradient = (a0.tanh() * z1) @ first + linear(s, self.A) @ self.A + self.b
-        space = first[:, : self.features]
-        jacobian = torch.einsum("ji,ni,id->njd", second, a0.tanh(), space)
-        laplacian = (bend0 * z1) @ space.square().sum(1)
-        laplacian = laplacian + ((bend1 * self.w)[..., None] * jacobian.square()).sum((1, 2))
+        gradient, slope0, slope1, z1 = self._backwards(t, x)
+        space = self.first.weight[:, : self.features]
+        jacobian = torch.einsum("ji,ni,id->njd", self.second.weight, slope0, space)
+        laplacian = ((1 - slope0.square()) * z1) @ space.square().sum(1)
+        bend = (1 - slope1.square()) * self.w
+        laplacian = laplacian + (bend[..., None] * jacobian.square()).sum((1, 2))
         laplacian = laplacian + self.A[:, : self.features].square().sum()
         return Slopes(gradient[:, -1], gradient[:, : self.features], laplacian)
+
+    def _backwards(self, t: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The gradient, tanh of $a_0$ and $a_1$, and $z_1$."""
+        s = self._joined(t, x)
+        a0 = self.first(s)
+        slope0, slope1 = a0.tanh(), self.second(log_cosh(a0)).tanh()
+        z1 = self.w + (slope1 * self.w) @ self.second.weight
+        gradient = (slope0 * z1) @ self.first.weight + linear(s, self.A) @ self.A + self.b
+        return gradient, slope0, slope1, z1
 
     def _joined(self, t: Tensor, x: Tensor) -> Tensor:
         if x.dim() != 2 or x.shape[1] != self.features:
@@ -109,7 +117,7 @@ class OTFlow(CNF):
         self.potential = potential
 
     def _against_the_slope(self, t: Tensor, x: Tensor) -> Tensor:
-        return -self.potential.slopes(t, x).space
+        return -self.potential.gradient(t, x)[:, :-1]
 
     def velocity(self, t: Tensor, z: Tensor, signs: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The field and its divergence, in closed form."""
@@ -120,18 +128,17 @@ class OTFlow(CNF):
         r"""$-\partial_t \Phi + \tfrac12 \|\nabla \Phi\|^2$ of each row: 0 along paths that are
         optimal.
         """
-        slopes = self.potential.slopes(t, x)
-        return -slopes.time + 0.5 * slopes.space.square().sum(1)
+        gradient = self.potential.gradient(t, x)
+        return 0.5 * gradient[:, :-1].square().sum(1) - gradient[:, -1]
 
     def costs(self, x: Tensor) -> Costs:
         """The costs of the paths that start at x."""
 
         def rate(t: Tensor, state: Tensor) -> Tensor:
-            z = state[:, :-2]
-            slopes = self.potential.slopes(t, z)
-            energy = 0.5 * slopes.space.square().sum(1)
-            off = (energy - slopes.time).abs()
-            return torch.cat((-slopes.space, energy[:, None], off[:, None]), 1)
+            gradient = self.potential.gradient(t, state[:, :-2])
+            space, time = gradient[:, :-1], gradient[:, -1:]
+            energy = 0.5 * space.square().sum(1, keepdim=True)
+            return torch.cat((-space, energy, (energy - time).abs()), 1)
 
         state = torch.cat((x, x.new_zeros(len(x), 2)), 1)
         # The absolute value has kinks, at which the method is of a lower order.

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, softplus
+from torch.nn.functional import linear, silu, softplus
 
 from flowref.reference.bijection import Bijection
 from flowref.reference.log_det_series import Exact, LogDet
@@ -75,7 +75,9 @@ class LipSwish(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The activation."""
-        return x * torch.sigmoid(x * softplus(self.raw)) / 1.1
+        # So that it is no division by zero: with less the function is the same within rounding.
+        beta = softplus(self.raw).clamp(min=1e-9)
+        return silu(x * beta) / (1.1 * beta)
 
 
 class Contraction(nn.Sequential):
@@ -139,8 +141,8 @@ class Residual(Bijection):
         """
         if self.training:
             self.settle(TRAINING)
-        log_det = self.log_det(self.g, x, noise)
-        return x + self.g(x), log_det
+        value, log_det = self.log_det.beside_value(self.g, x, noise)
+        return x + value, log_det
 
     def inverse(self, z: Tensor, noise: tuple[Tensor, ...] = ()) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, ladj)`."""

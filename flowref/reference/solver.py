@@ -1,10 +1,14 @@
-r"""Ordinary differential equations by the classical Runge-Kutta method of order four, with steps that are
-halved until each row has converged.
+r"""Ordinary differential equations by the pair of Dormand and Prince, with steps that are chosen for a whole
+batch, and integrals along their solutions by the rule of Clenshaw and Curtis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import chain
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,60 +16,227 @@ from torch import Tensor
 from flowref.reference.residual import NotConverged
 
 Rate = Callable[[Tensor, Tensor], Tensor]
-# How many steps are made at first, and at most.
-FIRST, MOST = 4, 2048
-ORDER = 4
+# How many steps are tried at most, and how many intervals between nodes there are at most.
+MOST = 2048
+# How many steps there are at least; the intervals between nodes at first.
+FIRST, FEWEST = 2, 6
+# The order of the error that steps are chosen by; how far below the allowed one the next is aimed, and by
+# which factors steps change.
+ORDER, SAFETY, SHORTER, LONGER = 4, 0.9, 0.2, 5.0
+# Dormand and Prince 1980: times of the stages in units of a step, and weights of the rates before each; the
+# last stage is the state after the step, of order five.
+TIMES = (1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
+AFTER = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84, 0.0)
+STAGES: tuple[tuple[float, ...], ...] = (
+    (1 / 5,),
+    (3 / 40, 9 / 40),
+    (44 / 45, -56 / 15, 32 / 9),
+    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
+    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
+    AFTER[:-1],
+)
+# What the state of order four, whose error is estimated, is off that of order five.
+OFF = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
+# Shampine's weights of the quartic between both ends of a step (Hairer, Norsett and Wanner, II.6).
+BEND = (
+    -12715105075 / 11282082432, 0.0, 87487479700 / 32700410799, -10690763975 / 1880347072,
+    701980252875 / 199316789632, -1453857185 / 822651844, 69997945 / 29380423,
+)  # fmt: skip
 
 
-def runge_kutta(rate: Rate, state: Tensor, start: float, end: float, steps: int) -> Tensor:
-    r"""The state at the end, by equal steps h of
-    $s \leftarrow s + \frac h6 (k_1 + 2k_2 + 2k_3 + k_4)$; end before start goes back in time.
+class Step(NamedTuple):
+    """A step: its time and length, the state before and after it, and the rates at its seven stages."""
+
+    start: float
+    length: float
+    before: Tensor
+    after: Tensor
+    rates: Sequence[Tensor]
+
+    def at(self, time: float) -> Tensor:
+        r"""The state at a time within, of order four.
+
+        With $\theta = (t - t_0) / h$ and $d = z_1 - z_0$:
+        $z_0 + \theta\,(d + (1 - \theta)\,(b + \theta\,(e + (1 - \theta)\,r)))$, where $b = h k_1 - d$ and
+        $e = d - h k_7 - b$ match the slopes at both ends, and $r = h \sum_i d_i k_i$.
+        """
+        theta = (time - self.start) / self.length
+        rest = 1 - theta
+        weights = [
+            theta * d
+            + theta * rest * (first - d)
+            + theta**2 * rest * (2 * d - first - last)
+            + (theta * rest) ** 2 * bend
+            for d, first, last, bend in zip(AFTER, (1, *[0] * 6), (*[0] * 6, 1), BEND, strict=True)
+        ]
+        return moved(self.before, self.length, weights, self.rates)
+
+
+def moved(state: Tensor, h: float, weights: Sequence[float], rates: Sequence[Tensor]) -> Tensor:
+    r"""$s + h \sum_i w_i k_i$."""
+    for weight, rate in zip(weights, rates, strict=True):
+        if weight:
+            state = state.add(rate, alpha=h * weight)
+    return state
+
+
+def one_step(rate: Rate, state: Tensor, slope: Tensor, start: float, h: float) -> Step:
+    """A step from a state with this rate of change; that of the state after it is the last of its rates."""
+    rates = [slope]
+    for time, weights in zip(TIMES, STAGES, strict=True):
+        after = moved(state, h, weights, rates)
+        rates.append(rate(state.new_full((), start + time * h), after))
+    return Step(start, h, state, after, rates)
+
+
+def steps(
+    rate: Rate, state: Tensor, start: float, end: float, tolerance: float, most: int = MOST
+) -> Iterator[Step]:
+    r"""Steps from one time to another; end before start goes back in time.
+
+    The error of a step is the difference of its results of order four and five, of which the latter is
+    kept. A step of length h is taken where the error of each row, beside 1 and the size of its state, is at
+    most the tolerance times $h / |T_1 - T_0|$, so that the errors of all steps add up to the tolerance. The
+    next step is $0.9\,(\text{allowed} / \text{error})^{1/4}$ times as long. The first that is tried is half
+    of the way, and none is longer. Steps are chosen for the batch: how a row comes out depends on the others
+    within the tolerance. Derivatives are those of the steps as they were chosen.
 
     ``rate``: maps a time, a tensor of one number, and a state `(N, S)` to the rate of change.
+    Raises: `NotConverged` where so many steps, those included that were not taken, do not suffice.
+    Source: Dormand and Prince 1980, A family of embedded Runge-Kutta formulae; Hairer, Norsett and Wanner
+    1993, Solving Ordinary Differential Equations I, sections II.4 to II.6.
     """
-    h = (end - start) / steps
-    for step in range(steps):
-        t = state.new_tensor(start + step * h)
-        k1 = rate(t, state)
-        k2 = rate(t + h / 2, state + h / 2 * k1)
-        k3 = rate(t + h / 2, state + h / 2 * k2)
-        k4 = rate(t + h, state + h * k3)
-        state = state + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-    return state
+    if start == end:
+        return
+    eps = torch.finfo(state.dtype).eps
+    enough = max(tolerance, 32 * eps)
+    # NaN in, NaN out: no number of steps changes that.
+    known = state.detach().isfinite().all(1)
+    time, h, slope = start, (end - start) / FIRST, rate(state.new_full((), start), state)
+    for _ in range(most):
+        # As many equal steps as are needed to the end: none of them is much shorter.
+        rest = end - time
+        left = math.ceil(max(rest / h, FIRST * rest / (end - start)) - 1e-9)
+        h = rest / left
+        step = one_step(rate, state, slope, time, h)
+        # Rounding does not become less with shorter steps.
+        allowed = max(enough * abs(h / (end - start)), eps)
+        off = _error(step, known) / allowed
+        if off <= 1:
+            yield step
+            if left == 1:
+                return
+            time, state, slope = time + h, step.after, step.rates[-1]
+        # After an overflow, whose error is NaN, the next step is as short as it may be.
+        h *= min(LONGER, max(SHORTER, SAFETY * max(off, 1e-9) ** (-1 / ORDER)))
+    raise NotConverged(
+        f"{most} steps from {start:g} to {end:g} come to {time:g}, where one of {step.length:.3g} leaves an "
+        f"error of {off * allowed:.3g}; expected {allowed:.3g} beside 1: the field is too steep, or no "
+        "smooth function"
+    )
+
+
+@torch.no_grad()
+def _error(step: Step, known: Tensor) -> float:
+    """The largest error of a row beside 1 and the size of its state: the one number of a step for which the
+    host waits.
+    """
+    if len(known) == 0:
+        return 0.0
+    off = moved(torch.zeros_like(step.before), step.length, OFF, step.rates).abs().amax(1)
+    size = 1 + torch.maximum(step.before.abs(), step.after.abs()).amax(1)
+    return float(torch.where(known, off / size, 0.0).max())
 
 
 def solve(
     rate: Rate, state: Tensor, start: float, end: float, tolerance: float, most: int = MOST
 ) -> Tensor:
-    r"""The state at the end to within a tolerance, beside 1 and the size of the state.
+    """The state at the end (see `steps`)."""
+    for step in steps(rate, state, start, end, tolerance, most):
+        state = step.after
+    return state
 
-    Steps are halved. A fifteenth, $1 / (2^4 - 1)$, of the difference of two results is the error of the
-    finer one, and is added to it (Richardson's extrapolation). A row has converged where that error, or
-    a fifteenth of the difference of two such sums, is within the tolerance; then it is left as it is,
-    so that rows do not depend on each other.
-    Raises: `NotConverged` where so many steps do not suffice.
+
+def along(path: Sequence[Step], time: float) -> Tensor:
+    """The state at a time on the way."""
+    ahead = (step for step in path if (step.start + step.length - time) * step.length >= 0)
+    return next(ahead, path[-1]).at(time)
+
+
+def integral(
+    value: Callable[[float], Tensor],
+    path: Sequence[Step],
+    tolerance: float,
+    size: float = 1.0,
+    most: int = MOST,
+) -> Tensor:
+    r"""The integral of values `(N,)` over the time of a path, by the rule of Clenshaw and Curtis with nodes
+    $\frac{a + b}{2} - \frac{b - a}{2} \cos \frac{j \pi}{n}$, $j = 0, \dots, n$.
+
+    n is 6 at first and doubled, which keeps all nodes, until there is an interval for every step and the
+    error within the tolerance, beside ``size`` and the size of the integral. Every second, third and sixth
+    node make up coarser rules, whose sums are off that of all by $e_2$, $e_3$ and $e_6$, the largest of a
+    row. With q the larger of $e_2 / e_3$ and $e_3 / e_6$ the error is estimated as $q / (1 - q)$ times the
+    larger of $e_2$ and $e_3^2 / e_6$, so that no single difference that is small by chance ends it; as the
+    latter where q is a half or more. Of values that are smooth in time it is far less.
+    Raises: `NotConverged` where so many intervals between nodes do not suffice.
+    Source: Clenshaw and Curtis 1960, A method for numerical integration on an automatic computer; Trefethen
+    2008, Is Gauss quadrature better than Clenshaw-Curtis?
     """
-    steps, coarse = FIRST, runge_kutta(rate, state, start, end, FIRST)
-    if len(state) == 0:
-        return coarse
-    found, done = coarse, torch.zeros(len(state), dtype=torch.bool, device=state.device)
-    enough = max(tolerance, 32 * torch.finfo(state.dtype).eps)
-    while steps < most:
-        steps *= 2
-        fine = runge_kutta(rate, state, start, end, steps)
-        rest = (fine - coarse) / (2**ORDER - 1)
-        better = torch.where(done[:, None], found, fine + rest)
-        size = 1 + fine.detach().abs().amax(1)
-        off = rest.detach().abs().amax(1)
-        if steps > 2 * FIRST:  # what was found before is such a sum, too
-            off = off.minimum((better - found).detach().abs().amax(1) / (2**ORDER - 1))
-        found = better
-        # NaN in, NaN out: no number of steps changes that.
-        done = done | (off <= enough * size) | ~state.isfinite().all(1)
-        if bool(done.all()):
+    start, length = path[0].start, path[-1].start + path[-1].length - path[0].start
+
+    def node(j: int, n: int) -> Tensor:
+        return value(start + length * (1 - math.cos(math.pi * j / n)) / 2)
+
+    n = FEWEST
+    values = [node(j, n) for j in range(n + 1)]
+    while True:
+        found, *coarse = (_weighted(values[::stride], length) for stride in (1, 2, 3, 6))
+        error = _error_of_rule(found, coarse, size)
+        enough = max(tolerance, 32 * torch.finfo(found.dtype).eps)
+        if n >= len(path) and bool(error <= enough):
             return found
-        coarse = fine
-    raise NotConverged(
-        f"{most} steps from {start:g} to {end:g} leave an error of {float(off.max()):.3g}; expected "
-        f"{enough:.3g} beside 1: the field is too steep, or no smooth function"
+        if 2 * n > most:
+            raise NotConverged(
+                f"{n} intervals between nodes from {start:g} to {start + length:g} leave an error of "
+                f"{float(error):.3g}; expected {enough:.3g} beside {size:g}: the divergence is too steep, or "
+                "no smooth function of time"
+            )
+        n *= 2
+        between = [node(j, n) for j in range(1, n, 2)]
+        values = [*chain.from_iterable(zip(values, between, strict=False)), values[-1]]
+
+
+@torch.no_grad()
+def _error_of_rule(found: Tensor, coarse: Sequence[Tensor], size: float) -> Tensor:
+    """The error of a sum beside its size, from those of every second, third and sixth node."""
+    # No number of nodes changes NaN, and nothing is off nothing by the factor 0.
+    off = ((torch.stack(list(coarse)) - found).abs() / (size + found.abs())).nan_to_num(0.0)
+    second, third, sixth = torch.cat((off, off.new_zeros(3, 1)), 1).amax(1)
+    later, earlier = (second / third).nan_to_num(0.0), (third / sixth).nan_to_num(0.0)
+    change, factor = second.maximum(third * earlier), later.maximum(earlier)
+    return torch.where(factor < 0.5, change * factor / (1 - factor), change)
+
+
+def _weighted(values: Sequence[Tensor], length: float) -> Tensor:
+    return moved(torch.zeros_like(values[0]), length, weights(len(values) - 1), values)
+
+
+@cache
+def weights(n: int) -> tuple[float, ...]:
+    r"""The weights of the n + 1 nodes of the rule on an interval of length 1:
+    $\frac{c_j}{2n} \bigl(1 - \sum_{k=1}^{n/2} \frac{b_k}{4 k^2 - 1} \cos \frac{2 j k \pi}{n}\bigr)$, where
+    c is 1 at both ends and 2 between them, and b is 1 for k = n / 2 and 2 before it.
+    """
+    return tuple(
+        (1 if j in (0, n) else 2)
+        / (2 * n)
+        * (
+            1
+            - sum(
+                (1 if 2 * k == n else 2) / (4 * k * k - 1) * math.cos(2 * j * k * math.pi / n)
+                for k in range(1, n // 2 + 1)
+            )
+        )
+        for j in range(n + 1)
     )

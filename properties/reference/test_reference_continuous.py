@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ import torch
 from torch import Tensor
 
 from flowref import reference as ref
+from flowref.reference import continuous
 from flowref.reference.continuous import with_divergence
-from flowref.reference.solver import runge_kutta, solve
+from flowref.reference.solver import Step, along, integral, one_step, solve, steps, weights
 
 DOUBLE = torch.float64
 MATRIX = torch.tensor([[0.3, -0.8], [0.5, 0.2]], dtype=DOUBLE)
@@ -73,29 +75,55 @@ def test_samples_are_made_without_divergences() -> None:
         ref.CNF(watched).generate(z[0])
 
 
-def test_the_method_is_of_order_four() -> None:
-    """Half the step, a sixteenth of the error: also where the field depends on time."""
+def equal_steps(x: Tensor, n: int) -> list[Step]:
+    """A path from 0 to 1 in n steps."""
+    path: list[Step] = []
+    for index in range(n):
+        before = path[-1].after if path else x
+        slope = timed(torch.tensor(index / n, dtype=DOUBLE), before)
+        path.append(one_step(timed, before, slope, index / n, 1 / n))
+    return path
+
+
+@pytest.mark.parametrize(("time", "order"), [(1.0, 5), (0.37, 4), (0.83, 4)])
+def test_the_orders_of_the_method(time: float, order: int) -> None:
+    """Half the step, a 32nd of the error at the ends of steps, a 16th at least between them: also where the
+    field depends on time.
+    """
     x = normal(3, 2)
-    truth = runge_kutta(timed, x, 0.0, 1.0, 2000)
-    errors = [(runge_kutta(timed, x, 0.0, 1.0, n) - truth).abs().max().item() for n in (8, 16, 32)]
-    for coarse, fine in itertools.pairwise(errors):
-        assert 3.5 < math.log2(coarse / fine) < 4.6
+    truth = solve(timed, x, 0.0, time, 1e-14)
+    errors = [(along(equal_steps(x, n), time) - truth).abs().max().item() for n in (4, 8, 16, 32)]
+    assert math.log2(errors[0] / errors[-1]) / 3 > order - 0.5
 
 
 @pytest.mark.parametrize("tolerance", [1e-4, 1e-7, 1e-10])
-def test_the_tolerance_is_met(tolerance: float) -> None:
-    """By each row alone, however steep the others' paths are."""
+@pytest.mark.parametrize("end", [1.0, -2.0])
+def test_the_tolerance_is_met(tolerance: float, end: float) -> None:
+    """By each row, however steep the others' paths are, and whether they are there or not."""
     x = normal(3, 2) * torch.tensor([[1.0], [0.1], [30.0]], dtype=DOUBLE)
-    truth = runge_kutta(timed, x, 0.0, 1.0, 4000)
-    found = solve(timed, x, 0.0, 1.0, tolerance)
-    assert ((found - truth).abs().amax(1) <= tolerance * (1 + truth.abs().amax(1))).all()
-    alone = solve(timed, x[1:2], 0.0, 1.0, tolerance)
-    torch.testing.assert_close(found[1:2], alone, rtol=0, atol=1e-15)
+    truth = equal_steps_to(x, end)
+    for rows in (slice(None), slice(1, 2)):
+        found = solve(timed, x[rows], 0.0, end, tolerance)
+        size = 1 + truth[rows].abs().amax(1)
+        assert ((found - truth[rows]).abs().amax(1) <= tolerance * size).all()
 
 
-@pytest.mark.parametrize(("tolerance", "most"), [(1e-3, 48), (1e-6, 112), (1e-9, 240)])
+def equal_steps_to(x: Tensor, end: float, n: int = 400) -> Tensor:
+    """The state at a time by the classical method of order four."""
+    h = end / n
+    for index in range(n):
+        t = torch.tensor(index * h, dtype=DOUBLE)
+        k1 = timed(t, x)
+        k2 = timed(t + h / 2, x + h / 2 * k1)
+        k3 = timed(t + h / 2, x + h / 2 * k2)
+        k4 = timed(t + h, x + h * k3)
+        x = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    return x
+
+
+@pytest.mark.parametrize(("tolerance", "most"), [(1e-3, 13), (1e-6, 55), (1e-9, 270)])
 def test_evaluations_are_few(tolerance: float, most: int) -> None:
-    """Four of them a step, of 4, 8, 16, ... steps; what is added to the last result saves one halving."""
+    """Six of them a step, and one at first."""
     calls = []
 
     def rate(t: Tensor, state: Tensor) -> Tensor:
@@ -104,14 +132,153 @@ def test_evaluations_are_few(tolerance: float, most: int) -> None:
 
     start = torch.linspace(-2, 2, 5, dtype=torch.float64)[:, None]
     found = solve(rate, start, 0.0, 1.0, tolerance)
+    assert len(calls) % 6 == 1
     assert len(calls) <= most
     exact = solve(rate, start, 0.0, 1.0, 1e-13)
     assert (found - exact).abs().max() <= tolerance
 
 
+@pytest.mark.parametrize(("tolerance", "most"), [(1e-3, 13), (1e-6, 25), (1e-9, 97)])
+def test_divergences_are_few(tolerance: float, most: int) -> None:
+    """They are evaluated at nodes of their own, not in each stage of a step."""
+    times = []
+
+    class Counted(ref.CNF):
+        """Keeps the times at which there are divergences."""
+
+        def velocity(
+            self, t: Tensor, z: Tensor, signs: Tensor | None = None
+        ) -> tuple[Tensor, Tensor]:
+            """The field and its divergence."""
+            times.append(float(t))
+            return super().velocity(t, z, signs)
+
+    x = normal(4, 2)
+    ladj = Counted(timed, tolerance=tolerance)(x)[1]
+    assert len(times) == len(set(times)) <= most
+    exact = ref.CNF(timed, tolerance=1e-12)(x)[1]
+    assert ((ladj - exact).abs() <= tolerance * (2 + exact.abs())).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6, 24])
+def test_the_rule_is_exact_for_polynomials(n: int) -> None:
+    """Up to degree n, with positive weights."""
+    found = weights(n)
+    nodes = [(1 - math.cos(math.pi * j / n)) / 2 for j in range(n + 1)]
+    assert min(found) > 0
+    for degree in range(n + 1):
+        total = sum(w * t**degree for w, t in zip(found, nodes, strict=True))
+        assert abs(total - 1 / (degree + 1)) < 1e-14
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-8])
+@pytest.mark.parametrize(
+    ("speed", "truth"),
+    [
+        (lambda t: 3 * torch.cos(20 * t), 3 * math.sin(20) / 20),
+        (
+            lambda t: torch.exp(2 * t) * torch.cos(3 * t),
+            (math.exp(2) * (2 * math.cos(3) + 3 * math.sin(3)) - 2) / 13,
+        ),
+        (lambda t: 5 / (1 + (8 * (t - 0.6)) ** 2), 5 / 8 * (math.atan(3.2) + math.atan(4.8))),
+        (lambda t: (t + 0.01).sqrt(), (1.01**1.5 - 0.01**1.5) / 1.5),
+    ],
+    ids=["waves", "swings", "peak", "root"],
+)
+def test_log_dets_are_as_exact_as_they_say(
+    speed: Callable[[Tensor], Tensor], truth: float, tolerance: float
+) -> None:
+    """z' = a(t) z: the log-det is D times the integral of a, which logarithms of the state are, too."""
+    x = normal(1, 3)
+    z, ladj = ref.CNF(lambda t, z: speed(t) * z, tolerance=tolerance)(x)
+    assert abs(ladj.item() - 3 * truth) <= tolerance * 3 * (1 + abs(truth))
+    expected = x * math.exp(truth)
+    assert (z - expected).abs().max() <= tolerance * (1 + expected.abs().max())
+
+
+def test_an_integral_that_does_not_converge_says_so() -> None:
+    """A jump, at an accuracy that it does not allow."""
+    path = equal_steps(normal(1, 2), 1)
+    with pytest.raises(ref.NotConverged, match="48 intervals between nodes from 0 to 1"):
+        integral(lambda t: torch.tensor([float(t > 0.3)], dtype=DOUBLE), path, 1e-6, most=64)
+
+
+@pytest.mark.parametrize("end", [1.0, -3.0])
+def test_no_step_is_longer_than_half_of_the_way(end: float) -> None:
+    """Nor does any go beyond the end, also where a field that was steep comes to rest."""
+    path = list(steps(lambda t, z: -100 * z, normal(2, 2), 0.0, end, 1e-2))
+    assert max(abs(step.length) for step in path) <= abs(end) / 2 * (1 + 1e-12)
+    assert path[-1].start + path[-1].length == pytest.approx(end, rel=1e-12)
+    constant = list(steps(lambda t, z: 0 * z + 1, normal(2, 2), 0.0, end, 1e-2))
+    assert len(constant) == 2
+
+
+def test_a_step_that_overflows_is_made_shorter() -> None:
+    """z' = -z^3 from 1e3 on: the first step would go to infinity."""
+    x = torch.tensor([[1e3], [math.nan]], dtype=DOUBLE)
+    found = solve(lambda t, z: -(z**3), x, 0.0, 1e-3, 1e-8)
+    torch.testing.assert_close(found[0], (2e-3 + x[0] ** -2) ** -0.5, rtol=1e-6, atol=0)
+    assert found[1].isnan()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_a_tolerance_below_rounding_is_one_of_rounding(dtype: torch.dtype) -> None:
+    """No step is tried again for what shorter ones do not change."""
+    x = normal(3, 2).to(dtype)
+    z, ladj = ref.CNF(timed, tolerance=1e-18)(x)
+    expected, log_det = ref.CNF(timed, tolerance=1e-12)(x.double())
+    least = 100 * torch.finfo(dtype).eps
+    torch.testing.assert_close(z.double(), expected, rtol=least, atol=max(least, 1e-11))
+    torch.testing.assert_close(ladj.double(), log_det, rtol=least, atol=max(least, 1e-11))
+
+
+@pytest.mark.parametrize("together", [1, 16, 10**6])
+def test_divergences_are_the_same_in_groups(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rows of the Jacobian are computed together, and their gradients, too."""
+    field: Any = ref.TimedMLP(3, (6,)).double()
+    t, x = torch.tensor(0.4, dtype=DOUBLE), normal(2, 3).requires_grad_()
+    monkeypatch.setitem(continuous.TOGETHER, "cpu", together)
+    divergence = with_divergence(field, t, x)[1]
+    (gradient,) = torch.autograd.grad(divergence.sum(), x)
+    for row, one, slope in zip(x, divergence, gradient, strict=True):
+
+        def trace(p: Tensor) -> Tensor:
+            jacobian = torch.autograd.functional.jacobian(
+                lambda q: field(t, q[None])[0], p, create_graph=True
+            )
+            return torch.trace(jacobian)
+
+        torch.testing.assert_close(one, trace(row), rtol=1e-13, atol=1e-14)
+        expected = torch.autograd.functional.jacobian(trace, row.detach())
+        torch.testing.assert_close(slope, expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-9])
+def test_gradients_are_those_of_what_is_returned(tolerance: float) -> None:
+    """Of a loose solution, too: central differences of it, whose steps stay the same."""
+    field: Any = ref.TimedMLP(2, (6,)).double()
+    flow, x = ref.CNF(field, tolerance=tolerance), normal(3, 2)
+    weight = field.layers[0].weight
+
+    def loss() -> Tensor:
+        z, ladj = flow.forward(x)
+        return z.square().sum() + ladj.sum()
+
+    (gradient,) = torch.autograd.grad(loss(), weight)
+    with torch.no_grad():
+        for place in ((0, 0), (3, 1), (5, 2)):
+            values = []
+            for shift in (1e-5, -2e-5):
+                weight[place] += shift
+                values.append(loss())
+            weight[place] += 1e-5
+            slope = (values[0] - values[1]) / 2e-5
+            torch.testing.assert_close(gradient[place], slope, rtol=1e-7, atol=1e-8)
+
+
 def test_what_does_not_converge_says_so() -> None:
     """A field with a jump that is steep beside it."""
-    with pytest.raises(ref.NotConverged, match="32 steps from 0 to 1 leave an error"):
+    with pytest.raises(ref.NotConverged, match="32 steps from 0 to 1 come to"):
         solve(lambda t, z: 300 * torch.sin(300 * z), normal(2, 2), 0.0, 1.0, 1e-9, most=32)
 
 
@@ -133,6 +300,9 @@ def test_times_add_up() -> None:
     z, ladj = flow(x)
     torch.testing.assert_close(end, z, rtol=0, atol=1e-7)
     torch.testing.assert_close(first + second, ladj, rtol=0, atol=1e-7)
+    same, none = flow.flow(x, 0.3, 0.3)
+    assert torch.equal(same, x)
+    assert not none.any()
 
 
 def test_signs_give_the_trace_on_average() -> None:

@@ -104,7 +104,7 @@ def test_signs_give_traces_on_average(power: int) -> None:
     every = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=DIMS)), dtype=torch.float64)
     noise = every[:, None].expand(-1, 2, -1)
     factors = [float(k == power) for k in range(1, power + 1)]
-    found = weighted_traces(layer.g, x, factors, len(every), (noise,))
+    found = weighted_traces(layer.g, x, factors, len(every), (noise,))[1]
     exact = torch.linalg.matrix_power(jacobians(layer.g, x), power).diagonal(dim1=1, dim2=2).sum(1)
     torch.testing.assert_close(found, exact, rtol=1e-12, atol=1e-14)
 
@@ -152,6 +152,47 @@ def test_gradients_of_the_log_det_are_those_of_its_value(log_det: Any) -> None:
                 parameter -= sign * step * direction
         slope = (ends[0] - ends[1]) / (2 * step)
         assert (gradient * direction).sum().item() == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
+def gradients(layer: ref.Residual, series: Any, x: Tensor, noise: tuple[Tensor, ...]) -> Any:
+    """Of the sum of log-dets by x and by all weights."""
+    return torch.autograd.grad(
+        series(layer.g, x, noise).sum(), (x, *layer.g.parameters()), materialize_grads=True
+    )
+
+
+def test_gradients_by_one_product_are_the_same_of_traces() -> None:
+    """With unit vectors for probes, and so are the values of all."""
+    layer, x = block(), points(2).requires_grad_()
+    through_all, by_one = ref.PowerSeries(6), ref.PowerSeries(6, neumann=True)
+    assert torch.equal(through_all(layer.g, x), by_one(layer.g, x))
+    for one, other in zip(
+        *(gradients(layer, series, x, ()) for series in (through_all, by_one)), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_gradients_by_one_product_are_right_on_average(more: int) -> None:
+    """The mean over all 2^D vectors of signs is the gradient of the traces, for each length."""
+    layer, x = block(), points(2).requires_grad_()
+    length = torch.tensor(more)
+    every = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=DIMS)), dtype=torch.float64)
+    signs = every[:, None].expand(-1, 2, -1)
+    means = gradients(layer, ref.Roulette(0.5, 2, len(every), neumann=True), x, (length, signs))
+    exact = gradients(layer, ref.Roulette(0.5, 2, 0), x, (length,))
+    for mean, one in zip(means, exact, strict=True):
+        torch.testing.assert_close(mean, one, rtol=1e-10, atol=1e-13)
+
+
+def test_a_pass_calls_the_map_once() -> None:
+    """For its value and for its log-det together."""
+    for log_det in (ref.Exact(), ref.PowerSeries(3, 2), ref.Roulette(0.5, 2, 1)):
+        calls: list[Any] = []
+        layer = block(log_det)
+        layer.g.register_forward_hook(lambda *given, calls=calls: calls.append(given))
+        layer(points(2))
+        assert len(calls) == 1
 
 
 @pytest.mark.parametrize("lipschitz", [0.3, 0.9])
