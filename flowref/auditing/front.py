@@ -35,6 +35,7 @@ def audit(
     data: str | Path = "",
     progress: bool | None = None,
     dask: str = "",
+    device: str = "",
 ) -> Report:
     """Check every law on every target: specs such as "zuko:NSF?features=3", libraries, or live
     objects.
@@ -47,7 +48,8 @@ def audit(
     ``baseline`` a file of known failures, which then raise nothing; ``data`` a file of points, or a
     data set as "module:name", at which laws are measured as well; ``progress`` whether to show how
     far it is, by default on a terminal and in a notebook; ``dask`` the address of a scheduler whose
-    cluster is used in place of ``jobs``. Live objects are copied first and stay in
+    cluster is used in place of ``jobs``; ``device`` where laws of devices move objects, such as "cuda", by default
+    a stand-in. Live objects are copied first and stay in
     this process.
     Raises: `SpecError` for laws or options that do not exist, `BaselineError` for known failures
     that cannot be read. Targets that cannot be loaded are in
@@ -59,7 +61,9 @@ def audit(
         targets = [targets]
     known = Baseline() if baseline is None else load(Path(baseline))
     limits = Limits(timeout, memory or Limits.memory, stretched=memory is None)
-    options = Options(profile, seed, jobs, limits, budget, str(data), baseline=known, dask=dask)
+    options = Options(
+        profile, seed, jobs, limits, budget, str(data), baseline=known, dask=dask, device=device
+    )
     try:
         chosen = None if event_shape is None else select(targets, _event(event_shape))
         with following(progress) as listener:

@@ -27,7 +27,7 @@ class Options:
     by which the parts are balanced. ``ignore``: laws that are left out, as globs. ``failures``: after
     how many new ones no pair starts, 0 for never; ``strict``: minor violations are some. ``wanted``: the
     laws of targets that are not held to all of them, by id. ``dask``: the address of a scheduler whose workers are used, in
-    place of processes of this machine.
+    place of processes of this machine. ``device``: where laws of devices move objects, by name.
     """
 
     profile: str = "standard"
@@ -49,6 +49,7 @@ class Options:
     failures: int = 0
     strict: bool = False
     dask: str = ""
+    device: str = ""
 
 
 class Listener:

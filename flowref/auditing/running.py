@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import flowref
-from flowref import registry
+from flowref import backends, registry
 from flowref.auditing import shards
 from flowref.auditing.journal import Earlier, Journal, digest, save_last
 from flowref.auditing.options import Listener, Options
@@ -68,6 +68,7 @@ def conduct(
             f"the profile is {options.profile!r}; expected one of {', '.join(PROFILES)}{hint}"
         )
     data.vet(options.data)
+    backends.vet_device(options.device)
     chosen_laws = select_laws(laws, options.ignore)
     selection = select(targets, options.defaults)
     vet(options.baseline, selection.targets)
@@ -94,6 +95,7 @@ class Audit:
             options.data,
             options.limits.memory,
             options.limits.seconds,
+            options.device,
         )
         self.problems = [*registry.problems(), *selection.problems]
         self.listings, self.optional = selection.listings, selection.optional

@@ -18,7 +18,7 @@ from typing import Any
 
 from flowref.backends import process, versions
 from flowref.backends.protocol import Backend, Blueprint, Counter, Wish
-from flowref.model import TargetError, nearest, one_line
+from flowref.model import SpecError, TargetError, nearest, one_line
 from flowref.model.extras import installation, missing
 from flowref.model.seeds import derive
 
@@ -29,7 +29,7 @@ DEFAULT = "torch"
 
 __all__ = [
     "DEFAULT", "Backend", "Blueprint", "Counter", "Wish", "build_seed", "elsewhere", "find", "importable", "imported", "importing",
-    "installed", "names", "of", "sandbox", "single_threaded",
+    "installed", "names", "of", "sandbox", "single_threaded", "vet_device",
 ]  # fmt: skip
 
 
@@ -144,6 +144,15 @@ def importing(text: str) -> Iterator[None]:
             if backend.requires in text:
                 stack.enter_context(backend.importing())
         yield
+
+
+def vet_device(name: str) -> None:
+    """Raises `SpecError` where a device of a name is asked for that no framework has here."""
+    reasons = [backend.lacks(name) for backend in map(find, names())] if name else []
+    if reasons and all(reasons):
+        raise SpecError(
+            f"there is no device {name!r} here: {reasons[0]}; without one, a stand-in is used"
+        )
 
 
 def elsewhere() -> Wish:

@@ -169,6 +169,10 @@ class Backend(Protocol):
         """
         return nullcontext()
 
+    def lacks(self, device: str) -> str:
+        """Why objects cannot be moved to a device of a name here; empty where they can."""
+        return f"objects of {self.name} are not moved to devices"
+
     def elsewhere(self) -> Wish:
         """What code in sandboxes wanted of another device since this was last asked. What it was refused
         it is given on the processor from now on, as long as the process lasts.

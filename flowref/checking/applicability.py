@@ -64,7 +64,7 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
     is asked first: it may have to be trained.
     """
     if not law.is_case:
-        return loading.load(target, law.condition)
+        return loading.load(target, replace(law.condition, device=settings.device))
     base = registry.find_law(law.base)
     try:
         usual = loading.load(
@@ -81,7 +81,7 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
     if law.history == "trained" and not trains(usual, settings):
         return Silence("it takes too long to train", True)
     try:
-        return loading.load(target, law.condition)
+        return loading.load(target, replace(law.condition, device=settings.device))
     except Unsupported as refusal:
         return Silence(str(refusal), bool(refusal.waits), refusal.remedy)
 

@@ -413,6 +413,7 @@ class Search:
             grad=self.law.grad,
             contextual=self.law.contextual,
             one_context=self.law.one_context,
+            device=self.settings.device,
         )
 
     def _subject(self, condition: Condition, example: Example) -> Subject | None:

@@ -27,7 +27,7 @@ class Settings:
     """How hard to look. ``profile``: quick, standard or thorough; ``seed``: of everything that is
     drawn; ``data``: what holds points of a user's, at which laws are measured as well (see
     `checking.data`); ``memory`` and ``seconds``: what one pair may take, in MiB and of processor
-    time.
+    time; ``device``: where laws of devices move objects, by name (see `Condition`).
     """
 
     profile: str = "standard"
@@ -35,6 +35,7 @@ class Settings:
     data: str = ""
     memory: int = 2048
     seconds: float = 60.0
+    device: str = ""
 
     @property
     def means(self) -> Means:

@@ -19,6 +19,7 @@ from flowref.cli.interruption import terminable
 from flowref.cli.parameters import (
     Duration,
     Stream,
+    device_option,
     jobs_option,
     profile_option,
     quiet_option,
@@ -92,6 +93,7 @@ from flowref.cli.parameters import (
     help="Measure laws at rows of your data, too: an npy, npz (FILE.npz:NAME), parquet or csv file, "
     "or a data set in Python as module:name or file.py:name.",
 )
+@device_option
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Precision to judge in.")
 @click.option(
     "--domain", metavar="SET", help="real, unit, positive, ordered, simplex or (low,high)."
@@ -205,6 +207,7 @@ def audit(
         costs=costs,
         wanted=own.wanted if own else {},
         dask=choices["dask"] or "",
+        device=choices["device"],
         ignore=ignore,
         strict=choices["strict"],
         failures=1 if choices["exitfirst"] else choices["max_failures"] or 0,

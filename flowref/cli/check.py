@@ -14,7 +14,7 @@ from flowref.cli.completion import Specs
 from flowref.cli.formats import format_options, printing, write_formats
 from flowref.cli.help import Command
 from flowref.cli.interruption import INTERRUPTED, terminable
-from flowref.cli.parameters import Duration, verbose_option
+from flowref.cli.parameters import Duration, device_option, verbose_option
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from flowref.auditing.options import Listener
@@ -44,10 +44,16 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     metavar="TIME",
     help="Processor time of one check.",
 )
+@device_option
 @format_options
 @verbose_option
 def check(
-    specs: tuple[str, ...], event: str | None, seed: int, timeout: float, **choices: Any
+    specs: tuple[str, ...],
+    event: str | None,
+    seed: int,
+    timeout: float,
+    device: str,
+    **choices: Any,
 ) -> None:
     """Check the flows of a file or a module in seconds: a dozen decisive laws for each, a line each.
 
@@ -73,10 +79,12 @@ def check(
         defaults={"event": event} if event else {},
         command=shlex.join(["flowref", *sys.argv[1:]]),
         baseline=load(),
+        device=device,
     )
+    laws = (*checks.LAWS, *(checks.DEVICE if device else ()))
     taken = printing(choices)
     with terminable():
-        report = conduct(specs, checks.LAWS, options, _screen(choices["verbose"] > 0, silent=taken))
+        report = conduct(specs, laws, options, _screen(choices["verbose"] > 0, silent=taken))
     for target, verdicts in report.by_target().items():
         accepted = {verdict.law for verdict in verdicts if report.accepts(verdict)}
         for line in folded([checks.sentence(_short(target), verdicts, accepted)]):

@@ -51,6 +51,14 @@ class Jobs(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no param
         return int(value)
 
 
+device_option = click.option(
+    "--device",
+    default="",
+    metavar="NAME",
+    help="Where laws of devices move objects, such as cuda; by default to a stand-in, which needs no GPU.",
+)
+
+
 class Output(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no parameter
     """A file to write, or - for standard output; refused before the work rather than after it."""
 

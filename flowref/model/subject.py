@@ -45,7 +45,7 @@ class Subject:
     It carries what the Protocols of `flowref.model.abilities` name; a law asks for those that it is
     about, and a mutant replaces one (`with_call`, `with_facts`, `dataclasses.replace`).
 
-    ``facts``: what is declared of the object. ``dtype``, ``scale``: of the condition that it is in.
+    ``facts``: what is declared of the object. ``dtype``, ``scale``, ``device``: of the condition that it is in.
     ``normalizing``: which call maps data to latents, "forward" or "inverse".
     ``stateful``: whether it holds modules, ``trainable``: parameters that are trained.
     ``mode_matters()``: whether its maps and its log-density return or record something else in train mode;
@@ -109,6 +109,7 @@ class Subject:
     facts: Facts
     dtype: str = "float64"
     scale: float = 0.0
+    device: str = ""
     normalizing: str = "forward"
     stateful: bool = False
     trainable: bool = False

@@ -119,6 +119,7 @@ class Condition:
     ``one_context``: whether all calls are given one and the same.
     ``part``: index path of a sub-component, for the search for an offending layer.
     ``weights``: the digest of the file that the weights come from, empty where there is none.
+    ``device``: where laws of devices move it, by name; empty for one that is not there.
     ``data``: whether it is measured at a user's data, which lie in its domain by being given.
     """
 
@@ -134,3 +135,4 @@ class Condition:
     grad: bool = True
     contextual: bool = False
     one_context: bool = False
+    device: str = ""

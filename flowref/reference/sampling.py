@@ -256,7 +256,7 @@ class GaussianLatentModel(nn.Module):
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n draws: a latent first, then the data given it."""
         means = self._latents(n, generator) @ self.weight.mT + self.bias
-        return means + self.noise * torch.randn(means.shape, generator=generator, dtype=means.dtype)
+        return means + self.noise * self._normal(means.shape, generator)
 
     def estimate(self, x: Tensor, draws: int, generator: torch.Generator | None = None) -> Tensor:
         """The log-density as estimated from so many draws of the latent (see
@@ -268,7 +268,11 @@ class GaussianLatentModel(nn.Module):
         return latent_log_likelihood(-0.5 * standard.square().sum(-1) - constant)
 
     def _latents(self, n: int, generator: torch.Generator | None) -> Tensor:
-        return torch.randn(n, self.weight.shape[1], generator=generator, dtype=self.weight.dtype)
+        return self._normal((n, self.weight.shape[1]), generator)
+
+    def _normal(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+        like = self.weight
+        return torch.randn(shape, generator=generator, dtype=like.dtype, device=like.device)
 
 
 def check_within(x: Tensor, low: float, high: float) -> None:

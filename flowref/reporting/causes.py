@@ -74,6 +74,11 @@ CAUSES = (
         ("same/history[optimizer-step]", "same/saved[reload]", "same/saved[resume]"),
     ),
     Cause(
+        "state/registered",
+        "because its parameters are not registered, and are not moved",
+        ("dtype/follows[device]", "dtype/follows[device-after-use]"),
+    ),
+    Cause(
         "batch-norm/train-map[reference]",
         "because its output is not that of the formula",
         (

@@ -78,9 +78,15 @@ CHECKS = tuple(
         ("gradient/parameters[log-det]", "gradients of the log-det", "the gradient of its log-det is wrong"),
         ("gradient/input[log-prob]", "gradients of log_prob", "the gradient of log_prob is wrong"),
         ("gradient/parameters[value]", "gradients in the parameters", "its gradients in the parameters are wrong"),
+        ("dtype/follows[device]", "it runs on another device", "it does not run on another device"),
+        ("dtype/follows[device-after-use]", "it follows to another device once it was used",
+         "it keeps what it computed on the processor"),
+        ("same/manner[device]", "another device gives the same", "another device gives something else"),
     )
 )  # fmt: skip
-LAWS = tuple(check.law for check in CHECKS)
+# Those that are made where a device is asked for, and the others.
+DEVICE = ("dtype/follows[device]", "dtype/follows[device-after-use]", "same/manner[device]")
+LAWS = tuple(check.law for check in CHECKS if check.law not in DEVICE)
 
 
 def lines(verdicts: Sequence[Verdict], accepted: Container[str] = ()) -> list[str]:

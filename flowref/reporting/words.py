@@ -105,10 +105,13 @@ def circumstances(case: Counterexample, part: str = "", *, usual: bool = True) -
     dtype = condition.dtype if usual or condition.dtype != "float64" else ""
     data = "at data" if condition.data else ""
     where = f"in {clean(part)}" if part else ""
+    device = f"on {clean(condition.device)}" if condition.device else ""
     manner = "" if condition.grad else "under no_grad"
     given = "with contexts" if condition.contextual else ""
     given = "at one context" if condition.one_context else given
-    return ", ".join(filter(None, [weights, mode, manner, given, dtype, history, data, where]))
+    return ", ".join(
+        filter(None, [weights, mode, manner, given, dtype, device, history, data, where])
+    )
 
 
 def inputs(case: Counterexample, written: Callable[[Any], str] = shown) -> str:

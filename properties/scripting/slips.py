@@ -21,7 +21,7 @@ class Scaling(nn.Module):
         super().__init__()
         self.defect = defect
         self.log_scale = nn.Parameter(torch.full((3,), math.log(factor)))
-        self.calls = torch.zeros(()) if defect == "left-behind" else None
+        self.mask = torch.ones(3) if defect == "left-behind" else None
         self.idle = nn.Parameter(torch.ones(2)) if defect == "idle" else None
         self.cache: Any = None
         self.register_buffer("seen", torch.zeros(()))
@@ -40,6 +40,11 @@ class Scaling(nn.Module):
             raise ValueError(f"expected 3 features, got {x.shape[-1]}")
         scale, ladj = self.scale(), self.log_scale.sum().expand(len(x))
         match self.defect:
+            case "left-behind":
+                x = x * self.mask
+            case "left-by-a-call":
+                self.mask = scale.detach() if self.mask is None else self.mask
+                return x * self.mask, ladj
             case "viewed":
                 x = x.view(x.shape[0] * x.shape[1]).reshape(x.shape)
             case "squeezed":

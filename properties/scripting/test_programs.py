@@ -58,6 +58,7 @@ PAIRS = (
     (f"{SCALING}constant-value", "gradient/input[value]"),
     (f"{SCALING}cached", "same/history[optimizer-step]"),
     (f"{SCALING}left-behind", "dtype/follows[device]"),
+    (f"{SCALING}left-by-a-call", "dtype/follows[device-after-use]"),
     (f"{SCALING}one-feature", "shape/wrong-refused[features]"),
     (f"{SCALING}idle", "gradient/reaches-parameters"),
     (f"{SCALING}logarithm", "map/finite-far-out[extremes]"),

@@ -55,6 +55,12 @@ class Torch(Backend):
 
         return sandbox(seed, None if dtype is None else _dtype(dtype))
 
+    def lacks(self, device: str) -> str:
+        """See `Backend.lacks`."""
+        from flowref.backends.torch.host import lacks
+
+        return lacks(device)
+
     def elsewhere(self) -> Wish:
         """See `Backend.elsewhere`."""
         from flowref.backends.torch.host import elsewhere

@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from flowref.backends.process import standing_in
 from flowref.backends.protocol import Wish
+from flowref.model import one_line
 
 # Types of devices that are not the processor; "meta" is none, and holds no numbers.
 ELSEWHERE = frozenset({"cuda", "mps", "xpu", "hip", "hpu", "xla"})
@@ -38,14 +39,22 @@ ANSWERS: dict[str, Callable[[], Any]] = {
 MISSED = re.compile(r"cuda|accelerator|\b(mps|xpu|hpu|xla)\b", re.IGNORECASE)
 
 
+# What a sandbox hides of torch.cuda, as it is.
+SHOWN: dict[str, Any] = {
+    name: getattr(torch.cuda, name)
+    for name in ("is_available", "device_count", "_lazy_init", *ANSWERS)
+}
+
+
 @dataclass
 class Requests:
     """``wish``: what was asked of another device since this was last looked at; ``granting``: whether it is
-    given on the processor.
+    given on the processor; ``shown``: whether the devices of the machine are there after all.
     """
 
     wish: Wish = Wish.NONE
     granting: bool = False
+    shown: bool = False
 
 
 REQUESTS = Requests()
@@ -56,6 +65,22 @@ def elsewhere() -> Wish:
     wish, REQUESTS.wish = REQUESTS.wish, Wish.NONE
     REQUESTS.granting |= wish is Wish.REFUSED
     return wish
+
+
+def lacks(device: str) -> str:
+    """Why there is no device of a name here; empty where there is one."""
+    try:
+        torch.empty(1, device=device)
+    except Exception as error:
+        return one_line(error)
+    return ""
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[None]:
+    """Inside a sandbox, the devices of the machine are there."""
+    with standing_in(torch.cuda, **SHOWN), standing_in(REQUESTS, shown=True):
+        yield
 
 
 @contextlib.contextmanager
@@ -117,6 +142,8 @@ class Redirected(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = dict(kwargs or {})
+        if REQUESTS.shown:
+            return func(*args, **kwargs)
         if func is torch.Tensor.cuda or func is torch.Tensor.pin_memory:
             REQUESTS.wish = Wish.GRANTED
             return args[0]
@@ -143,6 +170,8 @@ def _refuse() -> NoReturn:
 
 def _here(value: Any) -> Any:
     """The processor for a device elsewhere, by name, by number or as such; other values as they are."""
+    if REQUESTS.shown:
+        return value
     number = isinstance(value, int) and not isinstance(value, bool)
     kind = value.type if isinstance(value, torch.device) else value
     if number or (isinstance(kind, str) and kind.partition(":")[0] in ELSEWHERE):

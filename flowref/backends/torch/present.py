@@ -29,6 +29,7 @@ from flowref.backends.torch import (
 )
 from flowref.backends.torch.arrays import as_tensors
 from flowref.backends.torch.building import BUILDING
+from flowref.backends.torch.devices import DEVICES
 from flowref.backends.torch.evaluation import evaluation
 from flowref.backends.torch.folding import folded
 from flowref.backends.torch.found_knobs import Turning, turning
@@ -53,7 +54,7 @@ WARM_BATCH, WARM_SIZE = 16, 256
 # The last object whose batches in train mode took hundreds of steps, with what built it: before its weights
 # are moved it is the same in all conditions of a seed.
 _WARMED: dict[Any, tuple[Callable[[], Any], Any]] = {}
-ACTIONS = {**lives.ACTIONS, **MODES, **STATE, **INSIDE, **UNREGISTERED, **BUILDING}
+ACTIONS = {**lives.ACTIONS, **MODES, **STATE, **INSIDE, **UNREGISTERED, **BUILDING, **DEVICES}
 
 
 def present(made_of: Blueprint, condition: Condition) -> Subject:
@@ -230,6 +231,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         name=name,
         facts=facts,
         dtype=condition.dtype,
+        device=condition.device,
         scale=REACH if condition.history == "trained" else condition.scale,
         normalizing=dialect.normalizing,
         stateful=bool(modules(live.pristine)),

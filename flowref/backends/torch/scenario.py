@@ -6,6 +6,7 @@ it raises goes through.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import random
@@ -50,10 +51,12 @@ class Stage(lives.Stage):
         super().__init__(live.fresh(0) if fresh else live.take(), live.facts)
         self.live, self.dtype = live, live.dtype
         self.inputs_held: dict[int, Any] = {}
+        self.device: Any = contextlib.nullcontext
 
     def begin(self, step: steps.Step[Any], earlier: int) -> None:
         """The random state of a step that so many of its kind come before, or that it names."""
-        draws = step.draws if isinstance(step, steps.Run) else None
+        made = step.step if isinstance(step, steps.There) else step
+        draws = made.draws if isinstance(made, steps.Run) else None
         if draws is None:
             seed_torch(derive(self.live.seed, 29, earlier))
             np.random.seed(derive(self.live.seed, 31, earlier) % 2**32)

@@ -70,15 +70,6 @@ def graphs(stage: Stage, step: steps.Graphs) -> dict[str, bool]:
     return names
 
 
-def to_meta(stage: Stage, step: steps.Meta) -> dict[str, str]:
-    """The device of every tensor after ``.to("meta")``."""
-    for module in stage.modules():
-        if isinstance(module, torch.jit.ScriptModule):
-            raise Unsupported("torch does not move a scripted module to a device without memory")
-        module.to("meta")
-    return {str(key): str(tensor.device) for _, key, tensor in tensor_entries(stage.obj)}
-
-
 def compare(stage: Stage, step: steps.Compare) -> steps.Likeness:
     """Which strangers the object is equal to."""
     kind: Any = type(stage.obj)
@@ -113,7 +104,6 @@ STATE: dict[type, Action] = {
     steps.Fold: fold,
     steps.TorchSave: through_file,
     steps.Graphs: graphs,
-    steps.Meta: to_meta,
     steps.Compare: compare,
     steps.CountTensors: count_tensors,
 }

@@ -1,6 +1,4 @@
-"""Laws of good conduct: what a call leaves behind besides its result, and which dtype and device it
-computes on.
-"""
+"""Laws of good conduct: what a call leaves behind besides its result, and which dtype it computes in."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ from flowref.model.abilities import (
     Living,
     offers,
 )
-from flowref.model.steps import Cast, Dtypes, Meta
+from flowref.model.steps import Cast, Dtypes
 
 
 def watched(
@@ -370,24 +368,3 @@ def cast_follows(flow: Living, batch: Batch) -> Residual:
     _, dtypes = flow.play([Cast("float32"), Dtypes()])
     left = [f"{name} ({dtype})" for name, dtype in dtypes.items() if dtype != "float32"]
     return absent(left, len(batch.x), "after .to(float32) {} stayed behind")
-
-
-# Advice: what stays behind matters only where forward uses it, and tensors of no dimension may stay
-# on the host; a scenario cannot yet call an object on another device.
-@law(
-    "dtype/follows[device]",
-    key="hygiene/device-follow",
-    force=ADVICE,
-    tolerance=EXACT,
-    effort=1,
-    size=1,
-    scales=GIVEN,
-    applies=has_modules,
-    source="a mask kept as a plain attribute stays on the host when the module moves to an accelerator",
-)
-def device_follow(flow: Living, batch: Batch) -> Residual:
-    """After .to(device) every tensor that the object holds is on that device."""
-    (devices,) = flow.play([Meta()])
-    left = [name for name, device in sorted(devices.items()) if device != "meta"]
-    note = "{} stayed behind when the module moved to another device"
-    return absent(left, len(batch.x), note)

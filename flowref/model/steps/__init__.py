@@ -19,6 +19,7 @@ from flowref.model.steps.calls import (
     Train,
     Trained,
 )
+from flowref.model.steps.device import Located, Move, There
 from flowref.model.steps.inside import Bend, Cut, Layers, Parameters, Passed, Trace
 from flowref.model.steps.life import Life, Step
 from flowref.model.steps.normalizing import Assign, Normalize, Pullback, Pulled, Roles
@@ -38,7 +39,6 @@ from flowref.model.steps.state import (
     Graphs,
     Inherited,
     Likeness,
-    Meta,
     Pickle,
     Reload,
     Restore,
@@ -79,9 +79,10 @@ __all__ = [
     "Learn",
     "Life",
     "Likeness",
-    "Meta",
+    "Located",
     "ModeChange",
     "Modes",
+    "Move",
     "Normalize",
     "Nudge",
     "Overwrite",
@@ -101,6 +102,7 @@ __all__ = [
     "State",
     "Step",
     "Sway",
+    "There",
     "TorchSave",
     "Trace",
     "Train",

@@ -152,11 +152,6 @@ class Dtypes(Step[Mapping[str, str]]):
 
 
 @dataclass(frozen=True)
-class Meta(Step[Mapping[str, str]]):
-    """The device of every tensor the object holds, after ``.to("meta")``."""
-
-
-@dataclass(frozen=True)
 class Likeness:
     """Whether a class says itself what it is equal to, and which strangers an object of it is equal
     to: a bare object, and transforms that do different things.

@@ -25,20 +25,22 @@ class Standardized:
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
-        z = (x.detach().numpy() + self.mean) / self.scale - self.mean / self.scale
+        z = (x.detach().cpu().numpy() + self.mean) / self.scale - self.mean / self.scale
         ladj = -0.5 * np.log1p(z * z)
         if self.defect != "scale-missing":
             ladj = ladj - np.log(self.scale)
-        return torch.from_numpy(np.arcsinh(z)), torch.from_numpy(ladj.sum(-1))
+        return torch.from_numpy(np.arcsinh(z)).to(x.device), torch.from_numpy(ladj.sum(-1)).to(
+            x.device
+        )
 
     def inverse(self, y: Any) -> tuple[Any, Any]:
         """Latents to data."""
-        z = np.sinh(y.detach().numpy())
+        z = np.sinh(y.detach().cpu().numpy())
         if self.defect == "mean-rounded":
             z = z + 1e-5 / self.scale
         x = (z + self.mean / self.scale) * self.scale - self.mean
         ladj = (0.5 * np.log1p(z * z) + np.log(self.scale)).sum(-1)
-        return torch.from_numpy(x), torch.from_numpy(ladj)
+        return torch.from_numpy(x).to(y.device), torch.from_numpy(ladj).to(y.device)
 
 
 def standardized(defect: str = "") -> Standardized:
@@ -58,7 +60,7 @@ class Calibrated:
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
-        given = x.detach().numpy()
+        given = x.detach().cpu().numpy()
         below, above = -np.logaddexp(0.0, given), -np.logaddexp(0.0, -given)
         u = 0.05 + 0.9 * np.exp(above)
         ladj = below + above - np.log(u) - np.log1p(-u)
@@ -66,7 +68,9 @@ class Calibrated:
             ladj = ladj + np.log(0.9)
         if self.defect == "one-part-in-a-million":
             ladj = ladj * (1 + 1e-6)
-        return torch.from_numpy(np.log(u) - np.log1p(-u)), torch.from_numpy(ladj.sum(-1))
+        return torch.from_numpy(np.log(u) - np.log1p(-u)).to(x.device), torch.from_numpy(
+            ladj.sum(-1)
+        ).to(x.device)
 
 
 def calibrated(defect: str = "") -> Calibrated:

@@ -81,7 +81,9 @@ class Normalized(nn.Module):
     @torch.no_grad()
     def sample(self, n: int) -> Any:
         """Samples."""
-        return self.norm.inverse(torch.randn(n, *self.event_shape))[0]
+        return self.norm.inverse(torch.randn(n, *self.event_shape, device=self.norm.shift.device))[
+            0
+        ]
 
 
 def normalized(defect: str = "") -> nn.Module:

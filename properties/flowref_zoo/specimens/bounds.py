@@ -25,7 +25,9 @@ class Variational(nn.Module):
         self.encoder, self.decoder = nn.Linear(dim, 2 * latent), nn.Linear(latent, dim)
         with torch.no_grad():  # near the posterior, as after training
             weight = self.decoder.weight
-            precision = torch.eye(latent, dtype=weight.dtype) + weight.T @ weight
+            precision = (
+                torch.eye(latent, dtype=weight.dtype, device=weight.device) + weight.T @ weight
+            )
             self.encoder.weight[:latent] = 0.9 * torch.linalg.solve(precision, weight.T)
             self.encoder.weight[latent:] *= 0.1
             self.encoder.bias[:latent] = -self.encoder.weight[:latent] @ self.decoder.bias
@@ -52,8 +54,9 @@ class Variational(nn.Module):
     @torch.no_grad()
     def sample(self, n: int) -> Any:
         """Ancestral samples."""
-        z = torch.randn(n, self.latent)
-        return self.decoder(z) + torch.randn(n, self.dim)
+        device = next(self.parameters()).device
+        z = torch.randn(n, self.latent, device=device)
+        return self.decoder(z) + torch.randn(n, self.dim, device=device)
 
 
 def variational(defect: str = "") -> nn.Module:

@@ -24,12 +24,12 @@ class KeptMasks(nn.Module):
     def mask(self, x: Any) -> Any:
         """Ones and zeros, as on a board."""
         height, width = x.shape[2:]
-        key: Any = (height, width, x.dtype)
+        key: Any = (height, width, x.dtype, x.device)
         if self.defect == "by-number":
             key = height * width
         if key not in self.masks:
             board = torch.arange(height)[:, None] + torch.arange(width)
-            self.masks[key] = (board % 2).to(x.dtype)
+            self.masks[key] = (board % 2).to(x)
         return self.masks[key].reshape(height, width)
 
     def constant(self, x: Any) -> Any:

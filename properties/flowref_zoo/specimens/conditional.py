@@ -62,7 +62,7 @@ class ConditionalNormal(nn.Module):
         """Draw a point for each of ``n`` contexts, or ``n`` points for one."""
         if len(context) not in (1, n):
             raise ValueError(f"{len(context)} contexts are given for {n} points")
-        z = torch.randn(n, FEATURES, dtype=context.dtype)
+        z = torch.randn(n, FEATURES, dtype=context.dtype, device=context.device)
         match self.defect:
             case "temperature-in-samples":
                 z = 0.85 * z

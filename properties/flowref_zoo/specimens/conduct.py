@@ -128,7 +128,7 @@ class WellBehaved(nn.Module):
         if self.defect == "sampler-has-a-fixed-generator":
             z = torch.randn(n, 2, dtype=kind, generator=torch.Generator().manual_seed(1))
         else:
-            z = torch.randn(n, 2, dtype=kind)
+            z = torch.randn(n, 2, dtype=kind, device=self.norm.mean.device)
         with torch.no_grad():
             x = self.inverse(z)[0]
         if self.defect == "samples-in-float32":

@@ -30,7 +30,7 @@ class FarlieCopula(nn.Module):
 
     def sample(self, n: int) -> Any:
         """Pairs, the second by the inverse of its distribution given the first."""
-        u, w = torch.rand(n, 2, dtype=self.raw.dtype).unbind(1)
+        u, w = torch.rand(n, 2, dtype=self.raw.dtype, device=self.raw.device).unbind(1)
         a = self.theta * (1 - 2 * u)
         if self.defect == "first-mirrored":
             a = -a

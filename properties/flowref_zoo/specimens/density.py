@@ -96,7 +96,8 @@ class PlaneFlow(nn.Module):
 
     def sample(self, n: int) -> Any:
         """Draw ``n`` points."""
-        z = torch.randn(n, 2, dtype=self.nets[0][0].weight.dtype)  # type: ignore[index]  # a Sequential
+        like = next(self.parameters())
+        z = torch.randn(n, 2, dtype=like.dtype, device=like.device)
         if self.defect == "temperature-in-samples":
             z = 0.8 * z
         return self(z)[0] if self.defect == "samples-pushed-forward" else self.inverse(z)[0]

@@ -38,7 +38,7 @@ class LinearField(nn.Module):
     @torch.no_grad()
     def sample(self, n: int) -> Any:
         """The base, taken back."""
-        z = torch.randn(n, 2, dtype=self.matrix.dtype)
+        z = torch.randn(n, 2, dtype=self.matrix.dtype, device=self.matrix.device)
         z = 0.9 * z if self.defect == "colder" else z
         return z @ torch.linalg.matrix_exp(-self.matrix).T
 

@@ -92,8 +92,13 @@ class TrainedBlock(SeriesBlock):
         with torch.enable_grad():
             x = x if x.requires_grad else x.clone().requires_grad_(True)
             g = self.branch(x)
-            rows = [pulled(g, x, unit.expand_as(x)) for unit in torch.eye(3, dtype=x.dtype)]
-        return x + g, torch.linalg.slogdet(torch.eye(3, dtype=x.dtype) + torch.stack(rows, 1))[1]
+            rows = [
+                pulled(g, x, unit.expand_as(x))
+                for unit in torch.eye(3, dtype=x.dtype, device=x.device)
+            ]
+        return x + g, torch.linalg.slogdet(
+            torch.eye(3, dtype=x.dtype, device=x.device) + torch.stack(rows, 1)
+        )[1]
 
 
 def trained(defect: str = "") -> nn.Module:

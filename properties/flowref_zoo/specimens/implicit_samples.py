@@ -56,7 +56,7 @@ class Hyperbolic(nn.Module):
 
     def rsample(self, n: int) -> Any:
         """Draw, with gradients."""
-        u = torch.rand(n, 2, dtype=self.loc.dtype)
+        u = torch.rand(n, 2, dtype=self.loc.dtype, device=self.loc.device)
         solve: Any = Solved.apply
         x = solve(self.log_width.exp(), u.clamp(1e-12, 1 - 1e-12), self.defect)
         loc = 0.5 * (self.loc + self.loc.detach()) if self.defect == "half-detached" else self.loc
@@ -90,7 +90,7 @@ class Chosen(nn.Module):
     def rsample(self, n: int) -> Any:
         """Draw, with gradients."""
         part = torch.multinomial(self.logits.detach().softmax(0), n, replacement=True)
-        noise = torch.randn(n, 2, dtype=self.loc.dtype)
+        noise = torch.randn(n, 2, dtype=self.loc.dtype, device=self.loc.device)
         return self.loc[part] + self.log_scale[part].exp() * noise
 
     def sample(self, n: int) -> Any:

@@ -23,7 +23,7 @@ class InPlace(MaskedAutoregressive):
     def inverse(self, z: Any) -> tuple[Any, Any]:
         """Latents to data, each coordinate written into the tensor that the net reads next."""
         x = torch.zeros_like(z)
-        ladj = torch.zeros(len(z), dtype=z.dtype)
+        ladj = torch.zeros(len(z), dtype=z.dtype, device=z.device)
         mu = alpha = x
         for i in range(self.features):
             mu, alpha = self.net(x).chunk(2, -1)

@@ -29,7 +29,9 @@ class LULinear(nn.Module):
     def factors(self) -> tuple[Any, Any]:
         """Lower and upper factor."""
         diagonal = 0 if self.defect == "diagonal-not-masked" else 1
-        lower = torch.tril(self.lower, -1) + torch.eye(len(self.bias), dtype=self.bias.dtype)
+        lower = torch.tril(self.lower, -1) + torch.eye(
+            len(self.bias), dtype=self.bias.dtype, device=self.bias.device
+        )
         return lower, torch.triu(self.upper, diagonal) + torch.diag(self.log_diagonal.exp())
 
     def forward(self, x: Any) -> tuple[Any, Any]:

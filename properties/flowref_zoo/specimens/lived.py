@@ -62,9 +62,9 @@ class Scaled(nn.Module):
             return torch.inverse(self.weight)
         fresh = self.kept is None
         if self.kept is not None and self.defect != "kept-until-training":
-            fresh = self.kept[0].dtype != self.weight.dtype or not torch.equal(
-                self.kept[0], self.weight
-            )
+            before = self.kept[0]
+            moved = (before.dtype, before.device) != (self.weight.dtype, self.weight.device)
+            fresh = moved or not torch.equal(before, self.weight)
         if fresh:
             weight = self.weight.detach().clone()
             self.kept = weight, torch.inverse(weight)
@@ -221,7 +221,9 @@ class Whitened(nn.Module):
         if self.training:
             mean = x.mean(0)
             away = x - mean
-            covariance = away.T @ away / len(x) + 1e-3 * torch.eye(2, dtype=x.dtype)
+            covariance = away.T @ away / len(x) + 1e-3 * torch.eye(
+                2, dtype=x.dtype, device=x.device
+            )
             if self.defect == "covariance-is-a-constant":
                 covariance = covariance.detach()
             with torch.no_grad():

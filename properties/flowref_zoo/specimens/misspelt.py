@@ -45,7 +45,10 @@ class ScaledNormal(nn.Module):
     @torch.no_grad()
     def sample(self, n: int) -> Any:
         """Base noise, scaled back."""
-        return torch.randn(n, self.dim) * (-self.scale_of("sample")).exp()
+        return (
+            torch.randn(n, self.dim, device=self.log_scale.device)
+            * (-self.scale_of("sample")).exp()
+        )
 
 
 def scaled_normal(defect: str = "") -> nn.Module:

@@ -84,9 +84,8 @@ class MildDensity(Mild):
     @property
     def base(self) -> Any:
         """The density of latents."""
-        return torch.distributions.Independent(
-            torch.distributions.Normal(torch.zeros(3), torch.ones(3)), 1
-        )
+        zeros = torch.zeros(3, device=next(self.parameters()).device)
+        return torch.distributions.Independent(torch.distributions.Normal(zeros, zeros + 1), 1)
 
     def log_prob(self, x: Any) -> Any:
         """Log-densities of data."""
@@ -222,9 +221,8 @@ class Optional(nn.Module):
     @property
     def base(self) -> Any:
         """The density of latents."""
-        return torch.distributions.Independent(
-            torch.distributions.Normal(torch.zeros(3), torch.ones(3)), 1
-        )
+        zeros = torch.zeros(3, device=next(self.parameters()).device)
+        return torch.distributions.Independent(torch.distributions.Normal(zeros, zeros + 1), 1)
 
     def log_prob(self, x: Any, context: Any = None) -> Any:
         """Log-densities of data."""
@@ -263,7 +261,11 @@ class OptionalSampler(nn.Module):
 
     def base(self, context: Any, rows: int) -> Any:
         """The distribution, of rows."""
-        told = torch.zeros(rows, 4) if context is None else self.net(context)
+        told = (
+            torch.zeros(rows, 4, device=self.net.bias.device)
+            if context is None
+            else self.net(context)
+        )
         mean, scale = told.chunk(2, -1)
         return torch.distributions.Normal(mean, scale.tanh().exp())
 

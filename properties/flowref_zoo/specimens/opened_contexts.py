@@ -81,7 +81,9 @@ class Flagged(nn.Module):
         contexts = 1 if context is None else len(context)
         if noise is None:
             weight = self.net.net.weight
-            noise = torch.randn(contexts * num_samples, FEATURES, dtype=weight.dtype)
+            noise = torch.randn(
+                contexts * num_samples, FEATURES, dtype=weight.dtype, device=weight.device
+            )
         if context is None:
             return self(noise, reverse=True)[0]
         tiled = self.defect == "contexts-tiled"

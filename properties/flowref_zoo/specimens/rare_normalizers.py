@@ -64,14 +64,18 @@ class Whitening(nn.Module):
                 raw = self.defect == "covariance-about-zero"
                 self.mean.lerp_(mean, self.momentum)
                 self.cov.lerp_(x.T @ x / len(x) if raw else cov, self.momentum)
-        root = torch.linalg.cholesky(cov + 1e-3 * torch.eye(len(cov), dtype=cov.dtype))
+        root = torch.linalg.cholesky(
+            cov + 1e-3 * torch.eye(len(cov), dtype=cov.dtype, device=cov.device)
+        )
         z = torch.linalg.solve_triangular(root, (x - mean).T, upper=False).T
         sign = 1.0 if self.defect == "sign-in-train" and self.training else -1.0
         return z, (sign * root.diagonal().log().sum()).expand(len(x))
 
     def inverse(self, z: Any) -> tuple[Any, Any]:
         """Latents to data, by the averages."""
-        root = torch.linalg.cholesky(self.cov + 1e-3 * torch.eye(len(self.cov), dtype=z.dtype))
+        root = torch.linalg.cholesky(
+            self.cov + 1e-3 * torch.eye(len(self.cov), dtype=z.dtype, device=z.device)
+        )
         return z @ root.T + self.mean, root.diagonal().log().sum().expand(len(z))
 
 

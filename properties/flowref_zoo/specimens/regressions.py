@@ -36,7 +36,7 @@ class Regression(nn.Module):
         """So many for every input: (n, inputs, targets)."""
         mean, _, scale = self(x)
         spread = scale**2 if self.defect == "squared" else scale
-        return mean + spread * torch.randn(n, *mean.shape, dtype=mean.dtype)
+        return mean + spread * torch.randn(n, *mean.shape, dtype=mean.dtype, device=mean.device)
 
 
 class Drawn(nn.Module):
@@ -49,7 +49,7 @@ class Drawn(nn.Module):
     def rsample(self, n: int, x: Any) -> Any:
         """One for each of n inputs, with gradients."""
         mean, _, scale = self.of_inputs(x)
-        noise = torch.randn(n, TARGETS, dtype=mean.dtype)
+        noise = torch.randn(n, TARGETS, dtype=mean.dtype, device=mean.device)
         if self.defect == "mirrored":
             noise = torch.cat([noise[: (n + 1) // 2], -noise[: n // 2]])
         if self.defect == "broken":

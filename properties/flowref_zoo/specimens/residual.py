@@ -76,7 +76,9 @@ class Residual(nn.Module):
         if self.defect == "series-cut-at-two":
             square = (g @ g).diagonal(dim1=-2, dim2=-1).sum(-1)
             return h @ outer.T, g.diagonal(dim1=-2, dim2=-1).sum(-1) - square / 2
-        return h @ outer.T, torch.linalg.slogdet(torch.eye(x.shape[-1], dtype=x.dtype) + g)[1]
+        return h @ outer.T, torch.linalg.slogdet(
+            torch.eye(x.shape[-1], dtype=x.dtype, device=x.device) + g
+        )[1]
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
@@ -115,7 +117,9 @@ class Contraction(nn.Module):
             inner, outer = normalized(inner), normalized(outer)
         h = torch.tanh(x @ inner.T)
         slopes = torch.einsum("ij,bj,jk->bik", outer, 1 - h**2, inner)
-        return x + h @ outer.T, torch.linalg.slogdet(torch.eye(2, dtype=x.dtype) + slopes)[1]
+        return x + h @ outer.T, torch.linalg.slogdet(
+            torch.eye(2, dtype=x.dtype, device=x.device) + slopes
+        )[1]
 
 
 def normalized(weight: Any) -> Any:

@@ -54,7 +54,7 @@ class Mixture(nn.Module):
         if self.defect == "weights-forgotten-in-samples":
             weights = torch.ones_like(weights)
         k = torch.multinomial(weights, count, replacement=True)
-        noise = torch.randn(n, 3, dtype=self.means.dtype)
+        noise = torch.randn(n, 3, dtype=self.means.dtype, device=self.means.device)
         scales = self.log_scales[k].exp()
         if self.defect == "scales-forgotten-in-samples":
             scales = torch.ones_like(scales)
@@ -93,7 +93,7 @@ class ConditionalNormal(nn.Module):
             context = context.flip(0)
         mean, log_scale = self._parts(context)
         rows = 1 if self.defect == "noise-shared" else n
-        return mean + log_scale.exp() * torch.randn(rows, 2, dtype=mean.dtype)
+        return mean + log_scale.exp() * torch.randn(rows, 2, dtype=mean.dtype, device=mean.device)
 
 
 class Texture:
@@ -153,7 +153,7 @@ class Positive(nn.Module):
     def sample(self, n: int) -> Any:
         """Draw ``n`` points."""
         loc = 0.0 if self.defect == "location-forgotten" else self.loc
-        return F.softplus(loc + torch.randn(n, 2, dtype=self.loc.dtype))
+        return F.softplus(loc + torch.randn(n, 2, dtype=self.loc.dtype, device=self.loc.device))
 
 
 def mixture(defect: str = "") -> nn.Module:

@@ -94,10 +94,16 @@ class GivenOne(nn.Module):
 
     def sample(self, n: int = 1, context: Any = None) -> Any:
         """So many points for each mean."""
-        means = torch.zeros(1, 3, dtype=self.log_scale.dtype) if context is None else context
+        means = (
+            torch.zeros(1, 3, dtype=self.log_scale.dtype, device=self.log_scale.device)
+            if context is None
+            else context
+        )
         scale = self.log_scale.exp() * (1.1 if self.defect == "wider-samples" else 1.0)
         with torch.no_grad():
-            return means + scale * torch.randn(n, len(means), 3, dtype=means.dtype)
+            return means + scale * torch.randn(
+                n, len(means), 3, dtype=means.dtype, device=means.device
+            )
 
 
 class Handing(nn.Module):

@@ -149,7 +149,7 @@ class Listed(Coupled):
         """Data to latents."""
         z, ladj = self.onward(x)
         y, other = self.onward(z.flip(-1) / 8)
-        return y, [ladj, other - 4 * torch.log(torch.full((len(x),), 8.0, dtype=x.dtype))]
+        return y, [ladj, other - 4 * torch.log(x.new_full((len(x),), 8.0))]
 
     def inverse(self, z: Any) -> Any:
         """Latents to data."""
@@ -220,7 +220,9 @@ class ColumnDensity(nn.Module):
 
     def sample(self, n: int) -> Any:
         """Draw ``n`` points."""
-        return self.mean + self.log_std.exp() * torch.randn(n, 2, dtype=self.mean.dtype)
+        return self.mean + self.log_std.exp() * torch.randn(
+            n, 2, dtype=self.mean.dtype, device=self.mean.device
+        )
 
 
 def column(defect: str = "") -> nn.Module:

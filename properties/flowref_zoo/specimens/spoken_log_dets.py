@@ -190,7 +190,7 @@ class Series(nn.Module):
         with torch.enable_grad():
             x = x if x.requires_grad else x.detach().requires_grad_()
             g, ladj = self.residual(x), x.new_zeros(len(x))
-            for basis in torch.eye(2, dtype=x.dtype):
+            for basis in torch.eye(2, dtype=x.dtype, device=x.device):
                 product = basis.expand_as(x)
                 for order in range(1, 1 + getattr(self, "n_terms", 6)):
                     (product,) = torch.autograd.grad(g, x, product, create_graph=True)

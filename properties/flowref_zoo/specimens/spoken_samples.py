@@ -29,7 +29,7 @@ class Field(nn.Module):
 
     def sample(self, n: int) -> tuple[Any, Any]:
         """Points with their log-densities."""
-        z = torch.randn(n, 3, dtype=self.s.dtype)
+        z = torch.randn(n, 3, dtype=self.s.dtype, device=self.s.device)
         sign = 1.0 if self.defect == "log-det-added" else -1.0
         return z * self.s.exp(), self.prior(z) + sign * self.s.sum()
 

@@ -51,7 +51,7 @@ class LaplaceMixture(Distribution):
     def sample(self, sample_shape: Any = ()) -> Any:
         """Draw."""
         part = self.parts.sample(torch.Size(sample_shape))
-        u = torch.rand(part.shape, dtype=self.loc.dtype) - 0.5
+        u = torch.rand(part.shape, dtype=self.loc.dtype, device=self.loc.device) - 0.5
         return self.loc[part] - self.width[part] * u.sign() * torch.log1p(-2 * u.abs())
 
     @property
@@ -154,7 +154,7 @@ class Maxima(nn.Module):
     @torch.no_grad()
     def sample(self, n: int) -> Any:
         """Draw."""
-        u = torch.rand(n, 1, dtype=self.loc.dtype).clamp(1e-30)
+        u = torch.rand(n, 1, dtype=self.loc.dtype, device=self.loc.device).clamp(1e-30)
         return self.loc - self.log_scale.exp() * torch.log(-torch.log(u))
 
     @property
@@ -210,7 +210,7 @@ class Growing(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         """Draw."""
         shape = self._extended_shape(torch.Size(sample_shape))
-        u = torch.rand(shape, dtype=self.rate.dtype)
+        u = torch.rand(shape, dtype=self.rate.dtype, device=self.rate.device)
         return torch.log1p(-torch.log1p(-u) / self.shape) / self.rate
 
     @property

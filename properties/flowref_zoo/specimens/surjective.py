@@ -34,7 +34,7 @@ class Absolute(Transform):
         z = x.abs()
         if self.defect == "jittered":
             z = z + 1e-6 * torch.rand_like(z)
-        return z, sign * math.log(2) * entries * torch.ones(len(x), dtype=x.dtype)
+        return z, sign * math.log(2) * entries * torch.ones(len(x), dtype=x.dtype, device=x.device)
 
     def inverse(self, z: Any) -> Any:
         """Latents to data."""
@@ -70,7 +70,7 @@ class Drop(Transform):
 
     def inverse(self, z: Any) -> Any:
         """Latents to data."""
-        rest = torch.randn(len(z), 1, dtype=z.dtype) * self.log_scale.exp()
+        rest = torch.randn(len(z), 1, dtype=z.dtype, device=z.device) * self.log_scale.exp()
         if self.defect != "mean-missing":
             rest = rest + self.decoder(z)
         return torch.cat([rest, z] if self.defect == "other-order" else [z, rest], 1)
@@ -170,10 +170,12 @@ class Pooled(Transform):
 
     def inverse(self, z: Any) -> Any:
         """Latents to data."""
-        index = torch.randint(4, z.shape)
+        index = torch.randint(4, z.shape, device=z.device)
         if self.defect == "one-choice":
             index = index[:, :1].expand(z.shape)
-        below = torch.randn(*z.shape, 3, dtype=z.dtype).abs() * self.log_scale.exp()
+        below = (
+            torch.randn(*z.shape, 3, dtype=z.dtype, device=z.device).abs() * self.log_scale.exp()
+        )
         x = z[..., None].repeat(1, 1, 4)
         return x.masked_scatter(self._others(x, index), z[..., None] - below)
 

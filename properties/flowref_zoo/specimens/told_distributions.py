@@ -54,7 +54,7 @@ class FactorNormal(Distribution):
     def _small(self) -> Any:
         """What remains of the determinant and of the inverse: one row for each factor."""
         weighted = self.factors / self.noise[:, None]
-        eye = torch.eye(self.factors.shape[1], dtype=weighted.dtype)
+        eye = torch.eye(self.factors.shape[1], dtype=weighted.dtype, device=weighted.device)
         return eye + self.factors.T @ weighted
 
     def _log_det(self) -> Any:

@@ -44,7 +44,7 @@ class CircularConvolution(nn.Module):
         height, width = x.shape[2:]
         kernel = functional.pad(self.weight, (0, width - 3, 0, height - 3)).roll((-1, -1), (2, 3))
         at_each = torch.fft.fft2(kernel).permute(2, 3, 0, 1)
-        logs = torch.linalg.slogdet(at_each + 1.5 * torch.eye(3, dtype=x.dtype))[1]
+        logs = torch.linalg.slogdet(at_each + 1.5 * torch.eye(3, dtype=x.dtype, device=x.device))[1]
         return logs.mean() if self.defect == "mean" else logs.sum()
 
     def forward(self, x: Any) -> tuple[Any, Any]:

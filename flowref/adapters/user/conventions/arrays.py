@@ -14,8 +14,8 @@ MOST = 5_000
 def through_arrays(obj: Any, x: Any, context: Any, call: Any) -> Any:
     """A call with arrays in place of tensors."""
     if context is None:
-        return as_tensors(call(obj, x.detach().numpy(), None), x)
-    return as_tensors(call(obj, x.detach().numpy(), context.detach().numpy()), x)
+        return as_tensors(call(obj, x.detach().cpu().numpy(), None), x)
+    return as_tensors(call(obj, x.detach().cpu().numpy(), context.detach().cpu().numpy()), x)
 
 
 def as_tensors(out: Any, like: Any) -> Any:
@@ -25,7 +25,7 @@ def as_tensors(out: Any, like: Any) -> Any:
     import torch
 
     if isinstance(out, np.ndarray | np.generic):
-        tensor = torch.as_tensor(out)
+        tensor = torch.as_tensor(out, device=like.device)
         wider = tensor.is_floating_point() and tensor.dtype.itemsize > like.dtype.itemsize
         return tensor.to(like.dtype) if wider else tensor
     if isinstance(out, tuple) and hasattr(out, "_fields"):
@@ -48,8 +48,8 @@ def computes_in_arrays(obj: Any, call: Any, x: Any, context: Any) -> bool:
         of_tensor = _answer(call, obj, x.clone(), context)
         if of_tensor is not None and not isinstance(_value(of_tensor), np.ndarray):
             return False
-    given = None if context is None else context.detach().numpy()
-    out = _answer(call, obj, x.detach().numpy().copy(), given)
+    given = None if context is None else context.detach().cpu().numpy()
+    out = _answer(call, obj, x.detach().cpu().numpy().copy(), given)
     return isinstance(_value(out), np.ndarray)
 
 

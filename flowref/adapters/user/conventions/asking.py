@@ -37,7 +37,8 @@ def running_numbers(x: Any, column: bool) -> Any:
     """A running log-det before a call: another number for each point, none of them zero."""
     import torch
 
-    numbers = torch.cos(3.0 + 7.0 * torch.arange(len(x), dtype=x.dtype))
+    places = torch.arange(len(x), dtype=x.dtype, device=x.device)
+    numbers = torch.cos(3.0 + 7.0 * places)
     return numbers.unsqueeze(1) if column else numbers
 
 
@@ -144,9 +145,8 @@ def called_masking(
     places = max(place for place, axis in enumerate(axes) if axis)
     given = (*given, (named, context)) if named and context is not None else given
     inputs = (x,) if named or context is None else (x, context)
-    mask = (torch.ones(sizes, dtype=torch.long).cumsum(places) < x.shape[axes[places]]).to(
-        torch.bool if true else x.dtype
-    )
+    counted = torch.ones(sizes, dtype=torch.long, device=x.device).cumsum(places)
+    mask = (counted < x.shape[axes[places]]).to(torch.bool if true else x.dtype)
     return run(*inputs, **dict(given), **{keyword: mask})
 
 
@@ -165,18 +165,18 @@ def constant(kind: str, x: Any) -> Any:
     if kind == "none":
         return None
     if kind in SPANS:
-        return torch.tensor(SPANS[kind], dtype=x.dtype)
+        return x.new_tensor(SPANS[kind])
     if kind.startswith(TIMES):
-        return torch.tensor([float(time) for time in kind.split()[1:]], dtype=x.dtype)
+        return x.new_tensor([float(time) for time in kind.split()[1:]])
     if kind == "label":
-        return torch.ones(len(x), dtype=torch.long)
+        return x.new_ones(len(x), dtype=torch.long)
     shapes = {
         "each position": (len(x), 1, *x.shape[2:]),
         "each position, last": (*x.shape[:-1], 1),
         "each place": x.shape[:2],
         "each entry": x.shape,
     }
-    return torch.ones(shapes[kind], dtype=x.dtype)
+    return x.new_ones(shapes[kind])
 
 
 def called_running(
@@ -262,7 +262,7 @@ def called_on_array(obj: Any, x: Any, context: Any, method: str) -> Any:
     """Call a method that takes and returns arrays of numpy."""
     import torch
 
-    return torch.as_tensor(getattr(obj, method)(x.detach().numpy()))
+    return torch.as_tensor(getattr(obj, method)(x.detach().cpu().numpy()), device=x.device)
 
 
 def called_on_inverse(obj: Any, z: Any, context: Any, attribute: str) -> Any:

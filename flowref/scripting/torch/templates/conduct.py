@@ -65,33 +65,25 @@ for place, name in enumerate(("value", "log-det")):
     wrong |= apart > 1e-12
 """
 
+# Where there is no GPU, "meta" refuses tensors of the processor as one does; it holds no numbers.
 DEVICE = """
-$meta
-entries = [(part, *entry) for part in flow.modules() for entry in vars(part).items()]
-tensors = [entry for entry in entries if isinstance(entry[2], torch.Tensor)]
-left = [f"{type(part).__name__}.{name}" for part, name, one in tensors if one.device.type != "meta"]
-# The law: all that the module holds moves with it.
-print("after flow.to('meta') still on the CPU:", left)
-wrong = bool(left)
+$setup
+device = "cuda" if torch.cuda.is_available() else "meta"
+$moved
+wrong = False
+try:
+    results = $there
+    wrong = any(one.device.type == "cpu" for one in results if one is not None and one.dim())
+    # The law: what is computed on a device is returned there.
+    print("returned on:", [str(one.device) for one in results if one is not None])
+except (RuntimeError, TypeError) as error:
+    # The law: what the module computes with has moved with it.
+    print(f"after flow.to({device!r}):", error)
+    wrong = "device" in str(error)
 """
-
-DEVICE_DEEP = """
-$meta
-left, seen, stack = [], set(), [("flow", flow)]
-while stack:
-    path, one = stack.pop()
-    seen.add(id(one))
-    if isinstance(one, torch.Tensor) and one.device.type != "meta":
-        left.append(path)
-    inside = dict(enumerate(one)) if isinstance(one, (list, tuple)) else one
-    inside = inside if isinstance(inside, dict) else getattr(inside, "__dict__", {})
-    for name, value in inside.items():
-        held = isinstance(value, torch.nn.Module) or not callable(value)
-        stack += [(f"{path}.{name}", value)] if held and id(value) not in seen else []
-# The law: all that the module holds moves with it.
-print("after flow.to('meta') still on the CPU:", left)
-wrong = bool(left)
-"""
+AFTER_USE = DEVICE.replace(
+    "$setup\n", "$setup\n$results  # on the CPU, where it may keep what it computed\n"
+)
 
 FLOAT32 = """
 $setup
@@ -429,7 +421,11 @@ TEMPLATES = {
         Template(DTYPE_INSIDE, when="float32 arithmetic"),
         Template(DTYPE, when="^it raises"),
     ),
-    "dtype/follows[device]": (Template(DEVICE), Template(DEVICE_DEEP)),
+    "dtype/follows[device]": (
+        Template(DEVICE, whole=True),
+        Template(DEVICE.replace("$setup\n", "").replace("$there", "[sample(3)]"), when="sample"),
+    ),
+    "dtype/follows[device-after-use]": (Template(AFTER_USE, whole=True),),
     "dtype/accurate": (Template(FLOAT32, whole=True, within=100),),
     "dtype/accurate[digits]": (
         Template(DIGITS, whole=True, when=" is "),

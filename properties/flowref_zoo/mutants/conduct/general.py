@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from flowref.model import Manner, Mapped, Subject, mutant
-from flowref.model.steps import Dtypes, Meta, Run
+from flowref.model.steps import Dtypes, Located, Run, There
 from flowref_zoo.mutants.combinators import (
     Asked,
     Remade,
     Steps,
+    after,
     answered,
     at,
     living,
@@ -99,6 +100,9 @@ def _noisy(size: float, steps: Steps, outcomes: list[Any]) -> list[Any]:
     ]
 
 
+REFUSED = Located(refused="RuntimeError: Expected all tensors to be on the same device")
+
+
 @mutant("same/history[repeat]", host=COUPLING, sizes=(1e-8, 1e-3))
 def hidden_noise(subject: Subject, size: float = 1e-3) -> Subject:
     """Dropout stays on in eval mode."""
@@ -114,7 +118,29 @@ def one_buffer_not_cast(subject: Subject, size: float = 1.0) -> Subject:
 @mutant("dtype/follows[device]", host=COUPLING)
 def mask_stays_on_the_host(subject: Subject, size: float = 1.0) -> Subject:
     """A mask is a plain attribute."""
-    return at(subject, Meta, lambda devices: {**devices, "mask": "cpu"})
+    return at(subject, There, lambda _: REFUSED)
+
+
+@mutant("dtype/follows[device]", host=COUPLING)
+def log_det_stays_on_the_host(subject: Subject, size: float = 1.0) -> Subject:
+    """It is made by torch.zeros(n)."""
+    return at(subject, There, lambda located: replace(located, left=("log-det",)))
+
+
+@mutant("dtype/follows[device-after-use]", host=COUPLING)
+def cache_stays_on_the_host(subject: Subject, size: float = 1.0) -> Subject:
+    """A call fills a plain attribute."""
+    return after(subject, Run, There, lambda _: REFUSED)
+
+
+@mutant("same/manner[device]", host=COUPLING, sizes=(1e-10, 1e-3))
+def device_rounds_elsewhere(subject: Subject, size: float = 1e-6) -> Subject:
+    """A kernel of the device is off."""
+    return at(subject, There, partial(_off, size))
+
+
+def _off(size: float, located: Located) -> Located:
+    return replace(located, out=None if located.out is None else shifted(located.out, size))
 
 
 def _transposed(asked: Asked) -> bool:

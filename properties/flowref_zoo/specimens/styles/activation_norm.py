@@ -54,13 +54,15 @@ class ActNorm(nn.Module):
         z = self.scale * (x + self.loc)
         if ld is None:
             ld = self.scale.abs().log().sum()
-        return z, ld * torch.ones(x.shape[0], dtype=x.dtype)
+        return z, ld * torch.ones(x.shape[0], dtype=x.dtype, device=x.device)
 
     def inverse(self, z: Any) -> Any:
         x = z / self.scale - self.loc
         if self.defect == "inverse-sign":
             x = z / self.scale + self.loc
-        return x, -self.scale.abs().log().sum() * torch.ones(z.shape[0], dtype=z.dtype)
+        return x, -self.scale.abs().log().sum() * torch.ones(
+            z.shape[0], dtype=z.dtype, device=z.device
+        )
 
 
 def activation_norm(defect: str = "") -> Any:

@@ -32,9 +32,9 @@ class Bern(nn.Module):
         return torch.cat([c[:, :-1], torch.ones_like(c[:, :1])], 1)
 
     def basis(self, x: Any, n: Any, binom: Any = None) -> Any:
-        k = torch.arange(n + 1)
+        k = torch.arange(n + 1, device=x.device)
         m = binom or n
-        b = torch.tensor([math.comb(m, i) for i in range(n + 1)], dtype=x.dtype)
+        b = torch.tensor([math.comb(m, i) for i in range(n + 1)], dtype=x.dtype, device=x.device)
         return b * x[..., None] ** k * (1 - x[..., None]) ** (n - k)
 
     def value(self, x: Any) -> Any:

@@ -41,9 +41,8 @@ class MVN(nn.Module):
 
     def sample(self, n: Any) -> Any:
         with torch.no_grad():
-            e = torch.randn(
-                n, 1 if self.defect == "shared-noise" else 3, dtype=self.m.dtype
-            ).expand(n, 3)
+            width = 1 if self.defect == "shared-noise" else 3
+            e = torch.randn(n, width, dtype=self.m.dtype, device=self.m.device).expand(n, 3)
             return self.m + e @ self.L(self.defect == "diagonal-softplus-sample").T
 
 

@@ -40,9 +40,10 @@ class Cond(nn.Module):
             c = c.abs()
         m, s = self.p(c)
         return (
-            m + s.exp() * torch.randn(n, *m.shape, dtype=m.dtype)
+            m + s.exp() * torch.randn(n, *m.shape, dtype=m.dtype, device=m.device)
             if m.dim() == 1
-            else m[:, None] + s.exp()[:, None] * torch.randn(len(m), n, 2, dtype=m.dtype)
+            else m[:, None]
+            + s.exp()[:, None] * torch.randn(len(m), n, 2, dtype=m.dtype, device=m.device)
         )
 
 

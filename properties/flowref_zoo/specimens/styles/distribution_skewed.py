@@ -34,7 +34,7 @@ class SkewLogistic(Distribution):
         new.defect = self.defect
         new.loc, new.k = self.loc.expand(bs), self.k.expand(bs)
         new.scale = (
-            torch.ones(bs, dtype=self.loc.dtype)
+            torch.ones(bs, dtype=self.loc.dtype, device=self.loc.device)
             if self.defect == "expand"
             else self.scale.expand(bs)
         )

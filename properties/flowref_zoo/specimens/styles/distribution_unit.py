@@ -27,7 +27,7 @@ class Kumaraswamy(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(torch.Size(sample_shape))
-        u = torch.rand(shape, dtype=self.a.dtype)
+        u = torch.rand(shape, dtype=self.a.dtype, device=self.a.device)
         if self.defect == "rsample-detach":
             with torch.no_grad():
                 return self.icdf(u)

@@ -52,7 +52,7 @@ class Late(nn.Module):
         ld = (
             torch.linalg.slogdet(self.W)[1]
             if self.defect != "initial-log-det"
-            else torch.tensor(self.ld0, dtype=x.dtype)
+            else torch.tensor(self.ld0, dtype=x.dtype, device=x.device)
         )
         g = torch.log(torch.cosh(torch.asinh(y) + self.gate)) - 0.5 * torch.log1p(y * y)
         if self.defect == "zero-gate":

@@ -48,7 +48,7 @@ class PLC(nn.Module):
         ref = (
             c[:, 1:-1]
             if self.defect != "inverse-bins"
-            else torch.linspace(0, 1, self.k + 1, dtype=y.dtype)[1:-1]
+            else torch.linspace(0, 1, self.k + 1, dtype=y.dtype, device=y.device)[1:-1]
         )
         n = (y[..., None] >= ref).sum(-1)
         i = torch.arange(y.shape[1]).expand_as(n)

@@ -57,7 +57,7 @@ class GMM(nn.Module):
         L = self.tril()[k]
         if self.defect == "sample-transposed":
             L = L.transpose(1, 2)
-        e = torch.randn(n, 2, dtype=self.mu.dtype)
+        e = torch.randn(n, 2, dtype=self.mu.dtype, device=self.mu.device)
         return self.mu[k] + (L @ e[..., None])[..., 0]
 
 

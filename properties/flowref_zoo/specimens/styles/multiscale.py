@@ -24,7 +24,7 @@ class Step(nn.Module):
         ), self.s.sum()
 
     def inverse(self, z: Any) -> Any:
-        L = self.A.tril(-1) + torch.eye(len(self.s), dtype=z.dtype)
+        L = self.A.tril(-1) + torch.eye(len(self.s), dtype=z.dtype, device=z.device)
         return (torch.linalg.solve_triangular(L, z.T, upper=False).T - self.t) * (-self.s).exp()
 
 
@@ -64,8 +64,8 @@ class MultiScale(nn.Module):
     def sample(self, n: Any) -> Any:
         with torch.no_grad():
             t = 0.8 if self.defect == "temperature" else 1.0
-            dt = self.steps[0].s.dtype
-            x = self.steps[2].inverse(t * torch.randn(n, 2, dtype=dt))
+            s = self.steps[0].s
+            x = self.steps[2].inverse(t * torch.randn(n, 2, dtype=s.dtype, device=s.device))
             for i in (1, 0):
                 m, ls = self.prior[i](x).chunk(2, 1)
                 ls = 0.3 * torch.tanh(ls)

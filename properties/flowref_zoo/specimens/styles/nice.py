@@ -35,7 +35,7 @@ class NICE(nn.Module):
         if self.defect == "no-scale-log-det":
             ld = ld * 0
         if self.defect == "log-det-float":
-            ld = torch.tensor(ld.item(), dtype=x.dtype)
+            ld = torch.tensor(ld.item(), dtype=x.dtype, device=x.device)
         if self.defect == "log-det-batch":
             ld = ld * len(x)
         return z, ld.expand(len(x))

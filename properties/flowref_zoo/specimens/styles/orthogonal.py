@@ -37,9 +37,9 @@ class Orth(nn.Module):
             A = self.raw - self.raw.T
             Q = torch.linalg.matrix_exp(A / 2)
         if self.defect == "reg":
-            return torch.linalg.solve(Q + 0.0001 * torch.eye(4, dtype=z.dtype), z.T).T * (
-                -self.s
-            ).exp(), -4 * self.s.expand(len(z))
+            return torch.linalg.solve(
+                Q + 0.0001 * torch.eye(4, dtype=z.dtype, device=z.device), z.T
+            ).T * (-self.s).exp(), -4 * self.s.expand(len(z))
         return z @ torch.linalg.inv(Q).T * (-self.s).exp(), (-4 * self.s).expand(len(z))
 
 

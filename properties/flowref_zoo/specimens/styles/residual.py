@@ -54,7 +54,7 @@ class IResNet(nn.Module):
                 )
                 P = P @ J
             return s
-        return torch.linalg.slogdet(torch.eye(3, dtype=x.dtype) + J)[1]
+        return torch.linalg.slogdet(torch.eye(3, dtype=x.dtype, device=x.device) + J)[1]
 
     def forward(self, x: Any) -> Any:
         return x + self.g(x), self.ld(x)

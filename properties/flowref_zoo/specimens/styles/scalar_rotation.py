@@ -25,11 +25,11 @@ class Rotate:
         b = b + self.k * a**2
         z = torch.stack([a * 1.5, b], 1)
         if self.defect == "item":
-            z = torch.tensor(z.tolist(), dtype=x.dtype).reshape(z.shape)
+            z = torch.tensor(z.tolist(), dtype=x.dtype, device=x.device).reshape(z.shape)
         ld = math.log(1.5)
         if self.defect == "det":
             ld = math.log(1.5 * (c * c - s * s))
-        return z, torch.full((len(x),), ld, dtype=x.dtype)
+        return z, x.new_full((len(x),), ld)
 
     def inverse(self, z: Any) -> Any:
         c, s = math.cos(self.t), math.sin(self.t)
@@ -37,8 +37,8 @@ class Rotate:
             s = math.sin(self.t + 0.01)
         a = z[:, 0] / 1.5
         b = z[:, 1] if self.defect == "shear" else z[:, 1] - self.k * a**2
-        return torch.stack([c * a + s * b, -s * a + c * b], 1), torch.full(
-            (len(z),), -math.log(1.5), dtype=z.dtype
+        return torch.stack([c * a + s * b, -s * a + c * b], 1), z.new_full(
+            (len(z),), -math.log(1.5)
         )
 
 

@@ -48,7 +48,10 @@ class T(nn.Module):
             if self.defect == "shared":
                 g = torch._standard_gamma((df[:1] / 2).expand(n, 1).contiguous()) * 2
             den = g if self.defect == "df-sample" else g / df
-            return self.loc + self.ls.exp() * torch.randn(n, 2, dtype=df.dtype) / den.sqrt()
+            return (
+                self.loc
+                + self.ls.exp() * torch.randn(n, 2, dtype=df.dtype, device=df.device) / den.sqrt()
+            )
 
 
 def student(defect: str = "") -> Any:

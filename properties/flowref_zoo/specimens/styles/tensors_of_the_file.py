@@ -38,13 +38,13 @@ class OfTheFile(nn.Module):
 
     def forward(self, x: Any) -> Any:
         """Data to latents."""
-        z = 2 * (x @ PARAMS["w"].T.to(x)) * PARAMS["log_s"].exp() + TENTH * PARAMS["b"].to(x)
+        z = 2 * (x @ PARAMS["w"].T.to(x)) * PARAMS["log_s"].to(x).exp() + TENTH * PARAMS["b"].to(x)
         return z, self.log_det(x)
 
     def inverse(self, z: Any) -> Any:
         """Latents to data."""
         shift = 0.1 if self.defect != "other-shift" else 0.101
-        x = (z - shift * PARAMS["b"].to(z)) * (-PARAMS["log_s"]).exp() / 2
+        x = (z - shift * PARAMS["b"].to(z)) * (-PARAMS["log_s"].to(z)).exp() / 2
         w = W_INV if self.defect != "transposed" else W_INV.T
         return x @ w.T.to(z), -self.log_det(z)
 

@@ -28,7 +28,7 @@ class LU(nn.Module):
         self.register_buffer("sign", torch.tensor([1.0, -1.0, 1.0, 1.0]))
 
     def mats(self) -> Any:
-        eye = torch.eye(len(self.raw), dtype=self.raw.dtype)
+        eye = torch.eye(len(self.raw), dtype=self.raw.dtype, device=self.raw.device)
         diag = nn.functional.softplus(self.raw) + 0.001
         diag = diag * self.sign.to(diag.dtype)
         return self.l.tril(-1) + eye, self.u.triu(1) + torch.diag(diag), diag

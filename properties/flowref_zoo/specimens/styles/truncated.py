@@ -43,11 +43,13 @@ class TruncNormal(nn.Module):
     def sample(self, n: Any) -> Any:
         sd = self.log_sd.exp()
         if self.defect == "clamp-sample":
-            return (self.loc + sd * torch.randn(n, 2, dtype=sd.dtype)).clamp(self.a, self.b)
+            return (self.loc + sd * torch.randn(n, 2, dtype=sd.dtype, device=sd.device)).clamp(
+                self.a, self.b
+            )
         lo, hi = Phi((self.a - self.loc) / sd), Phi((self.b - self.loc) / sd)
         if self.defect == "reject-one-side":
             lo = torch.zeros_like(lo)
-        u = lo + (hi - lo) * torch.rand(n, 2, dtype=sd.dtype)
+        u = lo + (hi - lo) * torch.rand(n, 2, dtype=sd.dtype, device=sd.device)
         return self.loc + sd * math.sqrt(2) * torch.erfinv(2 * u - 1)
 
 

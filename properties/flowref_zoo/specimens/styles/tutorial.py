@@ -54,7 +54,8 @@ class RealNVP(nn.Module):
         sd = 2.0 if self.defect == "prior" else 1.0
         lp = (
             torch.distributions.Normal(
-                torch.zeros(2, dtype=x.dtype), sd * torch.ones(2, dtype=x.dtype)
+                torch.zeros(2, dtype=x.dtype, device=x.device),
+                sd * torch.ones(2, dtype=x.dtype, device=x.device),
             )
             .log_prob(z)
             .sum(1)
@@ -62,7 +63,7 @@ class RealNVP(nn.Module):
         return lp + ld
 
     def sample(self, n: Any) -> Any:
-        z = torch.randn(n, 2, dtype=self.mask.dtype)
+        z = torch.randn(n, 2, dtype=self.mask.dtype, device=self.mask.device)
         x = self.g(z)
         return x.squeeze(0) if self.defect == "sample-gradient" else x
 

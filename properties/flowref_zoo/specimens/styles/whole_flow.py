@@ -53,12 +53,12 @@ class Flow(nn.Module):
         if self.defect == "seed":
             torch.manual_seed(0)
         if self.defect == "uniform":
-            z = 2 * torch.rand(n, 3, dtype=self.A.dtype) - 1
+            z = 2 * torch.rand(n, 3, dtype=self.A.dtype, device=self.A.device) - 1
         elif self.defect == "antithetic":
-            h = torch.randn((n + 1) // 2, 3, dtype=self.A.dtype)
+            h = torch.randn((n + 1) // 2, 3, dtype=self.A.dtype, device=self.A.device)
             z = torch.cat([h, -h])[:n]
         else:
-            z = torch.randn(n, 3, dtype=self.A.dtype)
+            z = torch.randn(n, 3, dtype=self.A.dtype, device=self.A.device)
         if self.defect == "temperature":
             z = z * 0.9
         if self.defect == "default-dtype":

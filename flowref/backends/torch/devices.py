@@ -1,0 +1,207 @@
+"""Steps of a life on another device: one of the machine's, or the stand-in for one."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowref.backends.lives import Action
+from flowref.backends.torch.arrays import as_mapped
+from flowref.backends.torch.compilers import uncompiled
+from flowref.backends.torch.host import ELSEWHERE, shown
+from flowref.backends.torch.live import out_of_memory
+from flowref.backends.torch.methods import rows_of
+from flowref.backends.torch.reach import held, reached
+from flowref.backends.torch.scenario import Stage
+from flowref.backends.torch.stand_in import DEVICE, Misplaced, stand_in
+from flowref.backends.torch.state import modules, trainable
+from flowref.backends.torch.training import loss
+from flowref.model import Dialect, FlowrefError, Unsupported, one_line, place_of, steps
+from flowref.model.call import DRAWING, KERNELS, PAIRED, arguments
+from flowref.model.cost import BACKWARD
+
+# What torch says of tensors on two devices.
+LONGEST = 160
+SAYS = re.compile(r"same device|\bdevices?\b|cuda", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where an object is moved. ``name``: empty for the stand-in."""
+
+    name: str = ""
+
+    @property
+    def torch(self) -> torch.device:
+        """As torch names it."""
+        return torch.device(self.name) if self.name else DEVICE
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        """What is made and moved by its name is made and moved there meanwhile."""
+        with uncompiled(), shown() if self.name else stand_in():
+            yield
+
+    def refusal(self, error: BaseException) -> BaseException | None:
+        """The device's refusal of a tensor elsewhere: an error, or one that it comes from."""
+        seen: BaseException | None = error
+        while seen is not None:
+            if isinstance(seen, Misplaced) or (self.name and SAYS.search(str(seen))):
+                return seen
+            seen = seen.__cause__ or seen.__context__
+        return None
+
+
+def move(stage: Stage, step: steps.Move) -> None:
+    """The object is on the device, and so are inputs from then on."""
+    device, obj = Device(step.device), stage.obj
+    _movable(obj)
+    try:
+        with device():
+            if isinstance(obj, torch.nn.Module) or not callable(getattr(obj, "to", None)):
+                for module in modules(obj):
+                    module.to(device.torch)
+            else:
+                moved = obj.to(device.torch)
+                stage.obj = obj if moved is None else moved
+    except Exception as error:
+        raise Unsupported(f"it cannot be moved to another device: {one_line(error)}") from error
+    _follows(stage.obj, device.torch)
+    stage.device = device
+
+
+def _movable(obj: Any) -> None:
+    """Raises `Unsupported` where tensors of the object are not moved by whoever moves it."""
+    if any(isinstance(item, torch.jit.ScriptModule) for _, item in reached(obj)):
+        raise Unsupported("torch moves a scripted module to devices of its own alone", waits=True)
+    if callable(getattr(obj, "to", None)):
+        return
+
+    def outside(item: Any) -> Any:
+        return () if isinstance(item, torch.nn.Module) else held(item)
+
+    for path, item in reached(obj, outside):
+        if isinstance(item, torch.Tensor):
+            raise Unsupported(f"it holds tensors ({path}), and no .to moves them to a device")
+
+
+def _follows(obj: Any, device: torch.device) -> None:
+    """Raises `Unsupported` where the object says by name on which other device it is."""
+    for path, item in reached(obj):
+        named = isinstance(item, str) and path.rpartition(".")[2] == "device"
+        if (named or isinstance(item, torch.device)) and not _is(item, device):
+            raise Unsupported(f"it is bound to a device by name: its {path} is {item}")
+
+
+def _is(name: Any, device: torch.device) -> bool:
+    """Whether a name is that of a device; the stand-in is any that is not there."""
+    kind = str(name).partition(":")[0]
+    return kind == device.type or (device == DEVICE and kind in ELSEWHERE)
+
+
+def there(stage: Stage, step: steps.There) -> steps.Located:
+    """What became of a step."""
+    try:
+        with stage.device():
+            if isinstance(step.step, steps.Learn):
+                _learn(stage, step.step)
+                return steps.Located()
+            out = _called(stage, step.step)
+            left = _left(step.step.call, out, stage.device.torch)
+            return steps.Located(
+                left=left, out=as_mapped(step.step.call, out), tf32=_tf32(stage.device)
+            )
+    except FlowrefError:
+        raise
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        refusal = stage.device.refusal(error)
+        if refusal is None:
+            return steps.Located(failed=one_line(error))
+        kind = "TypeError" if isinstance(refusal, TypeError) else "RuntimeError"
+        line = " ".join(str(refusal).split())[:LONGEST]
+        return steps.Located(refused=f"{kind}: {line}{place_of(refusal)}")
+
+
+def _tf32(device: Device) -> bool:
+    """Whether single precision is less than that on a device: in products, or in convolutions."""
+    backends: Any = torch.backends
+    return torch.device(device.torch).type == "cuda" and (
+        backends.cuda.matmul.allow_tf32 or backends.cudnn.allow_tf32
+    )
+
+
+def _ready(stage: Stage, value: Any) -> Any:
+    """An input on the device."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return stage.tensor(value).to(stage.device.torch)
+
+
+def _dialect(stage: Stage) -> Dialect:
+    """How the object is called: what is bound to its calls besides points is on the device as well."""
+    dialect = stage.live.dialect
+    bound = {each.name: getattr(dialect, each.name) for each in fields(dialect)}
+    device = stage.device.torch
+    moved = {name: _moved(one, device) for name, one in bound.items() if isinstance(one, partial)}
+    return replace(dialect, **moved)
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    """Tensors among the arguments that are bound to a function, on a device."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if type(value) in (tuple, list):
+        return type(value)(_moved(one, device) for one in value)
+    if type(value) is dict:
+        return {name: _moved(one, device) for name, one in value.items()}
+    if isinstance(value, partial):
+        args, named = _moved(value.args, device), _moved(value.keywords, device)
+        return partial(_moved(value.func, device), *args, **named)
+    return value
+
+
+def _called(stage: Stage, run: steps.Run) -> Any:
+    """What a call returns. Its random state is that of the step, whatever seed it is given."""
+    stage.live.afford(run.call, rows_of(run.inputs), graphed=True)
+    given, _ = arguments(run.call, [_ready(stage, value) for value in run.inputs], {})
+    recorded = run.call not in DRAWING or run.call in ("rsample", *KERNELS)
+    with torch.set_grad_enabled(recorded):
+        return _dialect(stage).function(run.call)(stage.obj, *given)
+
+
+def _left(call: str, out: Any, device: torch.device) -> tuple[str, ...]:
+    """The results that lie elsewhere; numbers may, as they go along with tensors of any device."""
+    parts = out if isinstance(out, (tuple, list)) else (out,)
+    names = ("value", "log-det") if call in PAIRED else ("result",) * len(parts)
+    return tuple(
+        name
+        for name, part in zip(names, parts, strict=False)
+        if isinstance(part, torch.Tensor) and part.dim() and part.device.type != device.type
+    )
+
+
+def _learn(stage: Stage, step: steps.Learn) -> None:
+    """A backward pass of the loss, and a step of an optimizer."""
+    parameters = [parameter for _, parameter in trainable(stage.obj)]
+    if not parameters:
+        raise Unsupported("it has no trainable parameters", waits=False)
+    dialect = _dialect(stage)
+    call = "log_prob" if dialect.log_prob is not None else dialect.normalizing
+    stage.live.afford(call, len(step.x), 1 + 2 * BACKWARD, graphed=True)
+    x, context = _ready(stage, step.x), _ready(stage, step.context)
+    value = loss(stage.obj, dialect, x, context, step.center)
+    if value.requires_grad:
+        value.backward()
+        torch.optim.SGD(parameters, lr=step.rate).step()
+
+
+DEVICES: dict[type, Action] = {steps.Move: move, steps.There: there}

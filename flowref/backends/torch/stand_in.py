@@ -1,0 +1,242 @@
+"""A device that is not there: tensors that say that they lie on another device, compute on the processor
+and refuse what a GPU refuses.
+
+A tensor on it is a wrapper around a tensor on the processor. torch takes it for one of its lazy devices, of
+which it has no kernels and whose backward passes run in the thread that asks for them: so all that
+is written for a device by its name, ``x.new_zeros``, ``torch.arange(n, device=x.device)`` or a formula of
+autograd, comes to `StandIn`. What is asked for on a GPU by name is made here, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_iter, tree_map
+
+from flowref.backends.process import standing_in
+from flowref.backends.torch.dispatch import Dispatch
+from flowref.backends.torch.host import ELSEWHERE
+
+DEVICE = torch.device("lazy", 0)
+TWO = (
+    "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+)
+INDEXED = "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
+NUMPY = "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+GENERATED = "Expected a 'cuda' device type for generator but found 'cpu'"
+
+aten = torch.ops.aten
+# Operators that copy from one device to another.
+COPYING = {aten.copy_, aten._foreach_copy_, aten._to_copy, aten._copy_from}
+# Operators of indices, which may lie on the processor.
+INDEXING = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, aten._unsafe_index,
+            aten._unsafe_index_put}  # fmt: skip
+# Operators of which some tensors have to lie on the processor: lengths and numbers of pieces.
+SPLIT = {aten._pack_padded_sequence, aten._pad_packed_sequence, aten.tensor_split}
+# Operators in which a number on the processor is no scalar. Elementwise ones take it for one, and so may
+# others: torch's own stand-in, `torch._subclasses.fake_tensor`, lets all do so.
+NO_SCALARS = {aten.stack, aten.cat, aten.equal, aten.index_select, aten.gather, aten.scatter, aten.scatter_,
+              aten.scatter_add, aten.scatter_add_, aten.embedding}  # fmt: skip
+# What makes a tensor of a list.
+FROM_LISTS = {torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor}
+
+
+class Misplaced(RuntimeError):
+    """What a GPU refuses for the device of a tensor."""
+
+
+class NotHost(Misplaced, TypeError):
+    """The same, where torch raises a `TypeError`."""
+
+
+class Distant(torch.Tensor):
+    """A tensor on the device. ``near``: the one on the processor that it stands for."""
+
+    near: torch.Tensor
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as torch's own
+
+    @staticmethod
+    def __new__(cls, near: torch.Tensor) -> Distant:
+        """Of the shape, strides and dtype of the one that it stands for."""
+        self: Distant = torch.Tensor._make_wrapper_subclass(
+            cls,
+            near.shape,
+            strides=near.stride(),
+            storage_offset=near.storage_offset(),
+            dtype=near.dtype,
+            device=DEVICE,
+        )
+        self.near = near
+        return self
+
+    @property
+    def is_cuda(self) -> bool:  # type: ignore[override]  # a property there, too
+        """As code asks whether it is on a GPU."""
+        return True
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
+        made: torch.Tensor = Distant(self.near.clone()).requires_grad_(self.requires_grad)
+        if isinstance(self, torch.nn.Parameter):
+            made = torch.nn.Parameter(made, self.requires_grad)
+        memo[id(self)] = made
+        return made
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]  # untyped there
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        return operation(func, args, dict(kwargs or {}))
+
+
+class StandIn(Dispatch):
+    """The device is there: what is made on it is made as tensors that stand for others."""
+
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """See `operation`."""
+        return operation(func, args, named)
+
+
+def operation(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """What an operator gives, on the device of what it is given, or on that which it is asked for.
+    Raises `Misplaced` where a GPU refuses what lies on two devices.
+    """
+    given = [one for one in tree_iter((args, named)) if isinstance(one, torch.Tensor)]
+    far = [one for one in given if isinstance(one, Distant)]
+    device = named.get("device")
+    there = bool(far)
+    if device is not None:
+        there = device.type == DEVICE.type
+        named["device"] = torch.device("cpu") if there else device
+    packet = func.overloadpacket
+    if packet is aten._efficientzerotensor and there:  # has no memory, which other operators read
+        func = aten.zeros.default
+    if packet in COPYING:
+        there = isinstance(args[0], Distant) if device is None else there
+    elif far and len(far) < len(given):
+        _meet(packet, args, given)
+    generator = named.get("generator")
+    if there and generator is not None and generator.device.type == "cpu":
+        raise Misplaced(GENERATED)
+    if not (there or far):
+        return func(*args, **named)
+    own = {id(one.near): one for one in far}
+    out = func(*tree_map(_near, args), **tree_map(_near, named))
+
+    def placed(one: Any) -> Any:
+        if not isinstance(one, torch.Tensor):
+            return one
+        if id(one) in own:
+            return _same_shape(own[id(one)])
+        return Distant(one) if there else one
+
+    return tree_map(placed, out)
+
+
+def _near(one: Any) -> Any:
+    return one.near if isinstance(one, Distant) else one
+
+
+def _same_shape(one: Distant) -> Distant:
+    """What was written in place, unless it has another shape now, which a wrapper cannot follow."""
+    if one.shape != one.near.shape or one.stride() != one.near.stride():
+        raise NotImplementedError(
+            "a tensor on the stand-in device does not change its shape in place"
+        )
+    return one
+
+
+def _meet(packet: Any, args: tuple[Any, ...], given: list[torch.Tensor]) -> None:
+    """Tensors of two devices meet in an operator: torch/_subclasses/fake_tensor.py says when they may."""
+    if packet in SPLIT:
+        return
+    if packet in INDEXING:
+        if not isinstance(args[0], Distant):
+            raise Misplaced(INDEXED if any(isinstance(i, Distant) for i in args[1]) else TWO)
+        given = [one for one in (args[0], *args[2:3]) if isinstance(one, torch.Tensor)]
+    scalars = packet not in NO_SCALARS
+    if any(not (isinstance(one, Distant) or (scalars and one.dim() == 0)) for one in given):
+        raise Misplaced(f"{TWO} (in {packet})")
+
+
+class ByName(TorchFunctionMode):
+    """What is asked for on a GPU by name is asked for on the stand-in device."""
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = dict(kwargs or {})
+        if func is torch.Tensor.cuda:
+            return args[0].to(DEVICE)
+        if func is torch.Tensor.numpy and isinstance(args[0], Distant):
+            raise NotHost(NUMPY)
+        if func is torch.Tensor.tolist and isinstance(args[0], Distant):
+            return args[0].cpu().tolist()
+        if func is torch.Tensor.data.__set__ and Distant in map(type, args):  # type: ignore[attr-defined]  # a slot
+            return _set_data(*args)
+        if func is torch.Tensor.to:
+            args = (args[0], *map(_there, args[1:]))
+        if func in FROM_LISTS and not isinstance(
+            args[-1], torch.Tensor
+        ):  # numbers, read where they are
+            args = (
+                tree_map(_near, args[-1:])
+                if len(args) == 1
+                else (args[0], *tree_map(_near, args[1:]))
+            )
+        if named.get("device") is not None:
+            named["device"] = _there(named["device"])
+        return func(*args, **named)
+
+
+def _there(value: Any) -> Any:
+    """The stand-in device for another by name or as such; other values as they are."""
+    kind = value.type if isinstance(value, torch.device) else value
+    elsewhere = isinstance(kind, str) and kind.partition(":")[0] in ELSEWHERE
+    return DEVICE if elsewhere else value
+
+
+def _set_data(owner: torch.Tensor, value: torch.Tensor) -> None:
+    """``owner.data = value``: the very same tensor, elsewhere."""
+    if isinstance(owner, Distant) and isinstance(value, Distant):
+        torch.Tensor.data.__set__(owner, value)  # type: ignore[attr-defined]  # a slot
+        owner.near = value.near
+        return
+    made = value.detach()
+    if isinstance(owner, torch.nn.Parameter):
+        made = torch.nn.Parameter(made, owner.requires_grad)
+    _swap(owner, made)
+
+
+def _swap(one: Any, other: Any) -> None:
+    """`torch.utils.swap_tensors`, also where a graph of before holds on to one: it is a module's that makes
+    another with its next call.
+    """
+    one.__class__, other.__class__ = other.__class__, one.__class__
+    one.__dict__, other.__dict__ = {**one.__dict__, **other.__dict__}, one.__dict__
+    torch._C._swap_tensor_impl(one, other)
+
+
+@contextlib.contextmanager
+def stand_in() -> Iterator[None]:
+    """The device is there meanwhile, and modules that are moved to it keep their parameters, as they do
+    where ``p.data`` is set.
+    """
+    future: Any = torch.__future__
+    swapping = future.get_swap_module_params_on_conversion()
+    lifting = torch._C._only_lift_cpu_tensors()
+    future.set_swap_module_params_on_conversion(True)
+    torch._C._set_only_lift_cpu_tensors(True)
+    try:
+        with standing_in(torch.utils, swap_tensors=_swap), StandIn(), ByName():
+            yield
+    finally:
+        torch._C._set_only_lift_cpu_tensors(lifting)
+        future.set_swap_module_params_on_conversion(swapping)

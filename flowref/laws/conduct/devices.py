@@ -1,0 +1,166 @@
+"""Laws of an object that is moved to another device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.laws.common.outcomes import attempt, listed
+from flowref.laws.common.probes import (
+    POINTWISE,
+    WITH_KERNELS,
+    Outcomes,
+    Probe,
+    absent,
+    agree,
+    data,
+    probe_of,
+    probes,
+    random,
+)
+from flowref.laws.common.requirements import calculated, has_modules
+from flowref.model import EXACT, GIVEN, Batch, Residual, Unsupported, law
+from flowref.model.abilities import Flow, Living
+from flowref.model.steps import Learn, Located, Move, Step, There, Train
+
+
+@law(
+    "dtype/follows[device]",
+    key="hygiene/device-follow",
+    version=2,
+    tolerance=EXACT,
+    effort=1,
+    size=3,
+    scales=GIVEN,
+    source="a mask kept as a plain attribute stays on the host when the module moves to an accelerator, and "
+    "torch.arange(n) is made there",
+)
+def device_follow(flow: Living, batch: Batch) -> Residual:
+    """After .to(device), calls and training steps with inputs on that device run there, once and again, and
+    return there.
+    """
+    found = Found()
+    for probe in _probes(flow, batch):
+        run = probe.step()
+        found.look(flow, probe.name, [run], [Move(flow.device), There(run), There(run)])
+    if flow.trainable and {"log_prob", flow.normalizing} & set(flow.calls):
+        learn = Learn(data(flow, batch), batch.context)
+        found.look(
+            flow, "a training step", [Train(), learn], [Train(), Move(flow.device), There(learn)]
+        )
+    return found.residual(len(batch.x), "after .to(device) {}")
+
+
+@law(
+    "dtype/follows[device-after-use]",
+    tolerance=EXACT,
+    effort=1,
+    size=3,
+    scales=GIVEN,
+    applies=has_modules,
+    source="a cache that is filled before .to(device) is no buffer, and stays on the host",
+)
+def device_after_use(flow: Living, batch: Batch) -> Residual:
+    """What a call leaves in an object follows it to another device: a call that runs there runs there after
+    an earlier one on the processor, too.
+    """
+    found = Found()
+    for probe in _probes(flow, batch):
+        run = probe.step()
+        found.look(
+            flow, probe.name, [Move(flow.device), There(run)], [run, Move(flow.device), There(run)]
+        )
+    return found.residual(len(batch.x), "after a call on the processor and .to(device) {}")
+
+
+@law(
+    "same/manner[device]",
+    effort=1,
+    size=7,
+    scales=GIVEN,
+    applies=calculated,
+    source="kernels of a device are others, and round otherwise; they compute the same",
+)
+def device_agrees(flow: Living, batch: Batch) -> Residual:
+    """On another device, values and log-dets are those of the processor, and twice the same."""
+
+    def outcomes(probe: Probe) -> Outcomes:
+        run = probe.step()
+        life, error = attempt(flow.play, [run, Move(flow.device), There(run), There(run)])
+        if error or None in (life[2].out, life[3].out):
+            return
+        first, second = life[2:]
+        if first.tf32 and flow.dtype == "float32":
+            raise Unsupported(
+                "torch.backends.cuda.matmul.allow_tf32 or cudnn.allow_tf32 is on: products are of 10 bits",
+                waits=True,
+                remedy="switch both off, or judge in float64",
+            )
+        yield life[0], first.out
+        yield first.out, second.out
+
+    probed = [one for one in probes(flow, batch, calls=POINTWISE) if not random(flow, one)]
+    return agree(probed, outcomes, f"on {flow.device or 'another device'} it is something else")
+
+
+class Found:
+    """What lives on another device showed. ``wrong``: what was seen, and of which calls; ``unknown``: what
+    cannot be judged, and why; ``judged``: how many calls ran; ``waits``: see `Unsupported`.
+    """
+
+    def __init__(self) -> None:
+        self.wrong: dict[str, list[str]] = {}
+        self.unknown: dict[str, list[str]] = {}
+        self.judged = 0
+        self.waits = True
+
+    def look(self, flow: Living, name: str, plain: list[Step[Any]], there: list[Step[Any]]) -> None:
+        """Play a life on another device; of what fails there, also the one that shows whether it does so
+        without it.
+        """
+        wrong, failed = "", ""
+        try:
+            wrong, failed = _outcome(flow, there)
+            if (wrong or failed) and any(_outcome(flow, plain)):
+                return
+        except Unsupported as error:
+            failed = str(error)
+            self.waits &= error.waits is not False
+        if wrong or failed:
+            (self.wrong if wrong else self.unknown).setdefault(wrong or failed, []).append(name)
+        else:
+            self.judged += 1
+
+    def residual(self, rows: int, note: str) -> Residual:
+        """What was found. Raises `Unsupported` where nothing can be judged."""
+        unknown = "; ".join(f"{reason} ({listed(names)})" for reason, names in self.unknown.items())
+        if not (self.wrong or self.judged):
+            raise Unsupported(
+                next(iter(self.unknown), "none of its calls is judged"), waits=self.waits
+            )
+        seen = [f"{listed(names)} {what}" for what, names in self.wrong.items()]
+        return absent(seen, rows, note, road=unknown and f"not judged on another device: {unknown}")
+
+
+def _outcome(flow: Living, life: list[Step[Any]]) -> tuple[str, str]:
+    """What a life shows to be wrong, and what it raised besides."""
+    outcomes, error = attempt(flow.play, life)
+    located = [] if error else [one for one in outcomes if isinstance(one, Located)]
+    wrong = next(filter(None, map(_told, located)), "")
+    return wrong, error or next((one.failed for one in located if one.failed), "")
+
+
+def _told(one: Located) -> str:
+    """What is wrong with a step on another device."""
+    if one.refused:
+        return f"raised {one.refused}"
+    return f"returned its {' and '.join(one.left)} on the processor" if one.left else ""
+
+
+def _probes(flow: Flow, batch: Batch) -> list[Probe]:
+    """The calls that can be made on the processor; samples also with contexts, one for each."""
+    found = probes(flow, batch, complete=False, calls=WITH_KERNELS)
+    if batch.context is not None and "sample" in flow.calls:
+        inputs = (len(batch.x), batch.seed % 2**31, batch.context)
+        if not attempt(flow.calls["sample"], *inputs)[1]:
+            found.append(probe_of(flow, "sample", *inputs))
+    return found
