@@ -76,7 +76,7 @@ CAUSES = (
     Cause(
         "state/registered",
         "because its parameters are not registered, and are not moved",
-        ("dtype/follows[device]", "dtype/follows[device-after-use]"),
+        ("dtype/follows[device]", "dtype/follows[device-after-use]", "dtype/follows[unmentioned-device]"),
     ),
     Cause(
         "batch-norm/train-map[reference]",

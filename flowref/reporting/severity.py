@@ -14,7 +14,7 @@ KINDS = (LIKELIHOOD, SAMPLES, VALUES, GRADIENTS, STATE, PRECISION, INTERFACE)
 TABLE = (
     (INTERFACE, "shape/one-number-per-point shape/any-batch[batch-axes] shape/any-batch[no-*] shape/wrong-refused[features]"),
     (INTERFACE, "map/calls-work map/finite[wide] map/finite-far-out[outside] map/domain[undeclared] map/promised-jacobian[sign]"),
-    (INTERFACE, "dtype/follows[device] dtype/follows[device-after-use]"),
+    (INTERFACE, "dtype/follows[device] dtype/follows[device-after-use] dtype/follows[unmentioned-device]"),
     (INTERFACE, "gradient/context-used effects/construction[settings] effects/construction[equality]"),
     (INTERFACE, "effects/memory[rows] effects/process[output] same/manner-accepted"),
     (PRECISION, "dtype/* same/saved[cast] batch-norm/numerics[offset] map/finite[boundary]"),

@@ -27,10 +27,11 @@ from rows import one_of_each
 
 QUICK = Settings("quick")
 DEVICE, AFTER_USE = "dtype/follows[device]", "dtype/follows[device-after-use]"
+UNMENTIONED = "dtype/follows[unmentioned-device]"
 
 
 class Shift(nn.Module):
-    """z = x + b for each of three features."""
+    """z = x + b for each of three features, on any device."""
 
     event_shape = (3,)
     base: Any
@@ -326,10 +327,32 @@ class Tied(Shift):
         return x + self.b + 0 * self.layer(self.b)
 
 
+class Scale(nn.Module):
+    """z = b x, in code that names none."""
+
+    event_shape = (3,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.b = nn.Parameter(torch.tensor([0.5, 2.0, 1.5]))
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        return x * self.b, self.b.log().sum() + torch.zeros(len(x), dtype=x.dtype)
+
+
 WRONG = (MaskAttribute, MaskInAList, Arange, ZerosInForward, ZerosInSample, SampleOnTheHost, ThroughNumpy,
          BaseOfTensors, Backward, StackedNumbers, Cached)  # fmt: skip
 RIGHT = (Shift, MaskBuffer, ParametersInAList, ArangeAsIndex, ThroughNumpyOfTheHost, BaseOfNumbers, TrainLoss,
          Numbers, Left, CachedInEval, CachedByDevice, OwnTo, Vmapped, Tied)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("law", "status"), [(DEVICE, Status.NOT_APPLICABLE), (UNMENTIONED, Status.ADVICE)]
+)
+def test_code_that_names_no_device_is_advised(law: str, status: Status) -> None:
+    """It is right where it was meant to run."""
+    assert check(Scale(), law, QUICK).status is status
 
 
 @pytest.mark.parametrize("kind", WRONG)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -30,6 +32,9 @@ from flowref.model.cost import BACKWARD
 # What torch says of tensors on two devices.
 LONGEST = 160
 SAYS = re.compile(r"same device|\bdevices?\b|cuda", re.IGNORECASE)
+# What code says that is meant for other devices, and where libraries lie.
+MEANT = re.compile(r"\bdevice\b|\.cuda\(")
+LIBRARIES = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,8 @@ class Device:
         return None
 
 
-def move(stage: Stage, step: steps.Move) -> None:
-    """The object is on the device, and so are inputs from then on."""
+def move(stage: Stage, step: steps.Move) -> bool:
+    """The object is on the device, and so are inputs from then on. Whether it is meant to be."""
     device, obj = Device(step.device), stage.obj
     _movable(obj)
     try:
@@ -75,6 +80,31 @@ def move(stage: Stage, step: steps.Move) -> None:
         raise Unsupported(f"it cannot be moved to another device: {one_line(error)}") from error
     _follows(stage.obj, device.torch)
     stage.device = device
+    left = (item for _, item in reached(stage.obj) if isinstance(item, torch.Tensor) and item.dim())
+    return _speaks(stage.obj) or any(one.device.type != device.torch.type for one in left)
+
+
+def _speaks(obj: Any) -> bool:
+    """Whether it is a library's, or its code speaks of devices."""
+    root = sys.modules.get(getattr(obj, "__module__", ""), None)
+    if "flowref.reference" in str(root) or any(name in str(root) for name in LIBRARIES):
+        return True
+    held = (item for _, item in reached(obj) if not isinstance(item, torch.Tensor))
+    kinds = (
+        {obj} if inspect.isroutine(obj) else {one for item in held for one in type(item).__mro__}
+    )
+    return any(MEANT.search(_source(kind)) for kind in kinds)
+
+
+def _source(kind: Any) -> str:
+    """The code of a class or function that is no library's; empty where there is none to read."""
+    module = str(sys.modules.get(getattr(kind, "__module__", "")))
+    if any(name in module for name in LIBRARIES):
+        return ""
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return ""
 
 
 def _movable(obj: Any) -> None:

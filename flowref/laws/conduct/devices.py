@@ -18,9 +18,12 @@ from flowref.laws.common.probes import (
     random,
 )
 from flowref.laws.common.requirements import calculated, has_modules
-from flowref.model import EXACT, GIVEN, Batch, Residual, Unsupported, law
+from flowref.model import ADVICE, EXACT, GIVEN, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Flow, Living
 from flowref.model.steps import Learn, Located, Move, Step, There, Train
+
+MEANT = "it is meant for other devices: dtype/follows[device]"
+UNMENTIONED = "its code speaks of no device: dtype/follows[unmentioned-device]"
 
 
 @law(
@@ -36,8 +39,34 @@ from flowref.model.steps import Learn, Located, Move, Step, There, Train
 )
 def device_follow(flow: Living, batch: Batch) -> Residual:
     """After .to(device), calls and training steps with inputs on that device run there, once and again, and
-    return there.
+    return there. Of what is meant for other devices: of libraries, of code that speaks of devices, and of what holds
+    tensors of its own that stay behind.
     """
+    return followed(flow, batch, meant=True)
+
+
+@law(
+    "dtype/follows[unmentioned-device]",
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    size=3,
+    scales=GIVEN,
+    source="torch.randn(n, d) draws on the processor, whatever device the parameters are on",
+)
+def device_unmentioned(flow: Living, batch: Batch) -> Residual:
+    """The same of code that speaks of no device: it is the first thing to break on a GPU, and right without one."""
+    return followed(flow, batch, meant=False)
+
+
+def followed(flow: Living, batch: Batch, meant: bool) -> Residual:
+    """What calls and training steps do on another device. Raises `Unsupported` of an object that is meant for
+    others where it is asked of one that is not, and the other way round.
+    """
+    (told,) = flow.play([Move(flow.device)])
+    asked = bool(flow.device) or told
+    if asked != meant:
+        raise Unsupported(MEANT if asked else UNMENTIONED, waits=False)
     found = Found()
     for probe in _probes(flow, batch):
         run = probe.step()

@@ -10,9 +10,10 @@ from flowref.model.steps.life import Step
 
 
 @dataclass(frozen=True)
-class Move(Step[None]):
-    """``.to(device)``, of what is moved like that; an object without tensors follows its inputs. Raises
-    `Unsupported` where tensors that are its own cannot be moved.
+class Move(Step[bool]):
+    """``.to(device)``, of what is moved like that; an object without tensors follows its inputs. Its outcome: whether the
+    object is meant for other devices (it is a library's, or its code speaks of devices), or has tensors that stayed
+    behind. Raises `Unsupported` where tensors that are its own cannot be moved.
 
     ``device``: its name; empty: one that is not there, whose tensors compute on the processor and refuse
     what a GPU refuses.

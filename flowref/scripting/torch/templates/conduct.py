@@ -412,6 +412,11 @@ print("handed in:", *(result.tolist() for result in second))
 off = {APART}
 """
 
+ELSEWHERE = (
+    Template(DEVICE, whole=True),
+    Template(DEVICE.replace("$setup\n", "").replace("$there", "[sample(3)]"), when="sample"),
+)
+
 TEMPLATES = {
     "dtype/follows": (
         Template(DTYPE, when="the (value|log-det) of"),
@@ -421,10 +426,8 @@ TEMPLATES = {
         Template(DTYPE_INSIDE, when="float32 arithmetic"),
         Template(DTYPE, when="^it raises"),
     ),
-    "dtype/follows[device]": (
-        Template(DEVICE, whole=True),
-        Template(DEVICE.replace("$setup\n", "").replace("$there", "[sample(3)]"), when="sample"),
-    ),
+    "dtype/follows[device]": ELSEWHERE,
+    "dtype/follows[unmentioned-device]": ELSEWHERE,
     "dtype/follows[device-after-use]": (Template(AFTER_USE, whole=True),),
     "dtype/accurate": (Template(FLOAT32, whole=True, within=100),),
     "dtype/accurate[digits]": (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowref.model import Manner, Mapped, Subject, mutant
-from flowref.model.steps import Dtypes, Located, Run, There
+from flowref.model.steps import Dtypes, Located, Move, Run, There
 from flowref_zoo.mutants.combinators import (
     Asked,
     Remade,
@@ -125,6 +125,12 @@ def mask_stays_on_the_host(subject: Subject, size: float = 1.0) -> Subject:
 def log_det_stays_on_the_host(subject: Subject, size: float = 1.0) -> Subject:
     """It is made by torch.zeros(n)."""
     return at(subject, There, lambda located: replace(located, left=("log-det",)))
+
+
+@mutant("dtype/follows[unmentioned-device]", host=COUPLING)
+def noise_is_made_on_the_host(subject: Subject, size: float = 1.0) -> Subject:
+    """By torch.randn(n, d), in code that speaks of no device."""
+    return at(at(subject, There, lambda _: REFUSED), Move, lambda _: False)
 
 
 @mutant("dtype/follows[device-after-use]", host=COUPLING)
