@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,9 +43,9 @@ def higher_order(values: Sequence[Array]) -> bool:
     """Whether values, ``(rows, ...)`` for each of `TIMES`, settle faster than by halves at nearly all rows."""
     flat = [np.asarray(value, dtype=np.float64).reshape(len(value), -1) for value in values]
     scale = ROUNDED * (1 + np.abs(flat[0]).max(1))
-    steps = [np.linalg.norm(b - a, axis=1) for a, b in zip(flat, flat[1:], strict=False)]
+    steps = [np.linalg.norm(b - a, axis=1) for a, b in itertools.pairwise(flat)]
     fast = [
         (later <= earlier / FALLEN) | (later <= scale)
-        for earlier, later in zip(steps, steps[1:], strict=False)
+        for earlier, later in itertools.pairwise(steps)
     ]
     return bool(np.isfinite(steps).all() and np.all(fast, axis=0).mean() >= SHOWN)

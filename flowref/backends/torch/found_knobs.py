@@ -146,7 +146,7 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
     if knob.grid:
         for item in turned:
             grid = getattr(item, knob.name, None)
-            if _is_grid(grid) and len(grid) == knob.value:
+            if _nodes(grid) == knob.value:
                 held = vars(item).get("_buffers", {})
                 finer = _between(grid, times)
                 if knob.name in held:
@@ -260,12 +260,12 @@ def _candidates(obj: Any) -> Iterator[Knob]:
         for name, value in named_values(item).items():
             if _counts(value) or _accurate(value):
                 yield Knob(place, name, "", value)
-            elif _is_grid(value):
-                yield Knob(place, name, "", len(value), grid=True)
+            elif nodes := _nodes(value):
+                yield Knob(place, name, "", nodes, grid=True)
         if isinstance(item, nn.Module):
             for name, value in item._buffers.items():
-                if _is_grid(value):
-                    yield Knob(place, name, "", len(value), grid=True)
+                if nodes := _nodes(value):
+                    yield Knob(place, name, "", nodes, grid=True)
             written.append((place, item))
     for place, item in written:
         for name, function in _methods(type(item)).items():
@@ -331,18 +331,16 @@ def _accurate(value: Any) -> bool:
     return type(value) is float and FINEST < value <= COARSEST
 
 
-def _is_grid(value: Any) -> bool:
-    """Whether they are numbers, each larger, or each smaller, than the one before."""
+def _nodes(value: Any) -> int:
+    """How many numbers a grid has, each larger, or each smaller, than the one before; 0 of what is none."""
+    numbers: list[Any] = []
     if isinstance(value, list | tuple):
-        numbers = value if all(type(one) in (int, float) for one in value) else ()
+        numbers = [*value] if all(type(one) in (int, float) for one in value) else []
     elif isinstance(value, torch.Tensor | np.ndarray) and not isinstance(value, nn.Parameter):
-        numbers = value.tolist() if value.ndim == 1 and len(value) <= MOST else ()
-    else:
-        return False
-    if not LEAST <= len(numbers) <= MOST:
-        return False
+        numbers = value.tolist() if value.ndim == 1 and len(value) <= MOST else []
     steps = [later - earlier for earlier, later in itertools.pairwise(numbers)]
-    return all(step > 0 for step in steps) or all(step < 0 for step in steps)
+    monotone = all(step > 0 for step in steps) or all(step < 0 for step in steps)
+    return len(numbers) if monotone and LEAST <= len(numbers) <= MOST else 0
 
 
 def _between(grid: Any, times: int) -> Any:
