@@ -76,7 +76,7 @@ def _seen(subject: Subject, begin: list[Step[Any]], run: Run, accuracy: float) -
         _same(estimates[0], estimates[1]),
         not _same(estimates[0], estimates[2]),
         not _same(values[0], values[2])
-        and not _followed((values[0], values[2]), (estimates[0], estimates[2]), accuracy),
+        and not followed((values[0], values[2]), (estimates[0], estimates[2]), accuracy),
     )
 
 
@@ -88,7 +88,7 @@ def _parts(out: Mapped) -> tuple[Array, Array]:
     return value, np.asarray(out.ladj, dtype=np.float64)
 
 
-def _followed(values: tuple[Array, Array], estimates: tuple[Array, Array], accuracy: float) -> bool:
+def followed(values: tuple[Array, Array], estimates: tuple[Array, Array], accuracy: float) -> bool:
     """Whether values move by no more than the error of a solver, whose steps follow an estimate that moves
     far more.
     """
