@@ -14,9 +14,8 @@ from flowref.adapters.user.contributions import repair, settle, spread
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import plain
 from flowref.adapters.user.conventions.roles import forward_way
-from flowref.adapters.user.solvers import SOLVED, integrates
+from flowref.adapters.user.solvers import integrates, steps_differ
 from flowref.loading.draft import Draft, Finding
-from flowref.loading.estimates import STEPS, followed
 from flowref.model import Array, Dialect, Kernel, TargetError
 
 # What noise is called by those who draw it.
@@ -132,7 +131,7 @@ def _steps_differ(draft: Draft) -> bool:
     (one, first), (other, second) = (calls.there(draft.points[0], seed) for seed in (0, 1))
     if first is None or second is None:
         return False
-    return followed((one, other), (first, second), STEPS * SOLVED)
+    return steps_differ(draft.instance.obj, (one, other), (first, second))
 
 
 def _of_same_size(draft: Draft) -> Dialect | None:
