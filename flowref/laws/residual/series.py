@@ -25,8 +25,7 @@ from flowref.laws.common.requirements import exact_log_det, has_modules
 from flowref.laws.common.statistics import ERRORS, Finding, Look, two_stage
 from flowref.laws.residual.contraction import square
 from flowref.model import (
-    AWAY,
-    GIVEN,
+    NEARBY,
     STATISTICAL,
     VOLUME,
     Array,
@@ -46,8 +45,6 @@ WORK, LEAST, ESTIMATES, LATER, REPEATS = 60_000, 80, 600, 4, (128, 1024)
 ROOM = 400_000_000
 # From this share of what accuses on the second stage is looked at, which alone accuses.
 CONSPICUOUS = 0.4
-# At the weights as they are given terms are as long as they are trained to be; last layers of zeros have none there.
-STATES = (*GIVEN, *AWAY)
 # After so many terms a series is not cut.
 LONGEST = 60
 # Between these shares of themselves values move where twice the steps lead elsewhere; and how many times what that
@@ -67,7 +64,7 @@ TELLING = 0.02
     tolerance=STATISTICAL,
     effort=2,
     size=48,
-    scales=STATES,
+    scales=NEARBY,
     local=False,
     applies=estimator & square,
     version=2,
@@ -91,7 +88,7 @@ def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
     tolerance=STATISTICAL,
     effort=2,
     size=48,
-    scales=STATES,
+    scales=NEARBY,
     local=False,
     applies=has_modules & exact_log_det & square,
     source="Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1; Chen et al., Residual Flows (arXiv:1906.02735), "
