@@ -25,7 +25,7 @@ from flowref.laws.common.requirements import exact_log_det, has_modules
 from flowref.laws.common.statistics import ERRORS, Finding, Look, two_stage
 from flowref.laws.residual.contraction import square
 from flowref.model import (
-    NEARBY,
+    OUTWARD,
     STATISTICAL,
     VOLUME,
     Array,
@@ -64,7 +64,7 @@ TELLING = 0.02
     tolerance=STATISTICAL,
     effort=2,
     size=48,
-    scales=NEARBY,
+    scales=OUTWARD,
     local=False,
     applies=estimator & square,
     version=2,
@@ -88,7 +88,7 @@ def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
     tolerance=STATISTICAL,
     effort=2,
     size=48,
-    scales=NEARBY,
+    scales=OUTWARD,
     local=False,
     applies=has_modules & exact_log_det & square,
     source="Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1; Chen et al., Residual Flows (arXiv:1906.02735), "
@@ -116,7 +116,10 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
         # What has one term tells nothing; nor does what its first term tells alone.
         usable &= np.abs(sums[0] - truth) > TELLING * (1e-3 + np.abs(truth))
         if not usable.any():
-            raise Undecidable("nowhere is its Jacobian that of a contraction beside the identity")
+            # As weights are given there may be no series at all: other states decide.
+            none = np.zeros(len(batch.x))
+            note = "nowhere is its Jacobian that of a contraction beside the identity"
+            return Residual(none, decidable=none > 0, note=note)
     total, usable = len(batch.x), usable & (np.abs(truth) < LARGE)
     chosen = np.argsort(-np.where(usable, np.abs(sums[0] - truth), -1.0), kind="stable")[:MEASURED]
     batch, truth, usable = batch.rows(chosen), truth[chosen], usable[chosen]
@@ -155,7 +158,7 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
             if len(goals) > 1
             else "the estimates are not log-dets on average",
             f"as {'the log-det' if not best else f'the sum of {best} terms'}; a bias of "
-            f"{float(np.max(ERRORS * error + slack)):.2g} would have been seen",
+            f"{float(np.max((ERRORS * error + slack)[usable], initial=0.0)):.2g} would have been seen",
         )
 
     found = two_stage(biases, (several, LATER * several), batch.seed, CONSPICUOUS)
