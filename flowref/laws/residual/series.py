@@ -169,7 +169,9 @@ def with_more_steps(flow: Flow, batch: Batch) -> LivingDifferentiable | None:
     """The same with twice the steps, where these lead elsewhere: then its log-det is added up along a path. More
     terms of a series leave the map as it is.
     """
-    finer = flow.refined(2) if offers(flow, Refinable) else None
+    if not flow.certainty.log_det or not offers(flow, Refinable):
+        return None
+    finer = flow.refined(2)
     if finer is None or not offers(finer, LivingDifferentiable) or not offers(flow, Bijection):
         return None
     few = batch.rows(slice(0, FEW))
