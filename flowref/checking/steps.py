@@ -7,6 +7,7 @@ import contextlib
 import numpy as np
 
 from flowref.checking.measurement import Measurement
+from flowref.checking.orders import lags
 from flowref.model import Batch, Subject
 
 # So many times the steps are tried, and to which share of itself an error is to fall.
@@ -24,6 +25,8 @@ APART = (
     f"{FALLS}; nearly all of it is of {{}}, which is far less accurate than {{}}: it takes fewer steps, one too few or "
     "too many, or simpler ones"
 )
+# Twice the steps leave between these shares of an error that may be of first order.
+HALVED = (0.3, 0.75)
 # What moves no more than that in so many tries does not fall.
 STUCK = 2
 # Beyond that, beside the number of entries, no error is that of a solver that anybody would use.
@@ -33,6 +36,8 @@ GROSS = 0.5
 # points, as where an accusation is confirmed, it has to be as near as no chance brings it.
 TOLD, NEAR, SMALLEST = 4, 0.05, 1e-3
 NO_CHANCE = 1e-5
+# What is reported, what it is held to, and with which sign.
+HELD_TO = {("reported", "autograd"): 1, ("inverse's log-det", "forward's log-det"): -1}
 # A row that shows less than this share of its residual by itself is measured among the others.
 ALONE = 0.5
 UNKNOWN = (
@@ -47,7 +52,8 @@ def excused(measurement: Measurement, row: int) -> str:
     nothing tells how it takes more. Empty where it is no such error. What somebody states is held
     against the object whatever falls; within that a call that is compared with itself may differ, since
     the rows of a batch may share their steps. Where parameters were moved, what is no solver may take terms
-    of a series, or steps of an iteration, that are not enough for such weights.
+    of a series, or steps of an iteration, that are not enough for such weights. Nor is an error of first order that
+    of a solver whose values settle faster.
     """
     subject, law = measurement.subject, measurement.law
     stated = subject.certainty.log_det
@@ -70,6 +76,9 @@ def excused(measurement: Measurement, row: int) -> str:
                 gross = start > GROSS * point.x[0].size and not measurement.moved
                 return "" if gross or _turned(measurement) else UNKNOWN
             size = _size(measurement, point, row, finer)
+            slow = times == TIMES[0] and HALVED[0] * start <= size <= HALVED[1] * start
+            if assumed and slow and lags(measurement):
+                return ""
             if size <= SHARE * start:
                 return _fallen(subject, finer, point) if assumed else CUT_OFF
             if assumed and measurement.moved and abs(size - start) > CHANGED * start:
@@ -83,9 +92,11 @@ def excused(measurement: Measurement, row: int) -> str:
 def _turned(measurement: Measurement) -> bool:
     """Whether what is reported is what it is held to with the sign turned, at all points of the batch."""
     observed = measurement.law.measure(measurement.subject, measurement.batch).observed
-    if "reported" not in observed or "autograd" not in observed:
+    found = next((pair for pair in HELD_TO if all(name in observed for name in pair)), None)
+    if found is None:
         return False
-    got, want = (np.asarray(observed[name]).reshape(-1) for name in ("reported", "autograd"))
+    got, want = (np.asarray(observed[name]).reshape(-1) for name in found)
+    want = want * HELD_TO[found]
     telling = np.isfinite(got) & np.isfinite(want) & (np.abs(want) > SMALLEST)
     sums, sizes = np.abs(got + want)[telling], np.abs(want)[telling]
     near = NEAR if len(sums) >= TOLD else NO_CHANCE

@@ -14,6 +14,7 @@ from flowref.adapters.user.contributions import repair, settle, spread
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import plain
 from flowref.adapters.user.conventions.roles import forward_way
+from flowref.adapters.user.solvers import integrates, steps_differ
 from flowref.loading.draft import Draft, Finding
 from flowref.model import Array, Dialect, Kernel, TargetError
 
@@ -97,6 +98,8 @@ def layer(draft: Draft) -> Finding | None:
 
 
 def _layer(draft: Draft) -> Finding | None:
+    if _steps_differ(draft):
+        return None
     (x, context), latent = draft.points, draft.spoken.latent
     other_size = latent is not None and latent[0].numel() != x[0].size
     dialect = _of_other_size(draft, x, context) if other_size else _of_same_size(draft)
@@ -115,6 +118,20 @@ def _layer(draft: Draft) -> Finding | None:
         dialect = replace(dialect, push=partial(spread, call=dialect.push))
     facts = {"kernel": Kernel((there, back)), "latent_shape": tuple(z.shape[1:])}
     return Finding(facts=facts, dialect=dialect)
+
+
+def _steps_differ(draft: Draft) -> bool:
+    """Whether values differ from draw to draw as an adaptive solver has them, whose steps follow an estimate beside
+    them.
+    """
+    forward = draft.dialect.forward
+    if forward is None or not integrates(draft.instance.obj):
+        return False
+    calls = Drawn(draft, Dialect(push=forward), draft.points[1])
+    (one, first), (other, second) = (calls.there(draft.points[0], seed) for seed in (0, 1))
+    if first is None or second is None:
+        return False
+    return steps_differ(draft.instance.obj, (one, other), (first, second))
 
 
 def _of_same_size(draft: Draft) -> Dialect | None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flowref.adapters.user.solvers import STEPS, followed
 from flowref.loading.draft import Draft, Finding
 from flowref.model import Array, Mapped, Subject, draw
 from flowref.model.steps import Eval, Nudge, Run, Step
@@ -14,9 +15,6 @@ from flowref.model.steps import Eval, Nudge, Run, Step
 ROWS, STATES = 4, (1, 1, 2)
 # How far parameters are moved: a last layer of zeros has log-dets of which nothing is drawn.
 MOVED = 0.1
-# An adaptive solver takes other steps for another draw of an estimate that it integrates beside the
-# values: so many times its accuracy these may move, and so little of what the estimate moves.
-STEPS, LITTLE = 100.0, 0.05
 
 
 def states(draft: Draft) -> Finding | None:
@@ -76,7 +74,7 @@ def _seen(subject: Subject, begin: list[Step[Any]], run: Run, accuracy: float) -
         _same(estimates[0], estimates[1]),
         not _same(estimates[0], estimates[2]),
         not _same(values[0], values[2])
-        and not _followed((values[0], values[2]), (estimates[0], estimates[2]), accuracy),
+        and not followed((values[0], values[2]), (estimates[0], estimates[2]), accuracy),
     )
 
 
@@ -86,17 +84,6 @@ def _parts(out: Mapped) -> tuple[Array, Array]:
     if out.ladj is None:
         return (value, np.zeros(0)) if value.ndim > 1 else (np.zeros(0), value)
     return value, np.asarray(out.ladj, dtype=np.float64)
-
-
-def _followed(values: tuple[Array, Array], estimates: tuple[Array, Array], accuracy: float) -> bool:
-    """Whether values move by no more than the error of a solver, whose steps follow an estimate that moves
-    far more.
-    """
-    (one, other), (first, second) = values, estimates
-    if not accuracy or one.shape != other.shape or first.shape != second.shape or not first.size:
-        return False
-    moved = float(np.nanmax(np.abs(one - other) / (1 + np.abs(one)), initial=0.0))
-    return moved <= min(accuracy, LITTLE * float(np.nanmax(np.abs(first - second))))
 
 
 def _same(one: Array, other: Array) -> bool:

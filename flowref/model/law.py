@@ -102,8 +102,10 @@ CHOICES = {
 }
 # The weights that a law visits: as they are given, and by how much of their spread they are moved.
 GIVEN, NEARBY, AWAY, ANYWHERE = (0.0,), (0.0, 0.3), (0.3, 1.0), (0.0, 0.1, 0.3, 1.0, 3.0)
+# As they are given, and where last layers of zeros have moved far.
+OUTWARD = (*GIVEN, *AWAY)
 # What the laws of this package choose from: weights, batches of the standard profile, points of a batch.
-SCALES, EFFORTS, SIZES = (GIVEN, NEARBY, AWAY, ANYWHERE), (1, 2, 4, 10), (1, 3, 7, 16, 48)
+SCALES, EFFORTS, SIZES = (GIVEN, NEARBY, AWAY, OUTWARD, ANYWHERE), (1, 2, 4, 10), (1, 3, 7, 16, 48)
 # The first argument is a `Subject`, which has at run time what its annotation asks for.
 Measure = Callable[[Any, Batch], Residual]
 # Asked without noise, it gives what tells under noise how far the residual of each point moves,

@@ -1,18 +1,21 @@
 """Steps of a solver that stand under no name: numbers that an object holds, or that are written in its
 methods or in plain functions of their file, of which more, or less of an accuracy, take more operations, or
 more rows of them, and lead to the same values. The nodes of a quadrature may be made with the object: then
-it is made again with more, of what it keeps under the names of its constructor's parameters, and keeps its own.
+it is made again with more, of what it keeps under the names of its constructor's parameters, and keeps its own. A grid of times
+that is held has more in between.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -36,7 +39,8 @@ MADE = "__init__"
 class Knob(NamedTuple):
     """Where a number stands: of which object on the way through all that is reached, under which name,
     and in which method, if it is written there, or in which plain function of its class's file, or under which
-    parameter it was made with it; and whether all objects of its class are turned with it.
+    parameter it was made with it; and whether all objects of its class are turned with it. ``grid``: what stands
+    under the name are as many numbers, each larger, or each smaller, than the one before.
     """
 
     place: int
@@ -46,6 +50,7 @@ class Knob(NamedTuple):
     alike: bool = False
     plain: str = ""
     parameter: str = ""
+    grid: bool = False
 
 
 # Lets a live object take so many times the steps, and says whether it could be done.
@@ -138,6 +143,17 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
     turned = [items[knob.place]]
     if knob.alike:
         turned = [item for item in items if type(item) is kind]
+    if knob.grid:
+        for item in turned:
+            grid = getattr(item, knob.name, None)
+            if _nodes(grid) == knob.value:
+                held = vars(item).get("_buffers", {})
+                finer = _between(grid, times)
+                if knob.name in held:
+                    held[knob.name] = finer
+                else:
+                    object.__setattr__(item, knob.name, finer)
+        return True
     if knob.name:
         for item in turned:
             if getattr(item, knob.name, None) == knob.value:
@@ -244,7 +260,12 @@ def _candidates(obj: Any) -> Iterator[Knob]:
         for name, value in named_values(item).items():
             if _counts(value) or _accurate(value):
                 yield Knob(place, name, "", value)
+            elif nodes := _nodes(value):
+                yield Knob(place, name, "", nodes, grid=True)
         if isinstance(item, nn.Module):
+            for name, value in item._buffers.items():
+                if nodes := _nodes(value):
+                    yield Knob(place, name, "", nodes, grid=True)
             written.append((place, item))
     for place, item in written:
         for name, function in _methods(type(item)).items():
@@ -308,6 +329,28 @@ def _counts(value: Any) -> bool:
 
 def _accurate(value: Any) -> bool:
     return type(value) is float and FINEST < value <= COARSEST
+
+
+def _nodes(value: Any) -> int:
+    """How many numbers a grid has, each larger, or each smaller, than the one before; 0 of what is none."""
+    numbers: list[Any] = []
+    if isinstance(value, list | tuple):
+        numbers = [*value] if all(type(one) in (int, float) for one in value) else []
+    elif isinstance(value, torch.Tensor | np.ndarray) and not isinstance(value, nn.Parameter):
+        numbers = value.tolist() if value.ndim == 1 and len(value) <= MOST else []
+    steps = [later - earlier for earlier, later in itertools.pairwise(numbers)]
+    monotone = all(step > 0 for step in steps) or all(step < 0 for step in steps)
+    return len(numbers) if monotone and LEAST <= len(numbers) <= MOST else 0
+
+
+def _between(grid: Any, times: int) -> Any:
+    """A grid with each of its intervals in so many parts, of its own kind."""
+    numbers = np.asarray(grid.tolist() if isinstance(grid, torch.Tensor) else grid, dtype=float)
+    places = np.arange((len(numbers) - 1) * times + 1) / times
+    finer = np.interp(places, np.arange(len(numbers)), numbers)
+    if isinstance(grid, torch.Tensor):
+        return torch.from_numpy(finer).to(grid)
+    return finer.astype(grid.dtype) if isinstance(grid, np.ndarray) else type(grid)(finer.tolist())
 
 
 def _more(value: float, times: int) -> float:

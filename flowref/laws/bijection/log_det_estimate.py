@@ -140,6 +140,14 @@ def train_log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual
 
     Eight standard errors are allowed beyond that.
     """
+    drawn_in_training(flow, batch)
+    _, truth, usable = true_log_dets(flow, batch)
+    lost = INTEGRATED if flow.certainty.log_det else LOST
+    return factors(flow, "forward", batch, truth, usable, Train(), lost)
+
+
+def drawn_in_training(flow: LivingDifferentiable, batch: Batch) -> None:
+    """Raise `Unsupported` where train mode draws no log-dets, or other values than eval mode has."""
     whole = Batch(batch.x, batch.context, batch.seed)
     evaluated = np.asarray(flow.forward(batch.x, batch.context).value)
     outs, refused = attempt(drawn, flow, whole, FEW, "forward", Train())
@@ -150,9 +158,6 @@ def train_log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual
         raise Unsupported("training changes the map itself", waits=False)
     if all(np.allclose(ladjs[0], other, STILL, STILL, True) for other in ladjs[1:]):
         raise Unsupported("in train mode its log-det is not drawn", waits=False)
-    _, truth, usable = true_log_dets(flow, batch)
-    lost = INTEGRATED if flow.certainty.log_det else LOST
-    return factors(flow, "forward", batch, truth, usable, Train(), lost)
 
 
 @law(
@@ -336,14 +341,20 @@ def means(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -
 
 
 def fresh(
-    flow: Living, batch: Batch, times: int, count: int, before: int = 0, which: str = "forward"
+    flow: Living,
+    batch: Batch,
+    times: int,
+    count: int,
+    before: int = 0,
+    which: str = "forward",
+    mode: Mode = EVAL,
 ) -> Array:
     """Estimates of so many calls on a batch that holds each point so often, of which the mean is taken,
     ``(count, rows)``. One life draws the same numbers again: those of calls ``before`` are left out.
     """
     context = None if batch.context is None else np.repeat(batch.context, times, 0)
     repeated = Batch(np.repeat(batch.x, times, 0), context, batch.seed)
-    outs = drawn(flow, repeated, before + count, which)[before:]
+    outs = drawn(flow, repeated, before + count, which, mode)[before:]
     each = np.stack([reported(flow, out, len(repeated.x)) for out in outs])
     return np.asarray(each.reshape(count, len(batch.x), times).mean(2))
 

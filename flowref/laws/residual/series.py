@@ -6,9 +6,13 @@ import numpy as np
 
 from flowref.laws.bijection.log_det_estimate import (
     CONTRACTS,
+    EVAL,
     FEW,
+    LARGE,
     LivingDifferentiable,
+    Mode,
     drawn,
+    drawn_in_training,
     estimator,
     excess_over,
     fresh,
@@ -17,10 +21,11 @@ from flowref.laws.bijection.log_det_estimate import (
 )
 from flowref.laws.bijection.roundtrip import inverse_tolerance
 from flowref.laws.common.arithmetic import log_abs_det
+from flowref.laws.common.requirements import exact_log_det, has_modules
 from flowref.laws.common.statistics import ERRORS, Finding, Look, two_stage
 from flowref.laws.residual.contraction import square
 from flowref.model import (
-    AWAY,
+    OUTWARD,
     STATISTICAL,
     VOLUME,
     Array,
@@ -29,33 +34,27 @@ from flowref.model import (
     Residual,
     Undecidable,
     law,
-    requires,
 )
-from flowref.model.abilities import Flow
+from flowref.model.abilities import Bijection, Flow, Refinable, offers
+from flowref.model.steps import Train
 
 # Estimates of the first stage, of which the second has four times as many, by the operations that one
 # takes; and how often a point stands in a batch: what a call draws for all rows, as a number of terms, is
-# averaged over calls alone.
-WORK, LEAST, ESTIMATES, LATER, REPEATS = 60_000, 80, 600, 4, 128
+# averaged over calls alone. More often where operations of all rows and calls leave room for it.
+WORK, LEAST, ESTIMATES, LATER, REPEATS = 60_000, 80, 600, 4, (128, 1024)
+ROOM = 400_000_000
 # From this share of what accuses on the second stage is looked at, which alone accuses.
 CONSPICUOUS = 0.4
 # After so many terms a series is not cut.
 LONGEST = 60
+# Between these shares of themselves values move where twice the steps lead elsewhere; and how many times what that
+# changes in a log-det steps are off, at most: first order leaves as much again.
+MOVES, BEYOND = (1e-10, 0.1), 3.0
 # So many points are measured, those of a batch at which a series is farthest from its first term.
 MEASURED = 4
 # Points must tell a series from what it converges to; a contraction that is next to nothing has one
 # term.
 TELLING = 0.02
-
-
-INTEGRATED = ("log-det-tolerance", "adaptive-steps", "truncated-domain")
-
-
-@requires("its log-det is integrated, and no series")
-def no_integral(flow: Flow) -> bool:
-    """Integrals along a path have errors of steps."""
-    integrated = any(map(flow.promises.get, INTEGRATED))
-    return not integrated or bool(flow.promises.get("contraction"))
 
 
 @law(
@@ -65,43 +64,82 @@ def no_integral(flow: Flow) -> bool:
     tolerance=STATISTICAL,
     effort=2,
     size=48,
-    scales=AWAY,
+    scales=OUTWARD,
     local=False,
-    applies=estimator & square & no_integral,
+    applies=estimator & square,
+    version=2,
     source="Behrmann et al., Invertible Residual Networks (arXiv:1811.00995), equation 4, cut after n terms; "
     "Chen et al., Residual Flows (arXiv:1906.02735), theorem 1, without bias",
 )
 def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
     r"""Where $J_f = I + J_g$ with a contraction g, an estimated log-det is on average $\log|\det J_f|$, or
     the sum of the first n terms of its series, $\sum_{k \le n} (-1)^{k+1} \mathrm{tr}(J_g^k) / k$, with
-    one n for all points; where it is promised to be without bias, $\log|\det J_f|$.
+    one n for all points; where it is promised to be without bias, $\log|\det J_f|$. Where a map takes steps, it is
+    $\log|\det J_f|$ but for what steps of half the length change.
 
     Five standard errors are allowed; where a first stage is conspicuous, fresh draws decide.
     """
+    return means_of_series(flow, batch)
+
+
+@law(
+    "map/log-det-unbiased[series, train]",
+    about=VOLUME,
+    tolerance=STATISTICAL,
+    effort=2,
+    size=48,
+    scales=OUTWARD,
+    local=False,
+    applies=has_modules & exact_log_det & square,
+    source="Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1; Chen et al., Residual Flows (arXiv:1906.02735), "
+    "theorem 1",
+)
+def train_log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
+    r"""A log-det that is estimated in train mode alone is on average $\log|\det J_f|$ there, as the sum of a
+    series or of the steps of a solver, or the sum of the first n terms of its series.
+
+    Five standard errors are allowed; where a first stage is conspicuous, fresh draws decide.
+    """
+    drawn_in_training(flow, batch)
+    return means_of_series(flow, batch, Train())
+
+
+def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL) -> Residual:
+    """How far means of estimates are from all that they may estimate."""
     matrices, truth, usable = true_log_dets(flow, batch)
     rest = matrices - np.eye(matrices.shape[1], matrices.shape[2])
     rest = np.where(np.isfinite(rest), rest, 0.0)
-    usable &= np.linalg.norm(rest, 2, axis=(1, 2)) < CONTRACTS
     sums = partial_sums(rest)
-    # What has one term tells nothing; nor does what its first term tells alone.
-    usable &= np.abs(sums[0] - truth) > TELLING * (1e-3 + np.abs(truth))
-    if not usable.any():
-        raise Undecidable("nowhere is its Jacobian that of a contraction beside the identity")
-    total = len(batch.x)
+    finer = with_more_steps(flow, batch)
+    if finer is None:
+        usable &= np.linalg.norm(rest, 2, axis=(1, 2)) < CONTRACTS
+        # What has one term tells nothing; nor does what its first term tells alone.
+        usable &= np.abs(sums[0] - truth) > TELLING * (1e-3 + np.abs(truth))
+        if not usable.any():
+            # As weights are given there may be no series at all: other states decide.
+            none = np.zeros(len(batch.x))
+            note = "nowhere is its Jacobian that of a contraction beside the identity"
+            return Residual(none, decidable=none > 0, note=note)
+    total, usable = len(batch.x), usable & (np.abs(truth) < LARGE)
     chosen = np.argsort(-np.where(usable, np.abs(sums[0] - truth), -1.0), kind="stable")[:MEASURED]
     batch, truth, usable = batch.rows(chosen), truth[chosen], usable[chosen]
     sums = [one[chosen] for one in sums]
     goals = [truth] if flow.certainty.unbiased else [truth, *sums]
-    slack = looseness(flow, batch, truth)
-    # What draws nothing is called twice, at each look anew.
-    times = REPEATS if drawing(flow, batch) else 1
     context = None if batch.context is None else batch.context[:1]
     operations = flow.forward.observe(batch.x[:1], context).operations
     several = min(ESTIMATES, max(LEAST, WORK // max(1, operations)))
+    # What draws nothing is called twice, at each look anew.
+    times = 1
+    if drawing(flow, batch, mode):
+        entries = several * (1 + LATER) * batch.x.size * max(1, operations)
+        times = int(np.clip(ROOM // entries, *REPEATS))
+    slack = looseness(flow, batch, truth)
+    if finer is not None:
+        slack = slack + of_steps(flow, finer, batch, truth, mode)
 
     def biases(look: Look) -> Finding:
         before, count = (several * look.index, look.count) if times > 1 else (0, 2)
-        estimates = fresh(flow, batch, times, count, before)
+        estimates = fresh(flow, batch, times, count, before, mode=mode)
         if not np.isfinite(estimates[:, usable]).all():
             raise Undecidable("an estimate is not finite")
         error = standard_errors(estimates)
@@ -120,11 +158,42 @@ def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
             if len(goals) > 1
             else "the estimates are not log-dets on average",
             f"as {'the log-det' if not best else f'the sum of {best} terms'}; a bias of "
-            f"{float(np.max(ERRORS * error)):.2g} would have been seen",
+            f"{float(np.max((ERRORS * error + slack)[usable], initial=0.0)):.2g} would have been seen",
         )
 
     found = two_stage(biases, (several, LATER * several), batch.seed, CONSPICUOUS)
     return found.residual(decidable=put(usable, chosen, total) > 0)
+
+
+def with_more_steps(flow: Flow, batch: Batch) -> LivingDifferentiable | None:
+    """The same with twice the steps, where these lead elsewhere: then its log-det is added up along a path. More
+    terms of a series leave the map as it is.
+    """
+    if not flow.certainty.log_det or not offers(flow, Refinable):
+        return None
+    finer = flow.refined(2)
+    if finer is None or not offers(finer, LivingDifferentiable) or not offers(flow, Bijection):
+        return None
+    few = batch.rows(slice(0, FEW))
+    one, other = (np.asarray(each.forward(few.x, few.context).value) for each in (flow, finer))
+    apart = np.abs(other - one).max(initial=0.0) / (1 + np.abs(one).max(initial=0.0))
+    return finer if MOVES[0] < apart < MOVES[1] else None
+
+
+def of_steps(
+    flow: LivingDifferentiable,
+    finer: LivingDifferentiable,
+    batch: Batch,
+    truth: Array,
+    mode: Mode,
+) -> Array:
+    """What steps of half the length change, in estimates of the same draws and in the log-det of the map: as much
+    again is what they leave.
+    """
+    one, other = (fresh(each, batch, 1, LEAST, mode=mode) for each in (flow, finer))
+    changed = np.abs((one - other).mean(0))
+    moved = np.abs(true_log_dets(finer, batch)[1] - truth)
+    return np.asarray(BEYOND * np.nan_to_num(changed + moved, nan=np.inf))
 
 
 def put(values: Array, chosen: Array, rows: int) -> Array:
@@ -144,9 +213,9 @@ def partial_sums(rest: Array) -> list[Array]:
     return sums
 
 
-def drawing(flow: LivingDifferentiable, batch: Batch) -> bool:
+def drawing(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL) -> bool:
     """Whether estimates differ from call to call. Raises `Undecidable` where values do."""
-    outs: list[Mapped] = drawn(flow, batch, FEW)
+    outs: list[Mapped] = drawn(flow, batch, FEW, mode=mode)
     first = np.asarray(outs[0].value)
     if not all(np.allclose(first, out.value, rtol=1e-3, atol=1e-3) for out in outs[1:]):
         raise Undecidable("its values are random, too")

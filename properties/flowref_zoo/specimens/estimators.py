@@ -87,6 +87,8 @@ class TrainedBlock(SeriesBlock):
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
+        if self.training and self.defect == "surrogate":
+            return self.surrogate(x)
         if self.training:
             return super().forward(x)
         with torch.enable_grad():
@@ -99,6 +101,17 @@ class TrainedBlock(SeriesBlock):
         return x + g, torch.linalg.slogdet(
             torch.eye(3, dtype=x.dtype, device=x.device) + torch.stack(rows, 1)
         )[1]
+
+    def surrogate(self, x: Any) -> tuple[Any, Any]:
+        r"""$v^T (I + J_g)^{-1} J_g v$, of the gradient of the log-det where the inverse is held, and no value of it."""
+        with torch.enable_grad():
+            x = x if x.requires_grad else x.clone().requires_grad_(True)
+            g, probe = self.branch(x), torch.randn_like(x)
+            held, vector = probe, probe
+            for _ in range(self.TERMS):
+                vector = -pulled(g, x, vector)
+                held = held + vector
+            return x + g, (pulled(g, x, held) * probe).sum(1)
 
 
 def trained(defect: str = "") -> nn.Module:
@@ -129,6 +142,12 @@ class TracedFlow(nn.Module):
         self.first, self.second = nn.Linear(3, 8), nn.Linear(8, 2)
         self.kept: Any = None
 
+    def noise(self, x: Any) -> Any:
+        """Of unit variance."""
+        if self.defect == "between-minus-one-and-one":
+            return 2 * torch.rand_like(x) - 1
+        return 0.8 * torch.randn_like(x) if self.defect == "narrow-noise" else torch.randn_like(x)
+
     def rate(self, t: float, x: Any, noise: Any) -> tuple[Any, Any]:
         """The velocity, and the estimate of its divergence."""
         if self.defect == "fresh-noise":
@@ -137,11 +156,16 @@ class TracedFlow(nn.Module):
             x = x if x.requires_grad else x.clone().requires_grad_(True)
             time = torch.full_like(x[:, :1], t)
             v = self.second(torch.tanh(self.first(torch.cat([x, time], 1))))
+            if noise is None:
+                return v, sum(
+                    pulled(v, x, unit.expand_as(x))[:, i]
+                    for i, unit in enumerate(torch.eye(2, dtype=x.dtype))
+                )
             return v, (pulled(v, x, noise) * noise).sum(1)
 
     def integrate(self, x: Any, start: float, end: float) -> tuple[Any, Any]:
         """Value and log-det, step by step."""
-        h, ladj, noise = (end - start) / self.steps, torch.zeros_like(x[:, 0]), torch.randn_like(x)
+        h, ladj, noise = (end - start) / self.steps, torch.zeros_like(x[:, 0]), self.noise(x)
         if self.defect == "kept-noise":
             self.kept = noise if self.kept is None or len(self.kept) != len(x) else self.kept
             noise = self.kept
@@ -170,9 +194,32 @@ def traced(defect: str = "") -> nn.Module:
     return TracedFlow(defect=defect)
 
 
+class TrainedTrace(TracedFlow):
+    """The same, whose divergence is exact where it is evaluated. Source: FFJORD's code."""
+
+    estimator = False
+
+    def noise(self, x: Any) -> Any:
+        """None in eval mode."""
+        return super().noise(x) if self.training else None
+
+
+def trained_trace(defect: str = "") -> nn.Module:
+    """A continuous flow of two numbers with a trace that is estimated in train mode alone."""
+    return TrainedTrace(defect)
+
+
 SERIES = ("map/log-det-unbiased[series]",)
+TRAINED = ("map/log-det-unbiased[series, train]",)
 SPECIMENS = (
-    Specimen("trained", {"signs-turned": ("map/log-det[estimate, train]",)}),
+    Specimen(
+        "trained",
+        {"signs-turned": ("map/log-det[estimate, train]",), "surrogate": TRAINED},
+    ),
+    Specimen(
+        "trained_trace",
+        dict.fromkeys(("narrow-noise", "between-minus-one-and-one"), TRAINED),
+    ),
     Specimen("series", dict.fromkeys(("one-sign", "not-divided", "first-term-twice"), SERIES)),
     Specimen(
         "roulette",
@@ -189,6 +236,8 @@ SPECIMENS = (
         {
             "fresh-noise": ("random/once-per-solve",),
             "kept-noise": ("random/seeded[log-det]",),
+            "narrow-noise": SERIES,
+            "between-minus-one-and-one": SERIES,
             "log-det-without-a-graph": ("gradient/parameters[log-det-estimate]",),
             "log-det-of-the-way-there": ("map/log-det[inverse, estimate]",),
         },

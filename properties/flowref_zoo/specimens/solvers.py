@@ -4,6 +4,7 @@ bisection. Neither says how accurate it is.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -45,7 +46,12 @@ class RungeKuttaFlow(nn.Module):
             (v4, d4) = self.velocity(t + h, x + h * v3)
             x = x + h / 6 * (v1 + 2 * v2 + 2 * v3 + v4)
             weight = 1 if self.defect == "middle-counted-once" else 2
-            ladj = ladj + h / 6 * (d1 + weight * d2 + weight * d3 + d4)
+            mean = (d1 + weight * d2 + weight * d3 + d4) / 6
+            if self.defect == "divergence-of-the-old-state":
+                mean = d1
+            if self.defect == "divergence-of-the-new-state":
+                mean = self.velocity(t + h, x)[1]
+            ladj = ladj + h * mean
         return x, ladj
 
     def forward(self, x: Any) -> tuple[Any, Any]:
@@ -56,12 +62,54 @@ class RungeKuttaFlow(nn.Module):
         """Latents to data."""
         if self.defect == "times-swapped":
             return self.integrate(z, 0.0, -1.0)
+        if self.defect == "one-step-short":
+            return self.without_the_last(z)
         return self.integrate(z, 1.0, 0.0)
+
+    def without_the_last(self, z: Any) -> tuple[Any, Any]:
+        """The way back but for its last step."""
+        steps = self.steps
+        self.steps = steps - 1
+        try:
+            return self.integrate(z, 1.0, 1 / steps)
+        finally:
+            self.steps = steps
 
 
 def runge_kutta(defect: str = "") -> nn.Module:
     """A continuous flow of two numbers."""
     return RungeKuttaFlow(defect=defect)
+
+
+class GriddedFlow(RungeKuttaFlow):
+    """The same along a grid of times that it holds."""
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__(steps=1, defect=defect)
+        self.times = [index / 8 for index in range(9)]
+
+    def along(self, x: Any, times: list[float]) -> tuple[Any, Any]:
+        """From each time to the next."""
+        ladj = torch.zeros_like(x[:, 0])
+        for start, end in itertools.pairwise(times):
+            x, part = self.integrate(x, start, end)
+            turned = end < start and self.defect == "log-det-of-the-way-there"
+            ladj = ladj - part if turned else ladj + part
+        return x, ladj
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        return self.along(x, self.times)
+
+    def inverse(self, z: Any) -> tuple[Any, Any]:
+        """Latents to data."""
+        last = 1 if self.defect == "one-interval-short" else 0
+        return self.along(z, self.times[last:][::-1])
+
+
+def gridded(defect: str = "") -> nn.Module:
+    """A continuous flow of two numbers on a grid of times."""
+    return GriddedFlow(defect=defect)
 
 
 class BufferedFlow(RungeKuttaFlow):
@@ -254,6 +302,16 @@ SPECIMENS = (
             "trace-of-the-first-entry": ("map/log-det",),
             "middle-counted-once": ("map/log-det",),
             "times-swapped": ("map/inverse",),
+            "divergence-of-the-new-state": ("map/log-det",),
+            "divergence-of-the-old-state": ("map/log-det",),
+            "one-step-short": ("map/inverse",),
+        },
+    ),
+    Specimen(
+        "gridded",
+        {
+            "log-det-of-the-way-there": ("map/log-det[antisymmetry]",),
+            "one-interval-short": ("map/inverse",),
         },
     ),
     Specimen("buffered", {"trace-of-the-first-entry": ("map/log-det",)}),

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.solvers import steps_differ
 
 # Numbers that may be those of terms, by how they are called and by how large they are.
 NAMED = re.compile(r"term|series|power|order|trunc|trace|iter|deg", re.IGNORECASE)
@@ -110,8 +111,14 @@ def _seen(obj: Any, call: Any, x: Any, context: Any) -> Seen:
         other, again = call(obj, x, context)
         # What is no number in each call differs from none.
         if not bool(((ladj == again) | (ladj.isnan() & again.isnan())).all()):
-            return Seen(True, bool((value == other).all()), chain)
+            same = bool((value == other).all()) or _steps_differ(obj, (value, other), (ladj, again))
+            return Seen(True, same, chain)
     return Seen(False, True, chain)
+
+
+def _steps_differ(obj: Any, values: tuple[Any, Any], estimates: tuple[Any, Any]) -> bool:
+    one, other, first, second = (each.detach().cpu().numpy() for each in (*values, *estimates))
+    return steps_differ(obj, (one, other), (first, second))
 
 
 def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
