@@ -246,7 +246,10 @@ MANY = Case(
 )
 # The same at weights that make steep maps.
 MANY_AWAY = Case(
-    "many", MANY.words, {**MANY.changes, "scales": AWAY, "effort": 2, "lines": False}, light
+    "many",
+    "Of a thousand points at once",
+    {**MANY.changes, "scales": AWAY, "effort": 2, "lines": False},
+    light,
 )
 # The same where it takes a dozen calls.
 MANY_OFTEN = Case("many", "Of a thousand points at once", MANY.changes, lighter)
