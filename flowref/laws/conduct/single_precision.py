@@ -162,7 +162,7 @@ def two_digits(flow: Flow, batch: Batch) -> Residual:
     "dtype/accurate[autocast]",
     tolerance=EXACT,
     effort=1,
-    size=16,
+    size=48,
     scales=GIVEN,
     local=False,
     applies=in_double & used_in_single & not_estimator & records_on_request,
