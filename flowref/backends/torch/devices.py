@@ -231,7 +231,10 @@ def _learn(stage: Stage, step: steps.Learn) -> None:
     value = loss(stage.obj, dialect, x, context, step.center)
     if value.requires_grad:
         value.backward()
-        torch.optim.SGD(parameters, lr=step.rate).step()
+        with torch.no_grad():  # as torch.optim.SGD does, whose first use imports a compiler
+            for parameter in parameters:
+                if parameter.grad is not None:
+                    parameter.sub_(parameter.grad, alpha=step.rate)
 
 
 DEVICES: dict[type, Action] = {steps.Move: move, steps.There: there}
