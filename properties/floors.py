@@ -82,7 +82,10 @@ FOREIGN: dict[str, set[str]] = {
     "equinox": {"adapters", "backends"},  # what flowjax is written in, and what saves pytrees
     "flax": {"adapters"},  # what bijx is written in
     "hypothesis": {"checking"},
-    "numpy": {"model", "laws", "checking", "diagnosing", "proving", "backends", "adapters", "loading", "scripting", "training", "watching"},
+    "numpy": {
+        "model", "laws", "checking", "diagnosing", "proving", "backends", "adapters", "loading", "scripting", "training",
+        "watching",
+    },
     "scipy": {"laws", "backends"},
     "click": {"cli"},
     "jinja2": {"scorecard"},

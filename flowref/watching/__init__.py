@@ -33,7 +33,7 @@ def watch(
     report: Callable[[str], Any] = print,
     folder: str | Path = ".flowref/watch",
 ) -> Watch:
-    """Watch a torch module while a user's own loop trains it: ``with flowref.watch(model): ...``
+    """Watch a torch module while a user's own loop trains it, by ``with flowref.watch(model): ...``.
 
     At each step of an optimizer of its parameters a gradient is looked at; the first step that is
     not finite is traced to its operator. Each ``every`` steps, or as seldom as keeps the watch
@@ -47,7 +47,9 @@ def watch(
     from flowref.loading.ownership import framework
 
     if min(every, rows) < 1:
-        raise TargetError(f"a watch needs every and rows of at least 1, and was given {every} and {rows}")
+        raise TargetError(
+            f"a watch needs every and rows of at least 1, and was given {every} and {rows}"
+        )
     if not callable(getattr(model, "named_modules", None)) or framework(model).name != "torch":
         raise TargetError(
             f"a watch needs a torch module, and was given {type(model).__name__}; a function of parameters "

@@ -50,6 +50,7 @@ class Recorded:
         self.plain: Callable[..., Any] = getattr(model, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the method returns; calls within calls, and without gradients, are not shown."""
         if self.listener.inside or torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return self.plain(*args, **kwargs)
         return self.listener.observe(self.plain, Call(self.name, args, kwargs))
@@ -146,6 +147,8 @@ def floating(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
 
 def finite(tensor: torch.Tensor) -> bool:
     """Whether all numbers of a tensor are finite: their sum tells it mostly, and where it does not, each."""
-    total = tensor.detach().sum(dtype=torch.float64 if tensor.dtype == torch.float64 else torch.float32)
+    total = tensor.detach().sum(
+        dtype=torch.float64 if tensor.dtype == torch.float64 else torch.float32
+    )
     # nan and inf minus themselves are not 0.
     return bool((value := total.item()) - value == 0) or bool(torch.isfinite(tensor).all())

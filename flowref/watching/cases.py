@@ -55,7 +55,9 @@ class Case:
     def command(self) -> str:
         """What a user types."""
         if self.refused:
-            return f"weights and batch are in {self.folder}, and cannot be replayed ({self.refused})"
+            return (
+                f"weights and batch are in {self.folder}, and cannot be replayed ({self.refused})"
+            )
         return f"flowref replay {self.folder}"
 
     def drop(self) -> None:
@@ -83,7 +85,8 @@ def save(folder: Path, step: int, model: Any, call: Call | None) -> Case:
         except Exception as error:
             refused = refused or f"the arguments cannot be pickled: {one_line(error, 120)}"
     script = getattr(sys.modules["__main__"], "__file__", None)
-    paths = [str(Path.cwd())] + ([str(Path(script).resolve().parent)] if script else [])
+    own = (path for path in sys.path if not path.startswith((sys.prefix, sys.base_prefix)))
+    paths = list(dict.fromkeys(str(Path(path).resolve()) for path in (*own, "")))
     if script is None and not refused and type(model).__module__ == "__main__":
         refused = f"{type(model).__name__} is defined in no file"
     about = {
@@ -95,7 +98,10 @@ def save(folder: Path, step: int, model: Any, call: Call | None) -> Case:
 
 
 def judge(
-    case: Case, laws: tuple[str, ...], rows: tuple[torch.Tensor, torch.Tensor | None] | None, **options: str
+    case: Case,
+    laws: tuple[str, ...],
+    rows: tuple[torch.Tensor, torch.Tensor | None] | None,
+    **options: str,
 ) -> Verdict | None:
     """The violation of one of the laws by a saved model, at these rows as at others, with a report of it; None if all hold."""
     data = ""
@@ -111,7 +117,11 @@ def judge(
             verdict = diagnosing.check(target, law, settings)
             if verdict.status is Status.VIOLATED:
                 environment = Environment(
-                    __version__, sys.version.split()[0], sys.platform, profile="quick", command="flowref.watch"
+                    __version__,
+                    sys.version.split()[0],
+                    sys.platform,
+                    profile="quick",
+                    command="flowref.watch",
                 )
                 note = LawNote(law.id, law.version, law.statement, law.force, law.tolerance)
                 Report(environment, (note,), (str(target),), (verdict,)).save(case.folder / REPORT)
@@ -128,14 +138,19 @@ def model_of(folder: Path) -> Any:
     about = _about(folder)
     sys.path += [path for path in about["paths"] if path not in sys.path]
     own = SimpleNamespace(
-        __name__="pickle", Unpickler=_unpickler(about["script"]), load=pickle.load, loads=pickle.loads
+        __name__="pickle",
+        Unpickler=_unpickler(about["script"]),
+        load=pickle.load,
+        loads=pickle.loads,
     )
     try:
         return torch.load(folder / MODEL, map_location="cpu", weights_only=False, pickle_module=own)
     except FlowrefError:
         raise
     except Exception as error:
-        raise ReportError(f"the model of {folder} cannot be loaded: {one_line(error, 200)}") from error
+        raise ReportError(
+            f"the model of {folder} cannot be loaded: {one_line(error, 200)}"
+        ) from error
 
 
 def _about(folder: Path) -> dict[str, Any]:
@@ -143,7 +158,9 @@ def _about(folder: Path) -> dict[str, Any]:
         about: dict[str, Any] = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         return {**about, "paths": list(about["paths"]), "script": str(about["script"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ReportError(f"{folder} holds no case of flowref.watch ({one_line(error, 120)})") from error
+        raise ReportError(
+            f"{folder} holds no case of flowref.watch ({one_line(error, 120)})"
+        ) from error
 
 
 def _unpickler(script: str) -> type[pickle.Unpickler]:
@@ -169,9 +186,17 @@ def call_of(folder: Path) -> Call:
     """The call of a case. Raises `ReportError` in one sentence."""
     try:
         parts = torch.load(folder / BATCH, map_location="cpu", weights_only=False)
-        return Call(parts["method"], parts["args"], parts["kwargs"], parts["then"], gradients=parts["gradients"])
+        return Call(
+            parts["method"],
+            parts["args"],
+            parts["kwargs"],
+            parts["then"],
+            gradients=parts["gradients"],
+        )
     except Exception as error:
-        raise ReportError(f"the batch of {folder} cannot be loaded: {one_line(error, 200)}") from error
+        raise ReportError(
+            f"the batch of {folder} cannot be loaded: {one_line(error, 200)}"
+        ) from error
 
 
 def replay(folder: Path) -> str:

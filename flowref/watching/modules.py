@@ -21,7 +21,7 @@ from flowref.watching import cases
 from flowref.watching.calls import Call, Listener, finite, plain_copy, record
 from flowref.watching.operators import Trace, first_not_finite
 from flowref.watching.pace import Pace
-from flowref.watching.screens import LOST, Screens, Suspicion, event_of, normalizers, statistics
+from flowref.watching.screens import LOST, Screens, Suspicion, event_of, normalizers, still_at_zero
 
 # Steps that are not finite are traced so many times in all, and once until a step is finite again: what follows
 # is the consequence.
@@ -66,7 +66,6 @@ class Watch:
         self._next_judged: dict[str, int] = {}
         self._without: dict[str, int] = {}
         self._start: dict[str, torch.Tensor] = {}
-        self._means: dict[str, torch.Tensor] = {}
         self._unmoved: dict[str, int] = {}
         self._checks = 0
 
@@ -81,7 +80,10 @@ class Watch:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         """End the watch; what training raised is raised."""
         self._guarded(self._not_followed)
@@ -98,7 +100,9 @@ class Watch:
 
     def _guarded(self, work: Callable[..., Any], *args: Any) -> Any:
         """Run a part of the watch, whose failure is a sentence and does not end the training."""
-        devices = sorted({one.device.index for _, one in self._parameters if one.device.type == "cuda"})
+        devices = sorted(
+            {one.device.index for _, one in self._parameters if one.device.type == "cuda"}
+        )
         try:
             with torch.random.fork_rng(devices):
                 return work(*args)
@@ -219,18 +223,29 @@ class Watch:
         if rows is None or not finite(rows[0]):
             return
         self._checks += 1
-        if self._checks % 2:
+        self._measure(screens, rows, self._checks % 2 == 1, self._checks % 2 == 0)
+
+    def _measure(
+        self,
+        screens: Screens,
+        rows: tuple[torch.Tensor, torch.Tensor | None],
+        round_trip: bool,
+        log_det: bool,
+    ) -> None:
+        """The round trip, with scales that grow, and the log-det; a law judges what they suspect."""
+        suspicions = []
+        if round_trip:
             trace = Trace(screens.twin, near=True)
-            with trace.following():
-                suspicions = screens.round_trip(*rows)
+            with trace:
+                suspicions += screens.round_trip(*rows)
             for operator in trace.near.values():
+                kind = str(rows[0].dtype).removeprefix("torch.")
                 self._say(
-                    f"step {self.step}: {operator.place} is given {operator.largest:.3g}, near the end of "
-                    f"{rows[0].dtype}: scales grow",
+                    f"step {self.step}: {operator.place} is given {operator.largest:.3g}, near where {kind} overflows",
                     f"near {operator.layer} {operator.line}",
                 )
-        else:
-            suspicions = screens.log_det(*rows)
+        if log_det:
+            suspicions += screens.log_det(*rows)
         for suspicion in suspicions:
             self._judge(suspicion, rows)
 
@@ -255,8 +270,7 @@ class Watch:
         self._screens = screens
         screens.refresh(self.model)
         if (rows := screens.rows(call.tensors, self.rows)) is not None and finite(rows[0]):
-            for suspicion in (*screens.round_trip(*rows), *screens.log_det(*rows)):
-                self._judge(suspicion, rows)
+            self._measure(screens, rows, round_trip=True, log_det=True)
 
     def _judge(self, suspicion: Suspicion, rows: tuple[torch.Tensor, torch.Tensor | None]) -> None:
         """Let a law judge what a screen suspects; one that holds is asked again when the steps have doubled."""
@@ -265,7 +279,11 @@ class Watch:
             return
         self._next_judged[law] = 2 * self.step
         case = cases.save(self.folder, self.step, self._copy(), self._last)
-        verdict = None if case.refused else cases.judge(case, suspicion.laws, rows, event=event_of(rows[0]))
+        verdict = (
+            None
+            if case.refused
+            else cases.judge(case, suspicion.laws, rows, event=event_of(rows[0]))
+        )
         if verdict is not None:
             assert self._screens is not None
             line = (verdict.part and _line(self.model, verdict.part)) or self._screens.place
@@ -312,17 +330,12 @@ class Watch:
                     "it has not moved at the last three checks",
                     f"gradient {name}",
                 )
-        now = statistics(self.model)
-        for name, mean in now.items():
-            same = name in self._means and torch.equal(self._means[name], mean)
-            self._unmoved[name] = self._unmoved.get(name, 0) + 1 if same else 0
-            if self._unmoved[name] == SILENT:
+        for name in still_at_zero(self.model):
+            self._unmoved[name] = self._unmoved.get(name, 0) + 1
+            if self._unmoved[name] == SILENT + 1:
                 self._say(
-                    f"step {self.step}: the running mean of {name or 'the model'} has not moved at the last three checks, "
-                    "in train mode",
-                    f"statistics {name}",
+                    f"step {self.step}: the running mean of {name or 'the model'} is 0 still at the third check, in train mode"
                 )
-        self._means = now
 
 
 def _keeping(gradients: dict[int, torch.Tensor], index: int) -> Callable[[torch.Tensor], None]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,14 @@ from torch.overrides import TorchFunctionMode
 from flowref.watching.calls import Call, finite, floating
 
 # Operators that put numbers which are not finite where they are asked to.
-CONSTANTS = frozenset({"full", "full_like", "new_full", "fill", "masked_fill", "tensor", "as_tensor", "where"})
+CONSTANTS = frozenset(
+    {"full", "full_like", "new_full", "fill", "masked_fill", "tensor", "as_tensor", "where"}
+)
 # Operators that overflow where the logarithm of the largest number ends, and the share of that which counts as near.
 EXPONENTIALS, NEAR = frozenset({"exp", "exp_", "expm1", "expm1_", "sinh", "cosh"}), 0.9
-_FOLDERS = tuple(str(Path(module).parent) + "/" for module in (torch.__file__, str(Path(__file__).parent)))
+_FOLDERS = tuple(
+    str(Path(module).parent) + "/" for module in (torch.__file__, str(Path(__file__).parent))
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,9 @@ class Operator:
         """What it made, less the step."""
         reads = f", which reads {self.parameter}," if self.parameter else ""
         if self.backward:
-            return f"the gradient of {self.place}{reads} is {self.made}, that of its result is finite"
+            return (
+                f"the gradient of {self.place}{reads} is {self.made}, that of its result is finite"
+            )
         size = f", up to {self.largest:.4g}" if math.isfinite(self.largest) else ""
         return f"{self.place}{reads} makes {self.made} of finite numbers{size}"
 
@@ -59,37 +64,12 @@ class Trace(TorchFunctionMode):
         super().__init__()
         self.near: dict[tuple[str, str], Operator] = {}
         self._only_near = near
-        self._model = model
         self._parameters = {id(one): name for name, one in model.named_parameters()}
-        self._layers: list[str] = [""]
+        self._names = {id(module): name for name, module in model.named_modules()}
         self._origins: dict[int, Operator] = {}
         self._kept: list[Any] = []  # ids are of living objects
         self.of_node: dict[Any, Operator] = {}
         self.last: Operator | None = None
-
-    @contextmanager
-    def following(self) -> Iterator[None]:
-        """Follow what runs inside."""
-        handles = []
-        for name, module in self._model.named_modules():
-            if name:
-                handles.append(module.register_forward_pre_hook(self._enter(name)))
-                handles.append(module.register_forward_hook(self._leave, always_call=True))
-        try:
-            with self:
-                yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def _enter(self, name: str) -> Callable[..., None]:
-        def enter(*_: Any) -> None:
-            self._layers.append(name)
-
-        return enter
-
-    def _leave(self, *_: Any) -> None:
-        self._layers.pop()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and look at what goes in and what comes out."""
@@ -101,13 +81,15 @@ class Trace(TorchFunctionMode):
             return func(*args, **kwargs)
         inputs = list(floating((args, kwargs)))
         spoiled = [one for one in inputs if not finite(one)]
-        largest = max((float(one.detach().abs().max()) for one in inputs if one.numel()), default=math.nan)
+        largest = max(
+            (float(one.detach().abs().max()) for one in inputs if one.numel()), default=math.nan
+        )
         result = func(*args, **kwargs)
         outputs = list(floating(result))
         if name == "__get__" or not outputs:
             return result
         operator = Operator(
-            name.strip("_"), self._layers[-1], user_line(), largest=largest,
+            name.strip("_"), *self._place(), largest=largest,
             parameter=next(filter(None, (self._parameters.get(id(one)) for one in inputs)), ""),
         )  # fmt: skip
         self._kept.append((args, kwargs, result))
@@ -118,13 +100,27 @@ class Trace(TorchFunctionMode):
                 self._origins[id(output)] = self.last = self._origin(operator, spoiled, output)
         return result
 
-    def _origin(self, operator: Operator, spoiled: list[torch.Tensor], output: torch.Tensor) -> Operator:
+    def _origin(
+        self, operator: Operator, spoiled: list[torch.Tensor], output: torch.Tensor
+    ) -> Operator:
         known = [self._origins[id(one)] for one in spoiled if id(one) in self._origins]
         made = [one for one in known if one.name not in CONSTANTS]
         if made or known:
             return (made or known)[0]
         kind = "nan" if bool(torch.isnan(output).any()) else "inf"
         return Operator(**{**vars(operator), "made": kind})
+
+    def _place(self) -> tuple[str, str]:
+        """The innermost layer whose method runs, and the innermost line that is neither torch's nor this room's."""
+        layer, line, frame = None, "", sys._getframe(2)
+        while frame is not None and (layer is None or not line):
+            path = frame.f_code.co_filename
+            if not line and not path.startswith(_FOLDERS) and not path.startswith("<frozen"):
+                line = f"{Path(path).name}:{frame.f_lineno}"
+            if layer is None:
+                layer = self._names.get(id(frame.f_locals.get("self")))
+            frame = frame.f_back  # type: ignore[assignment]
+        return layer or "", line
 
     def origin(self, outputs: list[torch.Tensor]) -> Operator | None:
         """The operator that made what is not finite in outputs."""
@@ -133,19 +129,8 @@ class Trace(TorchFunctionMode):
     def _note_exponential(self, name: str, given: torch.Tensor) -> None:
         largest, end = float(given.detach().max()), math.log(torch.finfo(given.dtype).max)
         if largest > NEAR * end:
-            place = Operator(name, self._layers[-1], user_line(), largest=largest)
+            place = Operator(name, *self._place(), largest=largest)
             self.near.setdefault((place.layer, place.line), place)
-
-
-def user_line() -> str:
-    """The file and line of the innermost frame that is neither torch's nor this room's."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        path = frame.f_code.co_filename
-        if not path.startswith(_FOLDERS) and not path.startswith("<frozen"):
-            return f"{Path(path).name}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
 
 
 def first_not_finite(model: torch.nn.Module, call: Call) -> str:
@@ -160,7 +145,7 @@ def first_not_finite(model: torch.nn.Module, call: Call) -> str:
         if not finite(parameter):
             return f"the parameter {name} is not finite"
     trace = Trace(model)
-    with torch.enable_grad(), trace.following():
+    with torch.enable_grad(), trace:
         try:
             outputs = list(floating(call.again(model)))
         except Exception:  # what training met, too; distributions refuse nan
@@ -169,7 +154,9 @@ def first_not_finite(model: torch.nn.Module, call: Call) -> str:
         return found.words
     gradients = [call.gradients.get(index) for index in range(len(outputs))]
     if any(one is not None and not finite(one) for one in gradients):
-        return f"the results of {call.method} are finite and their gradient is not: the loss made it"
+        return (
+            f"the results of {call.method} are finite and their gradient is not: the loss made it"
+        )
     operator = _backward(outputs, gradients, trace)
     return operator.words if operator else ""
 
@@ -179,7 +166,12 @@ def _backward(
 ) -> Operator | None:
     """The operator with the first gradient that is not finite while that of its result is."""
     roots = [
-        (one, torch.ones_like(one) if gradient is None and not any(g is not None for g in gradients) else gradient)
+        (
+            one,
+            torch.ones_like(one)
+            if gradient is None and not any(g is not None for g in gradients)
+            else gradient,
+        )
         for one, gradient in zip(outputs, gradients, strict=True)
         if one.requires_grad
     ]

@@ -55,7 +55,9 @@ class Screens:
             for name, tensor in self._tensors.items():
                 tensor.copy_(now[name])
 
-    def rows(self, given: Iterable[torch.Tensor], count: int) -> tuple[torch.Tensor, torch.Tensor | None] | None:
+    def rows(
+        self, given: Iterable[torch.Tensor], count: int
+    ) -> tuple[torch.Tensor, torch.Tensor | None] | None:
         """The first rows of the points and contexts that a call was given; None where they are not among the tensors."""
         event = self.facts.event_shape
         points = [one for one in given if tuple(one.shape[1:]) == tuple(event) and one.ndim]
@@ -99,7 +101,9 @@ class Screens:
             reported = float(told.detach().reshape(-1)[0])
             error = abs(expected - reported)
             if math.isfinite(error) and error > unit * size * max(1.0, abs(expected)):
-                found.append(Suspicion(("map/log-det[inverse]" if self._swapped else "map/log-det",), error))
+                found.append(
+                    Suspicion(("map/log-det[inverse]" if self._swapped else "map/log-det",), error)
+                )
         with torch.no_grad():
             among = self._there(self._called, x, context)[0]
         if (error := _relative(z[:1].detach(), among[:1])) > unit:
@@ -149,12 +153,16 @@ def normalizers(model: Any) -> list[tuple[str, Any]]:
     return list(found.values())
 
 
-def statistics(model: Any) -> dict[str, torch.Tensor]:
-    """Copies of the running means of modules that are in train mode and are to move them."""
-    return {
-        name: module.running_mean.detach().clone()
+def still_at_zero(model: Any) -> list[str]:
+    """The modules in train mode that are to move their running mean, and whose mean is 0 in every entry as they are built.
+
+    One that stands elsewhere may have converged, as where each step takes the whole data.
+    """
+    return [
+        name
         for name, module in model.named_modules()
         if module.training
-        and isinstance(getattr(module, "running_mean", None), torch.Tensor)
+        and isinstance(mean := getattr(module, "running_mean", None), torch.Tensor)
         and getattr(module, "momentum", None) != 0
-    }
+        and not mean.any()
+    ]
