@@ -107,7 +107,7 @@ def judge(
     data = ""
     if rows is not None:
         arrays = {"x": _array(rows[0])} | ({} if rows[1] is None else {"context": _array(rows[1])})
-        np.savez(case.folder / POINTS, **arrays)  # type: ignore[arg-type]
+        np.savez(case.folder / POINTS, **arrays)
         data = str(case.folder / POINTS)
     settings, target = Settings("quick", data=data), case.target(**options)
     with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -6,6 +6,7 @@ import importlib
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,9 @@ def _walk(jaxpr: Any, constants: Any, given: Any, found: list[str]) -> list[Any]
         ):
             results = _walk(inner.jaxpr, inner.consts, inputs, found)
         else:
-            functions, options = equation.primitive.get_bind_params(equation.params)
+            ready = equation.primitive.get_bind_params(equation.params)
+            # Before JAX 0.8 with the functions that come first among the arguments.
+            functions, options = ready if isinstance(ready, tuple) else ((), ready)
             results = equation.primitive.bind(*functions, *inputs, **options)
             results = results if equation.primitive.multiple_results else [results]
             if not found and not _finite(results) and _finite(inputs):
@@ -184,10 +187,11 @@ def _finite(values: Any) -> bool:
 
 
 def _line(equation: Any) -> str:
-    """File and line of an operation; empty where JAX does not keep them."""
-    try:
-        summarize = importlib.import_module("jax._src.source_info_util").summarize
-        place = str(summarize(equation.source_info)).split(" ")[0]
-    except (ImportError, AttributeError):
-        return ""
-    return f" ({place.rpartition('/')[2]})" if ":" in place else ""
+    """File and line of an operation: the innermost that is neither JAX's nor this room's; empty where none is kept."""
+    trace = getattr(equation.source_info, "traceback", None)
+    jax = importlib.import_module("jax").__file__ or ""
+    own = (str(Path(jax).parent), str(Path(__file__).parent), "<")
+    for frame in trace.frames if trace is not None else ():
+        if not frame.file_name.startswith(own):
+            return f" ({Path(frame.file_name).name}:{frame.line_num})"
+    return ""

@@ -190,6 +190,9 @@ class Watch:
     # Checks.
 
     def _timed(self) -> None:
+        if self._broken:  # laws say nothing of weights that are not finite
+            self._pace.paid(self.step)
+            return
         began = time.perf_counter()
         fresh = not self._prepared
         self._guarded(self._check)

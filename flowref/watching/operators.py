@@ -53,7 +53,7 @@ class Operator:
             return (
                 f"the gradient of {self.place}{reads} is {self.made}, that of its result is finite"
             )
-        size = f", up to {self.largest:.4g}" if math.isfinite(self.largest) else ""
+        size = f" up to {self.largest:.4g}" if math.isfinite(self.largest) else ""
         return f"{self.place}{reads} makes {self.made} of finite numbers{size}"
 
 

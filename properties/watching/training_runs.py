@@ -46,6 +46,10 @@ class Flow(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList([Scaling(), Scaling(defect)])
 
+    def scale(self, layer: int, value: float) -> None:
+        """Give a coupling this log-scale."""
+        torch.nn.init.constant_(self.layers[layer].get_parameter("log_scale"), value)
+
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Latents and log-dets."""
         total = torch.zeros(len(x), dtype=x.dtype)
@@ -57,6 +61,7 @@ class Flow(nn.Module):
     def inverse(self, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Data and log-dets."""
         total = torch.zeros(len(z), dtype=z.dtype)
+        layer: Any
         for layer in reversed(self.layers):
             z, log_det = layer.inverse(z)
             total = total + log_det
@@ -64,7 +69,7 @@ class Flow(nn.Module):
 
     def log_prob(self, x: torch.Tensor) -> torch.Tensor:
         """Log-densities."""
-        z, log_det = self(x)
+        z, log_det = self.forward(x)
         return -0.5 * z.square().sum(-1) + log_det
 
 
