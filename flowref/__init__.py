@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from flowref import pytest as pytest
+    from flowref import watching as watching
     from flowref.auditing.front import audit as audit
     from flowref.auditing.front import check_flow as check_flow
     from flowref.checking import Settings as Settings
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from flowref.reporting.raising import FlowrefViolation as FlowrefViolation
     from flowref.reporting.raising import FlowrefViolations as FlowrefViolations
     from flowref.reporting.report import Report as Report
+    from flowref.watching import watch as watch
 
 # Public name -> the module that defines it. No module bears the name of a public function, which it
 # would shadow.
@@ -61,14 +63,15 @@ _HOMES = {
     "FlowrefViolation": "flowref.reporting.raising",
     "FlowrefViolations": "flowref.reporting.raising",
     "Report": "flowref.reporting.report",
+    "watch": "flowref.watching",
 }
 __all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
-    if name == "pytest":
-        return importlib.import_module("flowref.pytest")
+    if name in ("pytest", "watching"):
+        return importlib.import_module(f"flowref.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'flowref' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

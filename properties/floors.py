@@ -44,6 +44,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "scripting": {"model", "registry", "loading", "reporting", "backends"},
     "training": {"model", "reference", "auditing", "reporting"},
+    "watching": {"model", "registry", "loading", "checking", "diagnosing", "reporting"},
     "cli": {
         "model",
         "registry",
@@ -55,6 +56,7 @@ FLOORS: dict[str, set[str]] = {
         "auditing",
         "scripting",
         "training",
+        "watching",
         "scorecard",
     },
     "pytest": {
@@ -68,19 +70,22 @@ FLOORS: dict[str, set[str]] = {
         "auditing",
     },
     "__main__": {"cli"},
-    "__init__": {"model", "checking", "diagnosing", "reporting", "auditing", "pytest"},
+    "__init__": {"model", "checking", "diagnosing", "reporting", "auditing", "pytest", "watching"},
 }
 # Packages of which only one folder of backends knows, which nobody else imports either.
 FRAMEWORKS = ("torch", "jax")
 BESIDE_FRAMEWORKS = ("backends", "scripting")
 # Third-party packages -> the rooms that may import them at all.
 FOREIGN: dict[str, set[str]] = {
-    "torch": {"backends", "reference", "adapters", "scripting", "training"},
-    "jax": {"backends", "adapters", "scripting"},
+    "torch": {"backends", "reference", "adapters", "scripting", "training", "watching"},
+    "jax": {"backends", "adapters", "scripting", "watching"},
     "equinox": {"adapters", "backends"},  # what flowjax is written in, and what saves pytrees
     "flax": {"adapters"},  # what bijx is written in
     "hypothesis": {"checking"},
-    "numpy": {"model", "laws", "checking", "diagnosing", "proving", "backends", "adapters", "loading", "scripting", "training"},
+    "numpy": {
+        "model", "laws", "checking", "diagnosing", "proving", "backends", "adapters", "loading", "scripting", "training",
+        "watching",
+    },
     "scipy": {"laws", "backends"},
     "click": {"cli"},
     "jinja2": {"scorecard"},

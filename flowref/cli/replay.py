@@ -33,6 +33,7 @@ report_option = click.option(
         ("flowref replay K7Q2", "a violation of the last audit"),
         ("flowref replay --all", "all of them"),
         ("flowref replay old.json", "all of a report"),
+        ("flowref replay .flowref/watch/step-57", "a case of flowref.watch"),
     ),
 )
 @click.argument("what", required=False)
@@ -42,7 +43,7 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
     """Measure recorded violations again: STILL FAILS, FIXED or ERROR.
 
     WHAT is the short name of a violation (K7Q2), of which the newest report that keeps its case is taken, or
-    the file of known failures; or it is a report file.
+    the file of known failures; or it is a report file, or a folder that flowref.watch saved.
     """
     from flowref.auditing import replaying
     from flowref.reporting.text import clean
@@ -52,6 +53,10 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
         raise click.UsageError(
             "name a violation (flowref replay K7Q2) or a report file, or give --all"
         )
+    if what is not None and Path(what).is_dir():
+        if not (report_file := Path(what) / "report.json").is_file():
+            sys.exit(_replay_case(Path(what)))
+        what = str(report_file)
     if what is not None and (what.endswith(".json") or Path(what).is_file()):
         what, path = None, what
     report = _report(path, what)
@@ -106,6 +111,22 @@ def issue(identity: str, path: str | None, no_script: bool) -> None:
         except FlowrefError as error:
             click.echo(f"flowref: without a program: {error}", err=True)
     click.echo(issue(report, verdict, program, _patch(verdict)), nl=False)
+
+
+def _replay_case(folder: Path) -> int:
+    """Repeat the call of a case that was not finite, and print what it gives now; the exit code."""
+    from flowref.auditing import replaying
+    from flowref.model import FlowrefError
+    from flowref.watching import cases
+
+    try:
+        clause = cases.replay(folder)
+    except FlowrefError as error:
+        click.echo(f"{replaying.ERROR:<11}  {folder}   {error}")
+        return 3
+    label = replaying.STILL_FAILS if clause else replaying.FIXED
+    click.echo(f"{label:<11}  {folder}   {clause or 'everything is finite'}")
+    return 1 if clause else 0
 
 
 def _patch(verdict: Verdict) -> str:
