@@ -18,6 +18,7 @@ WITHIN = "results of its solver differ by at most its stated accuracy"
 CHANGED = 0.1
 FALLS = "it falls with the steps of its solver, and is the error of these"
 CUT_OFF = "it falls with the terms or steps that it takes, which need not be enough for weights that were moved"
+SILENT = "nothing of it can be measured where its solver takes more steps"
 # Where an error is so many times the other way's, the ways do not take the same steps: nobody is accused
 # of that, since both lead to the same flow, but it is said.
 UNEVEN = 30.0
@@ -67,7 +68,7 @@ def excused(measurement: Measurement, row: int) -> str:
         point, row, start = _shown(measurement, row)
         if not np.isfinite(start):
             return ""
-        stuck = 0
+        stuck, seen = 0, False
         for times in TIMES:
             finer = subject.refined(times)
             if finer is None and not assumed:
@@ -76,6 +77,9 @@ def excused(measurement: Measurement, row: int) -> str:
                 gross = start > GROSS * point.x[0].size and not measurement.moved
                 return "" if gross or _turned(measurement) else UNKNOWN
             size = _size(measurement, point, row, finer)
+            if not np.isfinite(size):  # it is silent there
+                continue
+            seen = True
             slow = times == TIMES[0] and HALVED[0] * start <= size <= HALVED[1] * start
             if assumed and slow and lags(measurement):
                 return ""
@@ -86,6 +90,8 @@ def excused(measurement: Measurement, row: int) -> str:
             stuck += abs(size - start) <= CHANGED * start
             if stuck == STUCK:  # each further try takes longer than all before it
                 break
+        if assumed and measurement.moved and not seen:
+            return SILENT
     return ""
 
 
@@ -124,12 +130,14 @@ def _fallen(subject: Subject, finer: Subject, batch: Batch) -> str:
 
 def _shown(measurement: Measurement, row: int) -> tuple[Batch, int, float]:
     """A batch that shows the residual of a row, the row's place in it, and its size: the row alone, or
-    the whole batch where it takes the others, as of an adaptive solver that chooses steps for all rows.
+    the whole batch where it takes the others, as of an adaptive solver that chooses steps for all rows, or
+    where the law is silent of the row alone.
     """
     subject, batch = measurement.subject, measurement.batch
     alone = batch.rows(slice(row, row + 1))
     start = _size(measurement, alone, 0, subject)
-    if len(batch.x) == 1 or start >= ALONE * np.abs(measurement.size[row]):
+    told = np.isfinite(start) and start >= ALONE * np.abs(measurement.size[row])
+    if len(batch.x) == 1 or told:
         return alone, 0, start
     return batch, row, _size(measurement, batch, row, subject)
 

@@ -403,6 +403,14 @@ class Stated(Adaptive):
     log_det_tolerance = inverse_tolerance = 1e-2
 
 
+def test_a_row_of_which_a_law_is_silent_alone_falls_among_the_others() -> None:
+    """By itself it takes other steps, and does not come back near enough to be judged."""
+    flow = Adaptive()
+    flow.tol = 1e-2
+    flow.weight.data *= 6.0
+    assert check(flow, "map/log-det[antisymmetry]", QUICK).status is not Status.VIOLATED
+
+
 @pytest.mark.parametrize(
     ("kind", "law"), [(Adaptive, "same/rows[large-batch]"), (Stated, "same/rows")]
 )

@@ -146,10 +146,10 @@ def train_log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual
     return factors(flow, "forward", batch, truth, usable, Train(), lost)
 
 
-def drawn_in_training(flow: LivingDifferentiable, batch: Batch) -> None:
+def drawn_in_training(flow: Living, batch: Batch) -> None:
     """Raise `Unsupported` where train mode draws no log-dets, or other values than eval mode has."""
     whole = Batch(batch.x, batch.context, batch.seed)
-    evaluated = np.asarray(flow.forward(batch.x, batch.context).value)
+    evaluated = np.asarray(flow.calls["forward"](batch.x, batch.context).value)
     outs, refused = attempt(drawn, flow, whole, FEW, "forward", Train())
     ladjs = [np.asarray(out.ladj) for out in outs if out.ladj is not None]
     if refused or len(ladjs) < len(outs):

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from flowref.laws.bijection.log_det import BijectionParametric
-from flowref.laws.bijection.log_det_estimate import LARGE, SOURCE, estimator
+from flowref.laws.bijection.log_det_estimate import LARGE, SOURCE, drawn_in_training, estimator
 from flowref.laws.common.amounts import planned
 from flowref.laws.common.arithmetic import reported
+from flowref.laws.common.cases import mode_matters
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quotients import DOUBT
-from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
+from flowref.laws.common.requirements import (
+    exact_log_det,
+    has_parameters,
+    in_double,
+    true_gradients,
+)
 from flowref.laws.common.statistics import Finding, Look, Mean, two_stage
 from flowref.laws.conduct.state import moves_little
 from flowref.model import (
@@ -28,6 +34,7 @@ from flowref.model import (
     Unsupported,
     law,
 )
+from flowref.model.abilities import Living
 
 # In so many directions, since in one a derivative may be small by chance; what a backward pass through
 # steps that adapt may be off, beside the largest of them.
@@ -44,6 +51,10 @@ STILL, SHARP = 1e-5, 1e-2
 
 OTHER = "the log-det is trained as another function than it is"
 DETACHED = "the log-det has no gradient, so that training leaves it out; the values have one"
+
+
+class LivingParametric(BijectionParametric, Living, Protocol):
+    """A map with trainable parameters that is called more than once."""
 
 
 class Pair(NamedTuple):
@@ -75,6 +86,36 @@ def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residu
     gradient at all beside values that have one. Where the backward pass has an estimate of its own, the
     means of two stages of draws decide, at five standard errors each.
     """
+    return of_estimates(flow, batch)
+
+
+@law(
+    "gradient/parameters[log-det-estimate, train]",
+    about=VOLUME,
+    tolerance=STATISTICAL,
+    mode="train",
+    effort=1,
+    size=16,
+    scales=NEARBY,
+    local=False,
+    applies=exact_log_det
+    & mode_matters
+    & in_double
+    & true_gradients
+    & has_parameters
+    & moves_little,
+    source=f"{SOURCE}: an estimate is there to be trained; one that is detached trains nothing",
+)
+def train_log_det_estimate_gradient(flow: LivingParametric, batch: Batch) -> Residual:
+    r"""Autograd's derivative of a log-det that is estimated in train mode alone is on average that of the
+    estimate there: $E[\partial_\theta V] = \partial_\theta E[V]$, within a fifth of it.
+    """
+    drawn_in_training(flow, batch)
+    return of_estimates(flow, batch)
+
+
+def of_estimates(flow: BijectionParametric, batch: Batch) -> Residual:
+    """How far derivatives of estimates are from derivatives of what they estimate."""
     rows = len(batch.x)
     inputs = "forward", batch.x, batch.context
     base = reported(flow, flow.along(*inputs, batch.seed, 0.0), rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from flowref.laws.bijection.log_det_estimate import (
@@ -52,9 +54,15 @@ LONGEST = 60
 MOVES, BEYOND = (1e-10, 0.1), 3.0
 # So many points are measured, those of a batch at which a series is farthest from its first term.
 MEASURED = 4
+# How many terms are told apart by how much each has at how many points; from so many calls on that have another
+# factor than most the mean of a factor is known, and how far it may be off whatever its standard error. What has
+# so nearly the same terms everywhere tells none apart.
+APART, FEWEST, SEEN, OFF, INDEPENDENT = 6, 12, 50, 0.1, 1e-6
 # Points must tell a series from what it converges to; a contraction that is next to nothing has one
 # term.
 TELLING = 0.02
+# How near the sum of many terms is to the log-det of what has a series.
+STILL_OFF = 1e-6
 
 
 @law(
@@ -75,7 +83,8 @@ def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
     r"""Where $J_f = I + J_g$ with a contraction g, an estimated log-det is on average $\log|\det J_f|$, or
     the sum of the first n terms of its series, $\sum_{k \le n} (-1)^{k+1} \mathrm{tr}(J_g^k) / k$, with
     one n for all points; where it is promised to be without bias, $\log|\det J_f|$. Where a map takes steps, it is
-    $\log|\det J_f|$ but for what steps of half the length change.
+    $\log|\det J_f|$ but for what steps of half the length change. Where calls draw how many terms they sum, the mean
+    factor of each of the first terms is that of these sums as well, however little the term is.
 
     Five standard errors are allowed; where a first stage is conspicuous, fresh draws decide.
     """
@@ -121,6 +130,7 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
             note = "nowhere is its Jacobian that of a contraction beside the identity"
             return Residual(none, decidable=none > 0, note=note)
     total, usable = len(batch.x), usable & (np.abs(truth) < LARGE)
+    wide = Terms.of(batch.rows(usable), rest[usable], sums[LONGEST - 1][usable], truth[usable])
     chosen = np.argsort(-np.where(usable, np.abs(sums[0] - truth), -1.0), kind="stable")[:MEASURED]
     batch, truth, usable = batch.rows(chosen), truth[chosen], usable[chosen]
     sums = [one[chosen] for one in sums]
@@ -144,6 +154,13 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
             raise Undecidable("an estimate is not finite")
         error = standard_errors(estimates)
         each = [excess_over(estimates, goal, usable, slack) for goal in goals]
+        if times > 1 and finer is None and wide is not None:
+            drawn_there = fresh(flow, wide.batch, 1, look.count, several * look.index, mode=mode)
+            cut = len(goals) - 1
+            each = [
+                np.maximum(one, np.where(usable, excess, 0.0))
+                for one, excess in zip(each, wide.excesses(drawn_there, cut), strict=True)
+            ]
         best = int(np.argmin([one.max() for one in each]))
         observed = {
             "mean of the estimates": estimates.mean(0),
@@ -163,6 +180,47 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
 
     found = two_stage(biases, (several, LATER * several), batch.seed, CONSPICUOUS)
     return found.residual(decidable=put(usable, chosen, total) > 0)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Points of a batch, their log-dets, and the terms of their series, ``(points, terms)``; ``factors``:
+    what tells the factor of each of the first terms of a sum of these at all points.
+    """
+
+    batch: Batch
+    truth: Array
+    terms: Array
+    factors: Array
+
+    @classmethod
+    def of(cls, batch: Batch, rest: Array, whole: Array, truth: Array) -> Terms | None:
+        """Those of a contraction, whose terms add up to its log-det; None where these cannot be told apart."""
+        near = np.abs(whole - truth) <= STILL_OFF * (1 + np.abs(truth))
+        if near.sum() < FEWEST:
+            return None
+        batch, rest, truth = batch.rows(near), rest[near], truth[near]
+        terms = np.diff(np.stack(partial_sums(rest), 1), axis=1, prepend=0.0)
+        first = terms[:, : min(APART, len(terms) // 2)]
+        sizes = np.linalg.norm(first, axis=0)
+        if not sizes.all():
+            return None
+        values = np.linalg.svd(first / sizes, compute_uv=False)
+        if values[-1] < INDEPENDENT * values[0]:
+            return None
+        return cls(batch, truth, terms, np.linalg.pinv(first / sizes) / sizes[:, None])
+
+    def excesses(self, estimates: Array, cut: int) -> list[float]:
+        """How far the factors of terms are on average from those of the log-det, and of the sums of the first
+        1, 2, ..., ``cut`` terms, beside what is allowed. What a call draws once for all points is none of it.
+        """
+        each = estimates @ self.factors.T
+        error = standard_errors(each)
+        seen = (np.abs(each - np.median(each, 0)) > OFF).sum(0) >= SEEN
+        sums = np.cumsum(self.terms, axis=1)[:, :cut]
+        goals = np.concatenate([self.truth[:, None], sums], 1).T @ self.factors.T
+        off = np.abs(each.mean(0) - goals) / (ERRORS * error + OFF)
+        return [float(one[seen].max(initial=0.0)) for one in off]
 
 
 def with_more_steps(flow: Flow, batch: Batch) -> LivingDifferentiable | None:

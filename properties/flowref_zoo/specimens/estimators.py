@@ -90,7 +90,8 @@ class TrainedBlock(SeriesBlock):
         if self.training and self.defect == "surrogate":
             return self.surrogate(x)
         if self.training:
-            return super().forward(x)
+            z, ladj = super().forward(x)
+            return z, ladj.detach() if self.defect == "log-det-without-a-graph" else ladj
         with torch.enable_grad():
             x = x if x.requires_grad else x.clone().requires_grad_(True)
             g = self.branch(x)
@@ -214,7 +215,11 @@ TRAINED = ("map/log-det-unbiased[series, train]",)
 SPECIMENS = (
     Specimen(
         "trained",
-        {"signs-turned": ("map/log-det[estimate, train]",), "surrogate": TRAINED},
+        {
+            "signs-turned": ("map/log-det[estimate, train]",),
+            "surrogate": TRAINED,
+            "log-det-without-a-graph": ("gradient/parameters[log-det-estimate, train]",),
+        },
     ),
     Specimen(
         "trained_trace",

@@ -9,12 +9,19 @@ from flowref.model import Subject, mutant
 from flowref_zoo.mutants.combinators import wrapped
 
 TRACED = "flowref_zoo.specimens.estimators:traced"
+TRAINED = "flowref_zoo.specimens.estimators:trained"
 ROULETTE = "flowref_zoo.specimens.estimators:roulette"
 
 
 @mutant("gradient/parameters[log-det-estimate]", host=TRACED, sizes=(0.7, 1.0))
 def estimate_detached(subject: Subject, size: float = 1.0) -> Subject:
     """The estimate, or a part of it, has no graph."""
+    return wrapped(subject, "slope", _times, 1 - size)
+
+
+@mutant("gradient/parameters[log-det-estimate, train]", host=TRAINED, sizes=(0.7, 1.0))
+def trained_estimate_detached(subject: Subject, size: float = 1.0) -> Subject:
+    """The estimate, or a part of it, has no graph in train mode."""
     return wrapped(subject, "slope", _times, 1 - size)
 
 
