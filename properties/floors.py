@@ -81,7 +81,7 @@ FOREIGN: dict[str, set[str]] = {
     "flax": {"adapters"},  # what bijx is written in
     "hypothesis": {"checking"},
     "numpy": {"model", "laws", "checking", "diagnosing", "proving", "backends", "adapters", "loading", "scripting", "training"},
-    "scipy": {"laws", "backends"},
+    "scipy": {"laws", "backends", "adapters"},
     "click": {"cli"},
     "jinja2": {"scorecard"},
     "markupsafe": {"scorecard"},
