@@ -86,7 +86,7 @@ FOREIGN: dict[str, set[str]] = {
         "model", "laws", "checking", "diagnosing", "proving", "backends", "adapters", "loading", "scripting", "training",
         "watching",
     },
-    "scipy": {"laws", "backends"},
+    "scipy": {"laws", "backends", "adapters"},
     "click": {"cli"},
     "jinja2": {"scorecard"},
     "markupsafe": {"scorecard"},

@@ -42,6 +42,7 @@ ABOUT = {
     "pyro": ("pyro-ppl", "pyro"),
     "glasflow": ("glasflow", "glasflow"),
     "torchflows": ("torchflows", "torchflows"),
+    "scipy": ("scipy", "scipy"),
 }
 # The same of what is written in JAX: it runs where that is installed (`tox -e jax`).
 ABOUT_JAX = {

@@ -44,8 +44,13 @@ INSIDE = frozenset(
     "dot vdot inner outer tensordot einsum convolve correlate trapezoid interp".split()
 )
 
-# What a continuous distribution of `scipy.stats` tells of an array.
-TOLD = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
+# What a distribution of `scipy.stats` returns of an array, in either of its infrastructures.
+TOLD = (
+    *("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"),
+    *("ccdf", "logccdf", "icdf", "iccdf"),
+)
+# Modules of `scipy.stats` whose classes define them.
+TELLING = ("_distn_infrastructure", "_distribution_infrastructure", "_multivariate", "_kde")
 
 
 class Rounding(Protocol):
@@ -149,11 +154,9 @@ def arrays_rounded(rounding: Rounding) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _distributions_rounded(rounding: Rounding) -> Iterator[None]:
-    """While it is on, distributions of scipy round what they tell of arrays that round: they work on
+    """While it is on, distributions of scipy round what they return of arrays that round: they work on
     plain memory inside.
     """
-    owner: Any = getattr(sys.modules.get("scipy.stats"), "rv_continuous", None)
-    names = [name for name in TOLD if name in vars(owner)] if owner is not None else []
 
     def rounded(method: Any) -> Any:
         @functools.wraps(method)
@@ -164,12 +167,34 @@ def _distributions_rounded(rounding: Rounding) -> Iterator[None]:
             if not rounds or rounding.busy or not _floating(out):
                 return out
             rounding.operations += 1
-            return _given(_rounded(method.__name__, plain, np.array(out), rounding), rounding)
+            rough = _rounded(method.__name__, plain, np.array(out), rounding)
+            # Whole numbers are exact, as quantiles of discrete distributions are.
+            return _given(np.where(np.trunc(out) == out, out, rough), rounding)
 
         return told
 
-    with standing_in(owner, **{name: rounded(getattr(owner, name)) for name in names}):
+    with contextlib.ExitStack() as stack:
+        for owner, names in _telling(
+            tuple(sys.modules.get(f"scipy.stats.{one}") for one in TELLING)
+        ):
+            own = {name: rounded(vars(owner)[name]) for name in names}
+            stack.enter_context(standing_in(owner, **own))
         yield
+
+
+@functools.cache
+def _telling(modules: tuple[Any, ...]) -> list[tuple[Any, list[str]]]:
+    """The classes of these modules, as far as they are loaded, each with the methods of `TOLD` that it defines
+    itself.
+    """
+    found = []
+    for module in filter(None, modules):
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__module__ == module.__name__:
+                names = [name for name in TOLD if name in vars(kind)]
+                if names and kind.__name__ != "rv_discrete":
+                    found.append((kind, names))
+    return found
 
 
 def _given(value: Any, rounding: Rounding | None) -> Any:

@@ -109,7 +109,7 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     if not abs(values[0] - 1) <= MASS_MISSED:  # kinks between the nodes
         if not flow.density_support.bounded and repeats(flow, batch):
             raise Undecidable("the log-density repeats, as that of angles does: it has no mass")
-        values, error = refined(flow, batch)
+        values, error = refined(flow, batch, np.isfinite(told))
     if not abs(values[0] - 1) <= MASS_MISSED:
         raise Undecidable(f"the density integrates to {values[0]:.6g}: its moments say nothing")
     found, error = values[1:], error[1:]
@@ -161,9 +161,10 @@ def moments(flow: Density, batch: Batch, nodes: int) -> Array:
         return np.array([p.sum(), mean, spread, entropy, *circle])
 
 
-def refined(flow: Density, batch: Batch) -> tuple[Array, Array]:
+def refined(flow: Density, batch: Batch, stated: Array) -> tuple[Array, Array]:
     """Mass, mean, variance and entropy by intervals that are halved where rules disagree, and their
-    errors: what lies beyond is not much more than what the outermost intervals hold.
+    errors: what lies beyond is not much more than what the outermost intervals hold. ``stated``: which of
+    mean, variance and entropy are finite numbers; nan of the others, whose integrals may have no end.
     """
     samples = np.sort(where_mass_is(flow, batch, 1)[:, 0])
     support = support_of(flow)
@@ -183,9 +184,12 @@ def refined(flow: Density, batch: Batch) -> tuple[Array, Array]:
         beyond = BEYOND * float(np.abs(mass[[0, -1]]).sum()) if len(ends) < 2 else 0.0
         return float(mass.sum()), float(error.sum()) + beyond
 
-    mass, mean = integral(lambda x, log_p: np.ones_like(x)), integral(lambda x, log_p: x)
-    about = integral(lambda x, log_p: (x - mean[0]) ** 2)
-    values = np.array([mass, mean, about, integral(lambda x, log_p: -log_p)])
+    unknown = (math.nan, math.nan)
+    mass = integral(lambda x, log_p: np.ones_like(x))
+    mean = integral(lambda x, log_p: x) if stated[:2].any() else unknown
+    about = integral(lambda x, log_p: (x - mean[0]) ** 2) if stated[1] else unknown
+    entropy = integral(lambda x, log_p: -log_p) if stated[2] else unknown
+    values = np.array([mass, mean, about, entropy])
     return values[:, 0], values[:, 1]
 
 

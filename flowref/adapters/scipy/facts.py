@@ -1,0 +1,73 @@
+"""What distributions of scipy.stats state: shapes of events, supports, and whether there is a density."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.adapters.common.described import lineage
+from flowref.adapters.common.torch_supports import interval
+from flowref.adapters.scipy.calls import TURN
+from flowref.model import Facts, Shape, Support, TargetError
+
+# Frozen distributions, those of the infrastructure of 1.15, and vectors; distributions without free
+# parameters are as good as frozen.
+FROZEN = "rv_continuous_frozen"
+CONTINUOUS, DISCRETE = ("rv_continuous", FROZEN), ("rv_discrete", "rv_discrete_frozen")
+NEW, NEW_DISCRETE = ("ContinuousDistribution", "Mixture"), "DiscreteDistribution"
+VECTORS = ("multivariate_normal_frozen", "multivariate_t_frozen")
+DENSITY_OF_KERNELS = "gaussian_kde"
+# Angles: their densities repeat on the whole line, and draws lie in one turn of it.
+ANGLES = ("vonmises",)
+
+
+def free(obj: Any) -> bool:
+    """Whether a distribution has parameters that are not given yet."""
+    return bool(getattr(obj, "numargs", 0)) and not hasattr(obj, "dist")
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a distribution."""
+    names = lineage(obj)
+    shape = _shape(obj, names)
+    if event_shape is not None and event_shape != shape:
+        raise TargetError(
+            f"{type(obj).__name__} has events of shape {shape}, but the shape {event_shape} was given"
+        )
+    if names & {*DISCRETE, NEW_DISCRETE}:
+        return Facts(shape, latent_shape=shape, promises={"atoms": True})
+    if shape:
+        return Facts(
+            shape, latent_shape=shape, promises={"batch-dims": DENSITY_OF_KERNELS not in names}
+        )
+    return Facts(shape, latent_shape=shape, domain=_support(obj), promises={"batch-dims": True})
+
+
+def _shape(obj: Any, names: set[str]) -> Shape:
+    """The shape of an event; parameters in arrays make several distributions of one."""
+    if DENSITY_OF_KERNELS in names:
+        return (int(obj.d),)
+    if names & set(VECTORS):
+        return (int(obj.dim),)
+    several = _broadcast(obj)
+    if several:
+        raise TargetError(
+            f"its parameters are arrays of shape {several}, which is several distributions; give one of them"
+        )
+    return ()
+
+
+def _broadcast(obj: Any) -> Shape:
+    """The shape of the arrays of parameters."""
+    import numpy as np
+
+    return tuple(np.shape(obj.support()[0]))
+
+
+def is_angle(obj: Any) -> bool:
+    """Whether a distribution is one of angles."""
+    return getattr(getattr(obj, "dist", obj), "name", "") in ANGLES
+
+
+def _support(obj: Any) -> Support:
+    low, high = TURN if is_angle(obj) else obj.support()
+    return interval(float(low), float(high))
