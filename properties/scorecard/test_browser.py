@@ -160,7 +160,7 @@ def test_outcomes_are_told_in_words_and_icons(visit: Any) -> None:
     pair.locator("a").click()
     seen.tab.wait_for_selector(".card[open]")
     assert seen.tab.locator(".card[open]").count() == 1
-    seen.tab.fill("#filter", "maf roundtrip")
+    seen.tab.fill("#filter", "maf map/inverse")
     seen.tab.locator('#grid td[aria-label*="holds"]').click()
     assert "300 points" in pair.inner_text() and "1 % of what is allowed" in pair.inner_text()
 
