@@ -17,7 +17,9 @@ def array(value: Any) -> Any:
     is called gets arrays that round, since it goes to the laws.
     """
     if isinstance(value, torch.Tensor):
-        if value.dtype == torch.bfloat16:  # numpy has no such numbers, and single precision has all of them
+        if (
+            value.dtype == torch.bfloat16
+        ):  # numpy has no such numbers, and single precision has all of them
             value = value.float()
         return torch._C.TensorBase.numpy(value.detach().cpu()).copy()
     return value
