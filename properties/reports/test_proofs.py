@@ -161,9 +161,10 @@ def test_a_program_shows_its_finding_without_flowref(program: Path, alone: Alone
     """It exits with 1 and names a law of its finding, in at most 40 lines that need its library, the
     framework, numpy and the standard library only; its numbers are those of the audit or the finding.
     """
-    package = (ABOUT | ABOUT_JAX)[library_of(program)][1]
-    if importlib.util.find_spec(package) is None:
-        pytest.skip(f"{package} is not installed here")
+    library = library_of(program)
+    for package in ((ABOUT | ABOUT_JAX)[library][1], FRAMEWORKS[library][0]):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed here")
     assert form(program.read_text(encoding="utf-8"), program.stem) == []
     assert shown(run(alone, program), program.stem) == []
 
