@@ -110,7 +110,7 @@ def test_a_missing_package_names_its_extra(
 
 OTHER_NAMES = DISTRIBUTIONS | {"pyro": "pyro-ppl"}
 # What comes with another package of its extra.
-INDIRECT = {"flax"}
+INDIRECT = {"flax", "scipy"}
 
 
 @pytest.mark.parametrize(
