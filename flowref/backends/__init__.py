@@ -151,7 +151,7 @@ def vet_device(name: str) -> None:
     reasons = [backend.lacks(name) for backend in map(find, names())] if name else []
     if reasons and all(reasons):
         raise SpecError(
-            f"there is no device {name!r} here ({reasons[0]}); leave --device out, and calls are made on a "
+            f"there is no device {name!r} here: {reasons[0]}; leave --device out, and calls are made on a "
             "stand-in that refuses what a GPU refuses"
         )
 
