@@ -25,7 +25,8 @@ BOUNDS = (
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """What an object's attributes tell about it."""
     shape = event_shape or getattr(obj, "event_shape", None)
-    domain = support_stated(attribute(obj, "domain") or attribute(obj, "support"))
+    stated = attribute(obj, "domain")
+    domain = support_stated(attribute(obj, "support") if stated is None else stated)
     context = getattr(obj, "context_shape", None)
     context = (context,) if isinstance(context, int) else context
     normalizer, coupled = (
