@@ -11,10 +11,10 @@ import numpy as np
 
 from flowref.loading.declaration import stated_as
 from flowref.loading.draft import points_of
-from flowref.loading.instance import Instance, Refusal, instance_of
+from flowref.loading.instance import Instance, instance_of
 from flowref.loading.options import shape_of
 from flowref.loading.probing import Probed
-from flowref.loading.source import Source, source_of
+from flowref.loading.source import source_of
 from flowref.model import OPPOSITE, FlowrefError, Target, TargetError, one_line, place_of
 from flowref.model.declaration import FLOW
 
@@ -109,7 +109,7 @@ def contradiction(
     for names in dict.fromkeys((*((name,) for name in ones if name in declared), tuple(declared))):
         try:
             seen = made(target, frozenset(names)).recognized
-        except FlowrefError:
+        except Exception:  # that is not why
             continue
         said, shape = _said(names, declared), seen.event_shape
         fix = f"write 'event': {shape}" if names == ("event",) else "correct it"
@@ -126,11 +126,10 @@ def _said(names: tuple[str, ...], declared: Mapping[str, str]) -> str:
 
 
 def _declared(target: Target) -> dict[str, str]:
-    """What a target declares; nothing where it cannot be built."""
-    source: Source = source_of(target)
+    """What a target declares; nothing where it cannot be built, which was said before."""
     for dtype in ("float64", "float32"):
-        with contextlib.suppress(FlowrefError, Refusal):
-            return dict(instance_of(source, dtype).source.declared)
+        with contextlib.suppress(Exception):
+            return dict(instance_of(source_of(target), dtype).source.declared)
     return {}
 
 

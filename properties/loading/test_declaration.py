@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
+import jsonschema
 import pytest
 import torch
 from torch import nn
@@ -20,7 +21,7 @@ from flowref import loading, registry
 from flowref.loading.declaration import declaration_of, stated_as
 from flowref.loading.recipe import recipe_of
 from flowref.model import FlowrefError, SpecError
-from flowref.model.declaration import FLOW, KEYS, OF_A_RUN, schema
+from flowref.model.declaration import FLOW, KEYS, OF_A_RUN, Key, schema
 from flowref.registry.listing import listed
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +96,14 @@ def test_the_example_of_a_key_is_read(name: str) -> None:
     assert json.loads(schema())["properties"][name]["examples"] == [
         json.loads(json.dumps(key.example))
     ]
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
+def test_the_schema_takes_the_example_and_no_mistake(key: Key) -> None:
+    """What is read is valid in JSON, and what is of no type is not."""
+    for value, valid in ((key.example, True), (None, True), ({"no": {}}, False)):
+        stated = json.loads(json.dumps({"version": 1, key.name: value}))
+        assert jsonschema.Draft202012Validator(json.loads(schema())).is_valid(stated) is valid
 
 
 SETS = [
