@@ -49,15 +49,14 @@ def _other_latent(instance: Instance, probed: Probed, text: str) -> str:
 
 
 def _no_density(instance: Instance, probed: Probed, text: str) -> str:
-    told, rows = None, 0
-    with contextlib.suppress(Exception):  # what it raises is the laws' affair
-        rows, told = _asked(instance, probed, lambda one, *point: one.log_prob(*point))
-    if told is None:
+    told = None
+    with contextlib.suppress(
+        Exception
+    ):  # what it raises, and numbers of another shape, are for the laws
+        _, told = _asked(instance, probed, lambda one, *point: one.log_prob(*point))
+    if told is None or hasattr(told, "shape"):
         return ""
-    if not hasattr(told, "shape"):
-        return f"it returns a {type(told).__name__}, and no log-density for each point"
-    one_each = math.prod(told.shape) == rows
-    return "" if one_each else f"it returns numbers of shape {tuple(told.shape)} for {rows} points"
+    return f"it returns a {type(told).__name__}, and no log-density for each point"
 
 
 def _other_direction(instance: Instance, probed: Probed, text: str) -> str:

@@ -99,6 +99,13 @@ def test_the_example_of_a_key_is_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
+def test_the_laws_that_check_a_key_exist(key: Key) -> None:
+    """Those that its row names are laws, or begin the names of some."""
+    for name in re.findall(r"`([a-z-]+/[a-z.-]+)`", key.check):
+        assert any(law.startswith(name.removesuffix("...")) for law in registry.statements()), name
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
 def test_the_schema_takes_the_example_and_no_mistake(key: Key) -> None:
     """What is read is valid in JSON, and what is of no type is not."""
     for value, valid in ((key.example, True), (None, True), ({"no": {}}, False)):
