@@ -106,7 +106,7 @@ def test_supports_are_those_of_the_documentation(make: Any, domain: str, codomai
         (lambda: tfd.Beta(2.0, 3.0), True),
         (lambda: tfb.ScaleMatvecTriL(jnp.array([[2.0, 0.0], [0.3, 0.5]])), False),
         (lambda: distrax.ScalarAffine(jnp.array([0.5]), jnp.array([2.0])), False),
-        (lambda: constructions.coupling(), True),
+        (constructions.coupling, True),
         (lambda: distrax.Chain([constructions.coupling()]), True),
         (lambda: distrax.Chain([constructions.coupling(), distrax.DiagLinear(jnp.ones(4))]), False),
     ],
@@ -160,3 +160,13 @@ def test_what_is_refused_under_jit_is_not_blamed_on_the_shape() -> None:
     with pytest.raises(TargetError, match=r"under jax\.jit") as caught:
         loading.recipe_of(registry.parse_target(own("spline")))
     assert "?event" not in str(caught.value) and "Tracer" in str(caught.value)
+
+
+def scale() -> Any:
+    """A bijector whose shift of the diagonal stays in single precision."""
+    return tfb.FillScaleTriL()
+
+
+def test_single_precision_is_tried_where_double_fits_no_event() -> None:
+    """Constants of a library may allow one dtype alone."""
+    assert loading.recipe_of(registry.parse_target(own("scale"))).dtype == "float32"
