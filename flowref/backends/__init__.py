@@ -177,10 +177,13 @@ def build_seed(seed: int) -> int:
 
 
 def of(obj: Any) -> Backend:
-    """The backend whose framework a live object is of; `TargetError` where no framework of ours is
-    installed that it could be of.
+    """The backend whose framework a live object is of. Where nothing shows which, the default one is taken, and
+    without that the other of ours, if it is imported. `TargetError` where it can be of none that is installed.
     """
-    owner = next((backend for backend in imported() if backend.owns(obj)), None)
+    there = list(imported())
+    owner = next((backend for backend in there if backend.owns(obj)), None)
+    if owner is None and not importable(_backend(DEFAULT).requires):
+        owner = next((backend for backend in there if backend.name in OURS), None)
     if owner is None and not importable(_backend(DEFAULT).requires):
         raise TargetError(
             f"the framework of a {type(obj).__name__} is unknown, and the default, {DEFAULT}, is not "

@@ -1,5 +1,5 @@
-"""Domains that nobody states: of a map that goes around, that clamps its input where it would be infinite, or that
-gives no number there.
+"""Domains that nobody states: of a map that goes around, that clamps its input where it would be infinite, that
+takes a point and its mirror image to one image, or that gives no number there.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ MIDDLE = (8, 9, 10)
 NEAR, CHOSEN = 1e-3, (-1.0, 0.0, 1.0, 255.0, 256.0)
 # How much steeper a map is near a bound that it must not reach than in the middle.
 STEEP = 2.0
+# How nearly images of a point and its mirror image agree, relatively, and how nearly the way back meets a point.
+SAME, MET = 1e-12, 1e-6
 # Points between which a jump is looked for, again between the two on its sides, and how often; how near to the ends
 # of what is left both sides lie, and how many times an ordinary rise it is.
 AROUND, TIMES, EDGE, JUMP = 257, 6, 1e-6, 16.0
@@ -98,6 +100,27 @@ def _jump(
         where = int(np.argmax(np.abs(np.diff(seen))))
     ends = seen[where : where + 2]
     return float(ends.min()), float(ends.max())
+
+
+def mirrored(draft: Draft) -> Finding | None:
+    """The positive numbers, where a map has one image for all signs of the entries of a point, and its way back
+    gives the positive ones: its formula has even powers, and is meant for one side; None for all others.
+    """
+    facts, dialect = draft.facts, draft.dialect
+    if dialect.forward is None or dialect.inverse is None or facts.context_shape is not None:
+        return None
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.05, 0.95, (ROWS, *facts.event_shape))
+    signs = rng.choice([-1.0, 1.0], x.shape)
+    with contextlib.suppress(Exception):  # what it raises is the laws' affair
+        one, other = (_images(draft, np.ascontiguousarray(points)) for points in (x, signs * x))
+        if not np.allclose(one, other, SAME, SAME) or not np.ptp(one, axis=0).all():
+            return None
+        image = draft.array(draft.ask(dialect.forward, signs * x)[0])
+        back = draft.array(draft.ask(dialect.inverse, image)[0])
+        if np.allclose(back, x, MET, MET):
+            return Finding(("positive",), facts={"domain": Support.parse("positive")})
+    return None
 
 
 def numbers(draft: Draft) -> Support | None:

@@ -4,7 +4,7 @@ experiment, and the words for the target's line. They are run in order.
 
 from __future__ import annotations
 
-from flowref.loading.domains import circle, clamps, unknown
+from flowref.loading.domains import circle, clamps, mirrored, unknown
 from flowref.loading.draft import Draft, Experiment
 from flowref.loading.drawing import encoder, layer, may_draw
 from flowref.loading.estimates import states
@@ -51,9 +51,12 @@ def uncertain(draft: Draft) -> bool:
     return draft.facts.certainty.estimate
 
 
-OF_ARRAYS = (
+# Of objects of every framework.
+OF_OBJECTS = (
+    Experiment("mirror images", mirrored, "domain: {}, since the signs of x are lost: inverse(f(-x)) = x",
+               (in_double, unknown)),
     Experiment("arrays that nothing moves", unmoved, f"{UNMOVED}: {{}}", (undrawn, moved)),
-)
+)  # fmt: skip
 # Of what can be called.
 OF_CALLS = (
     Experiment("an encoder", encoder, "", (unnormalized,)),
@@ -65,7 +68,7 @@ OF_CALLS = (
     Experiment("a series or an estimate", rule, "log-det: {}", (undrawn, in_torch)),
     Experiment("a circle", circle, "domain: {}, since it goes around", (in_double, unknown)),
     Experiment("clamps", clamps, "domain: {}, since it clamps all beyond", (in_double, unknown)),
-    *OF_ARRAYS,
+    *OF_OBJECTS,
 )  # fmt: skip
 # Of densities among these, whatever was said to find their shapes.
 OF_DENSITIES = (

@@ -26,6 +26,7 @@ from flowref.model import (
     nearest,
     one_line,
     place_of,
+    untraceable,
 )
 
 # What an object says of points outside its domain, and what to say to it.
@@ -45,8 +46,11 @@ class Refusal(Exception):
 
     def sentence(self, target: Target) -> str:
         """What to say where it runs in no dtype."""
+        raised = f"{target} raised {one_line(self.error, 200)}{place_of(self.error)}"
+        if said := untraceable(self.error):
+            return f"{raised}, {said}"
         return (
-            f"{target} raised {one_line(self.error, 200)}{place_of(self.error)}, so it cannot be "
+            f"{raised}, so it cannot be "
             f"called on a batch of events of shape {self.shape}. If its events have another shape, say "
             "?event=3 or ?event=2,4,4 (or --event 3)"
             f"{GIVE_DOMAIN if OUTSIDE.search(str(self.error).casefold()) else ''}"

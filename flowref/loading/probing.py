@@ -17,7 +17,7 @@ from flowref.adapters.user.conventions.settling import Settled
 from flowref.backends import Blueprint
 from flowref.loading.declared import Declared
 from flowref.loading.draft import Draft, Finding, measured
-from flowref.loading.experiments import OF_ARRAYS, OF_DENSITIES, OF_ESTIMATES, OF_ROUND_TRIPS
+from flowref.loading.experiments import OF_DENSITIES, OF_ESTIMATES, OF_OBJECTS, OF_ROUND_TRIPS
 from flowref.loading.instance import GIVE_SHAPE, Instance, Refusal
 from flowref.loading.kernels import kernel_drafted, kernel_words
 from flowref.loading.recognition import Recognition
@@ -138,7 +138,7 @@ def _drafted(instance: Instance, recognition: Recognition, facts: Facts) -> Draf
                 if code.derived is not None and code.backend == backend.name:
                     facts, conventions = code.derived(instance.copy(), dialect, facts)
     draft = Draft(instance, facts, Settled(dialect, conventions=conventions))
-    return draft if adapter.settles is None else measured(draft, OF_ARRAYS)
+    return draft if adapter.settles is None else measured(draft, OF_OBJECTS)
 
 
 def _rehearsed(draft: Draft, adapter: Adapter) -> Draft:

@@ -4,6 +4,7 @@ from flowref.model.call import OPPOSITE, Array, Call, Manner, Mapped, Observatio
 from flowref.model.component import PUBLISHED, Adapter, Component, Dialect, Facts, Shape
 from flowref.model.cost import UNCOUNTED, CallCost, Cost, Line
 from flowref.model.errors import (
+    UNTRACEABLE,
     Ambiguous,
     BaselineError,
     DataError,
@@ -18,6 +19,7 @@ from flowref.model.errors import (
     nearest,
     one_line,
     place_of,
+    untraceable,
 )
 from flowref.model.figure import Figure
 from flowref.model.known import OTHER_WEIGHTS, KnownFailure, Standing
@@ -112,6 +114,7 @@ __all__ = [
     "SPREADS",
     "STATISTICAL",
     "UNCOUNTED",
+    "UNTRACEABLE",
     "USER",
     "VALUES",
     "VOLUME",
@@ -192,4 +195,5 @@ __all__ = [
     "seed_of",
     "spelled",
     "statement_of",
+    "untraceable",
 ]  # fmt: skip

@@ -10,6 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+# What JAX says of code that asks for numbers where it traces shapes alone, as under `jax.jit`.
+TRACED = re.compile(r"static_argnums|traced array|shape-like value: \w*Tracer|concrete value")
+UNTRACEABLE = (
+    "so it cannot be called under jax.jit, by which its calls are traced: it asks for the numbers in an array "
+    "where only its shape and dtype are known"
+)
 
 
 class FlowrefError(Exception):
@@ -78,6 +84,11 @@ def one_line(error: BaseException, limit: int = 160) -> str:
     """
     text = ADDRESS.sub("", " ".join(str(error).split()))
     return f"{type(error).__name__}: {text[:limit]}" if text else type(error).__name__
+
+
+def untraceable(error: BaseException) -> str:
+    """What to say of code that asks JAX for numbers where it traces shapes alone; empty of other errors."""
+    return UNTRACEABLE if TRACED.search(str(error)) else ""
 
 
 def place_of(error: BaseException) -> str:

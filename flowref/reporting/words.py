@@ -20,7 +20,8 @@ TRIED = re.compile(r" \([^()]* tried\)$")
 # Laws that draw their own points: the input of a case is none of them.
 OWN_POINTS = (
     "batch-norm/*", "sample-norm/*", "sampling/*", "density/mass", "density/stated", "density/support[]",
-    "gradient/of-samples[]", "gradient/of-samples[density]", "random/rows-independent", "state/degenerate-batch[*-*]",
+    "gradient/finite[inverse]", "gradient/of-samples[]", "gradient/of-samples[density]", "random/rows-independent",
+    "state/degenerate-batch[*-*]",
     "map/log-det[batch*]", "map/log-det[slopes]",
     "map/finite[samples]", "map/inverse[batch-norm]", "shape/one-number-per-point[samples]",
 )  # fmt: skip

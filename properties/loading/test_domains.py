@@ -1,4 +1,4 @@
-"""The domain of a map that gives no numbers elsewhere is found by calls, where nobody says it."""
+"""Domains are found by calls, where nobody says them: of maps that give no numbers elsewhere, or lose signs."""
 
 from __future__ import annotations
 
@@ -77,6 +77,33 @@ def torn() -> nn.Module:
     return Mapping(lambda x: x + 2 * math.pi * (x > 0.3))
 
 
+class Pair(Mapping):
+    """An elementwise map of three numbers, and its way back."""
+
+    def __init__(self, function: Any, back: Any) -> None:
+        super().__init__(function)
+        self.back = back
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return self.back(z)
+
+
+def weibull() -> nn.Module:
+    """Of positive numbers, though even powers have an image of negative ones."""
+    return Pair(lambda x: -torch.expm1(-(x**2)), lambda z: (-torch.log1p(-z)).sqrt())
+
+
+def unsigned() -> nn.Module:
+    """Of all numbers, with a sign that the way back has lost."""
+    return Pair(lambda x: x * x.abs(), lambda z: z.abs().sqrt())
+
+
+def folded() -> nn.Module:
+    """Of all numbers, whose signs one coordinate forgets."""
+    return Pair(lambda x: torch.cat([x[:, :2], x[:, 2:].abs()], 1), lambda z: z)
+
+
 class Uniform(nn.Module):
     """The log-density of the unit cube, which is minus infinity elsewhere, as it should be."""
 
@@ -99,6 +126,9 @@ class Uniform(nn.Module):
         ("angles", -math.pi, math.pi),
         ("phases", 0, 1),
         ("torn", -math.inf, math.inf),
+        ("weibull", 0, math.inf),
+        ("unsigned", -math.inf, math.inf),
+        ("folded", -math.inf, math.inf),
         ("two", -math.inf, math.inf),
         ("Uniform", -math.inf, math.inf),
     ],
@@ -111,10 +141,21 @@ def test_where_a_map_gives_numbers_is_its_domain(name: str, low: float, high: fl
     assert (domain.low, domain.high) == pytest.approx((low, high), abs=1e-6)
 
 
-def test_a_domain_that_was_found_is_said() -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("logit", "domain: unit, since it gives no numbers elsewhere"),
+        (
+            "weibull",
+            "domain: positive, since the signs of x are lost: inverse(f(-x)) = x",
+        ),
+    ],
+)
+def test_a_domain_that_was_found_is_said(name: str, words: str) -> None:
     """What was decided can be contradicted."""
-    said = recipe_of(parse_target(f"{__file__}:logit")).recognized.conventions
-    assert "domain: unit, since it gives no numbers elsewhere" in said
+    target = parse_target(f"{__file__}:{name}")
+    assert words in recipe_of(target).recognized.conventions
+    assert recipe_of(target.with_options(domain="real")).facts.domain.kind == "real"
 
 
 class Standardized(nn.Module):

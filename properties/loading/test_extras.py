@@ -108,7 +108,7 @@ def test_a_missing_package_names_its_extra(
     assert "\n" not in str(refused.value)
 
 
-OTHER_NAMES = DISTRIBUTIONS | {"pyro": "pyro-ppl"}
+OTHER_NAMES = DISTRIBUTIONS | {"pyro": "pyro-ppl", "tensorflow_probability": "tfp-nightly"}
 # What comes with another package of its extra.
 INDIRECT = {"flax", "scipy"}
 

@@ -50,10 +50,12 @@ ABOUT_JAX = {
     "numpyro": ("numpyro", "numpyro"),
     "bijx": ("bijx", "bijx"),
     "equinox": ("equinox", "equinox"),
+    "distrax": ("distrax", "distrax"),
+    "tfp": ("tfp-nightly", "tensorflow_probability"),
 }
 FRAMEWORKS = {
     **dict.fromkeys(ABOUT, ("torch",)),
-    **dict.fromkeys(ABOUT_JAX, ("jax", "equinox", "flax")),
+    **dict.fromkeys(ABOUT_JAX, ("jax", "equinox", "flax")),  # the first is what a program needs
 }
 LONGEST = 40
 CLOSE = (

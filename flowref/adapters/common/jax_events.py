@@ -11,7 +11,16 @@ import numpy as np
 from flowref import backends
 from flowref.adapters.common.events import Fit, Fits, Seen, first_event
 from flowref.adapters.common.stretching import stretches
-from flowref.model import REAL, Shape, Support, draw
+from flowref.model import (
+    REAL,
+    UNTRACEABLE,
+    Shape,
+    Support,
+    TargetError,
+    draw,
+    one_line,
+    place_of,
+)
 
 # ``call(x)`` of a batch -> (value, log-det).
 Called = Callable[[Any], tuple[Any, Any]]
@@ -27,14 +36,21 @@ def event_of(
     obj: Any, call: Called, support: Support = REAL, rank: int = 1
 ) -> tuple[Shape, tuple[Shape, ...]] | None:
     """The first event of at least ``rank`` axes that a call takes, and others that it takes as well where
-    nothing tells which is meant; None where it takes none. ``support``: where events lie.
+    nothing tells which is meant; None where it takes none. Raises `TargetError` where its code cannot be traced.
+    ``support``: where events lie.
     """
+    raised: list[Exception] = []
 
     def fits(shape: Shape, _: Seen) -> Fits[Shape]:
-        stretched = None if len(shape) < rank else taking(call, shape, support)
+        stretched = None if len(shape) < rank else taking(call, shape, support, raised)
         return None if stretched is None else (Fit.STRETCHED if stretched else Fit.WELL, shape)
 
     shape = first_event(candidates(obj), fits)
+    if shape is None and raised:
+        error = raised[0]
+        raise TargetError(
+            f"{type(obj).__name__} raised {one_line(error, 200)}{place_of(error)}, {UNTRACEABLE}"
+        )
     return None if shape is None else (shape, _others(obj, call, shape, support, rank))
 
 
@@ -64,10 +80,13 @@ def candidates(obj: Any) -> Iterator[Shape]:
     yield from ((SIDE, SIDE, 1), (1, SIDE, SIDE))
 
 
-def taking(call: Called, shape: Shape, support: Support) -> bool | None:
+def taking(
+    call: Called, shape: Shape, support: Support, raised: list[Exception] | None = None
+) -> bool | None:
     """Whether a call that takes events of a shape stretches a number of each over several of its entries,
     as one of a smaller event does; None where it does not take them: each row comes out as in a smaller
-    batch, with a log-det of its own.
+    batch, with a log-det of its own. What is raised where its code is traced alone is added to
+    ``raised``.
     """
     import jax
 
@@ -80,6 +99,19 @@ def taking(call: Called, shape: Shape, support: Support) -> bool | None:
             return None
         whole, part = (call(jax.numpy.asarray(x[:rows])) for rows in (ROWS, FEWER))
         alike = np.allclose(whole[0][:FEWER], part[0], rtol=SAME, atol=SAME, equal_nan=True)
-    except Exception:  # it takes others
+    except Exception as error:  # it takes others
+        if raised is not None and runs(call, x):
+            raised.append(error)
         return None
     return stretches(closed.jaxpr, ROWS) if alike else None
+
+
+def runs(call: Called, x: Any) -> bool:
+    """Whether a call returns for points as they are, each step by itself."""
+    import jax
+
+    try:
+        call(jax.numpy.asarray(x))
+    except Exception:  # which of them says so, whatever it is
+        return False
+    return True

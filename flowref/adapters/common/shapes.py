@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.model import Shape, TargetError
+from flowref.model import Shape, UnknownShape
 
 
 def shape_of(sizes: Any) -> Shape:
@@ -12,9 +12,9 @@ def shape_of(sizes: Any) -> Shape:
     return (int(sizes),) if isinstance(sizes, int) else tuple(int(size) for size in sizes)
 
 
-def unknown_shape(obj: Any) -> TargetError:
+def unknown_shape(obj: Any) -> UnknownShape:
     """What to say where an object does not tell its event shape."""
-    return TargetError(
+    return UnknownShape(
         f"{type(obj).__name__} does not state the shape of its events; give it, as in ?event=4 or "
         "?event=4,4,4"
     )

@@ -1,10 +1,11 @@
-"""Whose objects are JAX's: by their class, by the arrays that they hold, or by what their functions
-refer to.
+"""Whose objects are JAX's: by their class, by the arrays that they hold, by what their functions refer to, or by
+what the modules of their classes import.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +18,7 @@ PACKAGES = frozenset(
         "distrax", "distreqx",
     }
 )  # fmt: skip
-# How deep functions are followed to what they refer to.
+# How deep functions are followed to what they refer to, and modules to those of their package that they import.
 DEEPEST = 3
 # Longer lists are no pairs of functions.
 FEW = 6
@@ -45,7 +46,36 @@ def owns(obj: Any) -> bool:
         return True
     if apart(obj)[0] and not any(_functions(obj)):
         return False
-    return any(_refers(function, DEEPEST) for function in _functions(obj))
+    if any(_refers(function, DEEPEST) for function in _functions(obj)):
+        return True
+    return imports_jax(type(obj))
+
+
+def imports_jax(kind: type) -> bool:
+    """Whether the module of a class, or of a base of it, imports JAX and not torch, by itself or through modules of
+    its package: a class without arrays may compute by those alone.
+    """
+    seen = {base.__module__ for base in kind.__mro__} - {"builtins"}
+    layer, found = list(seen), set[str]()
+    for _ in range(DEEPEST + 1):
+        inner = set[str]()
+        for name in layer:
+            package = name.partition(".")[0]
+            for imported in _imported(name):
+                other = imported.partition(".")[0]
+                (inner if other == package else found).add(imported if other == package else other)
+        layer = list(inner - seen)
+        seen |= inner
+    return bool(found & PACKAGES) and "torch" not in found
+
+
+def _imported(name: str) -> Iterator[str]:
+    """The names of the modules that a module imports."""
+    module = sys.modules.get(name)
+    if module is not None and name.partition(".")[0] not in sys.stdlib_module_names:
+        for value in list(vars(module).values()):
+            if isinstance(value, types.ModuleType):
+                yield value.__name__
 
 
 def _functions(obj: Any) -> Iterator[types.FunctionType]:
@@ -77,7 +107,10 @@ def _refers(function: types.FunctionType, depth: int) -> bool:
         inner = getattr(value, "__wrapped__", value)
         if str(getattr(inner, "__module__", "")).partition(".")[0] in PACKAGES:
             return True
-        if depth and isinstance(inner, types.FunctionType) and _refers(inner, depth - 1):
+        if isinstance(inner, types.FunctionType):
+            if depth and _refers(inner, depth - 1):
+                return True
+        elif not isinstance(inner, types.ModuleType | type) and imports_jax(type(inner)):
             return True
     return False
 

@@ -27,6 +27,8 @@ FROZEN = frozenset(
 # Libraries whose objects keep what they computed of their parameters beside them, as leaves too: a scale,
 # its logarithm and its inverse.
 DERIVING = frozenset({"distrax", "tensorflow_probability"})
+# Bijectors by which TensorFlow Probability says that a parameter may be any number, or any positive one.
+UNCONSTRAINED, ABOVE = "Identity", frozenset({"Softplus", "Exp"})
 # What a user can say, so that arrays of what is no pytree are moved.
 TOLD_BY = "register its class as a pytree, or hand over (parameters, forward, inverse)"
 # How deep objects that are no pytrees are opened, and functions looked into.
@@ -252,9 +254,42 @@ def _outside(tree: Tree, outside: bool = True) -> Iterator[bool]:
 
 def is_frozen(node: Any) -> bool:
     """Whether a node says that its arrays are not trained, or keeps what is computed of others."""
-    kinds = type(node).__mro__
-    packages = {kind.__module__.partition(".")[0] for kind in kinds}
-    return bool({kind.__name__ for kind in kinds} & FROZEN or packages & DERIVING)
+    if {kind.__name__ for kind in type(node).__mro__} & FROZEN:
+        return True
+    return deriving(node) and not movable(node)
+
+
+def deriving(node: Any) -> bool:
+    """Whether an object is of a library whose objects keep what they computed of their parameters."""
+    packages = {kind.__module__.partition(".")[0] for kind in type(node).__mro__}
+    return bool(packages & DERIVING)
+
+
+def movable(node: Any) -> bool:
+    """Whether the arrays of an object of a library that computes some of others may be moved: it states which values
+    its parameters take, and they are those of `moved`; or neither it nor an object of the library that it holds has
+    an array of its own, so that they are those of functions.
+    """
+    tells = getattr(node, "parameter_properties", None)
+    if tells is None:
+        held = list(getattr(node, "__dict__", {}).values())
+        within = filter(deriving, jax.tree.leaves(held, is_leaf=deriving))
+        return not any(map(floating, held)) and all(map(movable, within))
+    try:
+        properties = tells(dtype=node.dtype if isinstance(node.dtype, type) else jnp.float64)
+        return all(
+            _unconstrained(properties[name], held)
+            for name, held in node.parameters.items()
+            if floating(held)
+        )
+    except (NotImplementedError, AttributeError, KeyError):  # it does not state them
+        return False
+
+
+def _unconstrained(property: Any, held: Any) -> bool:
+    """Whether a parameter stays among its values where it is moved."""
+    onto = type(property.default_constraining_bijector_fn()).__name__
+    return onto == UNCONSTRAINED or (onto in ABOVE and positive(held))
 
 
 def cast(obj: Any, dtype: str) -> Any:

@@ -53,29 +53,43 @@ def inverse_gradient_finite(flow: InvertiblePulling, batch: Batch) -> Residual:
     support = flow.domain if flow.codomain is None else flow.codomain
     z = latents(flow, draw(support, batch.x.shape, rng), batch.context)
     good, lost = np.ones(len(z), dtype=bool), np.ones(len(z), dtype=bool)
-    for points in (z, z * (1 - BESIDE)):
-        known, finite_there = gradient_at(flow, points, batch)
-        good, lost = good & known, lost & ~finite_there
-    note = "the inverse is finite, and the gradient through it is not"
+    gradient = z
+    for points in (z * (1 - BESIDE), z):
+        known, gradient = gradient_at(flow, points, batch)
+        good, lost = good & known, lost & ~finite_rows(gradient)
+    wrong, note = lost & good, ""
+    if wrong.any():
+        _, of_value = gradient_at(flow, z, batch, log_det=False)
+        whose = "its log-det" if finite_rows(of_value)[wrong].all() else "it"
+        note = f"the inverse is finite, and the gradient through {whose} is not"
     return Residual(
-        (lost & good).astype(float),
+        wrong.astype(float),
         decidable=good,
-        note=note if (lost & good).any() else "",
+        note=note,
         observed={"z": z},
     )
 
 
-def gradient_at(flow: InvertiblePulling, z: Array, batch: Batch) -> tuple[Array, Array]:
-    """Whether points, and what comes back for them, are ordinary; and whether its gradient is finite."""
+def gradient_at(
+    flow: InvertiblePulling, z: Array, batch: Batch, log_det: bool = True
+) -> tuple[Array, Array]:
+    """Whether points, and what comes back for them, are ordinary; and the gradient of the sum of the entries, and of
+    the log-det where ``log_det`` says so.
+    """
     out = flow.inverse(z, batch.context)
     rows = len(z)
     value = np.asarray(out.value, dtype=np.float64)
     known = finite(out, rows) & finite_rows(z)
     known &= (rows_max(z) <= ORDINARY) & (rows_max(np.nan_to_num(value)) <= ORDINARY)
-    told = out.ladj is not None and np.ndim(out.ladj) > 0 and len(np.asarray(out.ladj)) == rows
+    told = (
+        log_det
+        and out.ladj is not None
+        and np.ndim(out.ladj) > 0
+        and len(np.asarray(out.ladj)) == rows
+    )
     cotangents = (np.ones(value.shape), np.ones(rows) if told else None)
     gradient, refused = attempt(flow.vjp, "inverse", z, batch.context, *cotangents)
     if refused:
         words = "overwrites what autograd needs" if in_place(RuntimeError(refused)) else refused
         raise Unsupported(f"it cannot be differentiated here ({words})", waits=False)
-    return known, finite_rows(np.asarray(gradient, dtype=np.float64))
+    return known, np.asarray(gradient, dtype=np.float64)

@@ -43,4 +43,6 @@ def filling(case: Case, which: str, rows: int) -> dict[str, str]:
         names["ordinary"] = random_points(domain, (ORDINARY, *shape))
     if (other := case.recorded.observed.get("x'")) is not None:
         names["other"] = f"jnp.array([{other!r}])"
+    if (point := case.recorded.observed.get("z")) is not None:
+        names["point"] = f"jnp.array([{point!r}])"
     return names

@@ -57,7 +57,10 @@ def pair(slip: str = "") -> Any:
     def inverse(y: Any) -> Any:
         x = jax.scipy.linalg.solve_triangular(WEIGHT, (y - shift).T, lower=False).T
         x = x * (1 + 1e-9) if slip == "offset" else x
-        return x, -jnp.linalg.slogdet(WEIGHT)[1] * jnp.ones(len(y))
+        ladj = -jnp.linalg.slogdet(WEIGHT)[1] * jnp.ones(len(y))
+        if slip == "branch":  # the root that is not chosen has a gradient that is no number
+            ladj += jnp.where(y[:, 0] < 0, 0 * jnp.sqrt(-y[:, 0]), 0)
+        return x, ladj
 
     return forward, inverse
 

@@ -39,6 +39,7 @@ PLANTED = [
     ("bent?slip=sign", "map/log-det[inverse]"),
     ("pair?slip=twice", "map/log-det"),
     ("pair?slip=offset", "map/inverse"),
+    ("pair?slip=branch", "gradient/finite[inverse]"),
     ("normal?slip=forgotten", "sampling/follows-density[ratios]"),
     ("normal?slip=wide", "sampling/follows-density[ratios]"),
     ("single_precision", "dtype/follows"),

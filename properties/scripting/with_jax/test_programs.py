@@ -24,6 +24,7 @@ PAIRS = (
     ("flows.py:bent?slip=half", "map/log-det"),
     ("flows.py:bent?slip=sign", "map/log-det[inverse]"),
     ("flows.py:pair?slip=offset", "map/inverse"),
+    ("flows.py:pair?slip=branch", "gradient/finite[inverse]"),
     ("flows.py:normal?slip=wide", "sampling/follows-density[ratios]"),
 )
 QUICK = checking.Settings("quick")

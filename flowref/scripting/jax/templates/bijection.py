@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flowref.scripting.template import Template
 
+ANY = 1e9  # residuals of exact laws are flags
 # Of one point: forward mode, which passes through loops of unknown length.
 JACOBIAN = "jax.jacfwd(lambda v: {}(v[None])[0][0])"
 OF_FORWARD, OF_INVERSE = JACOBIAN.format("forward"), JACOBIAN.format("inverse")
@@ -179,7 +180,19 @@ print("x':", other, " f(x'):", image)
 wrong = (y == image).all() and not (x == other).all()
 """
 
+INVERSE_GRADIENT = """
+z = $point
+total = lambda v: sum(one.sum() for one in jax.tree.leaves(inverse(v)))
+gradient = jax.grad(total)(z)
+# The law: where the inverse and its log-det are finite, so is the gradient through them.
+print("z:         ", z)
+print("inverse(z):", inverse(z))
+print("gradient:  ", gradient)
+wrong = bool(jnp.isfinite(total(z)) and not jnp.isfinite(gradient).all())
+"""
+
 TEMPLATES = {
+    "gradient/finite[inverse]": (Template(INVERSE_GRADIENT, within=ANY),),
     "map/one-to-one[orientation]": (Template(FOLDED),),
     "map/singular-jacobian": (Template(NO_ZERO),),
     "map/one-to-one": (Template(SAME_IMAGE),),

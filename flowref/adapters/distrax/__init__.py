@@ -1,0 +1,1 @@
+"""distrax: bijectors, and distributions, in JAX."""
