@@ -96,6 +96,8 @@ def check_pair(target: Target, law: str | Law | None, settings: Any) -> Verdict 
 
     make_ready(target)
     if law is None:
+        if settings is not None:
+            loading.fit_to(settings.data)
         subject, recognized = loading.load(target), loading.recipe_of(target).recognized
         data = () if settings is None else checking.described(target, settings)
         methods = loading.methods_of(subject) if recognized.path else ()

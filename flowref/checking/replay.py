@@ -40,7 +40,8 @@ def remeasure(
     is fixed.
     """
     chosen = registry.find_law(law) if isinstance(law, str) else law
-    target = as_target(target)
+    target, settings = as_target(target), settings or Settings()
+    loading.fit_to(settings.data)
     # The dtype of a case is the one that it was measured in: where it says float32, float64 failed.
     condition = replace(case.condition, dtype="float64", weights=loading.digest_of(target))
     subject = loading.load(target, condition)
@@ -48,7 +49,7 @@ def remeasure(
         subject = loading.load(wider, condition)
     verdict = Verdict(str(target), chosen.id, Status.HOLDS, force=chosen.force)
     try:
-        judgement = _judged(chosen, subject, case, condition, settings or Settings())
+        judgement = _judged(chosen, subject, case, condition, settings)
     except (Unsupported, Undecidable) as error:
         return replace(verdict, status=Status.INCONCLUSIVE, reason=str(error))
     except Exception as error:

@@ -77,11 +77,12 @@ def check(
     which takes longer than to find it.
     """
     chosen = registry.find_law(law) if isinstance(law, str) else law
-    target = as_target(target)
+    target, settings = as_target(target), settings or Settings()
+    loading.fit_to(settings.data)
     began = time.perf_counter()
     try:
         with loading.numpy_apart():
-            verdict = _check(target, chosen, settings or Settings(), written)
+            verdict = _check(target, chosen, settings, written)
     except Beyond as end:
         verdict = Verdict(str(target), chosen.id, Status.INCONCLUSIVE, end.reason)
     return replace(

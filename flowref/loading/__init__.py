@@ -3,7 +3,7 @@
 | stage | module | from | to |
 |---|---|---|---|
 | text | `user_code`, `source` | what is typed | how it is built |
-| object | `instance` | | the object, built once |
+| object | `instance`, `estimators` | | the object, built once, and fitted where it has to be |
 | kind | `recognition`, `declared` | its class, attributes, options | what it offers, and what is said of it |
 | shapes | `shapes` | calls of a copy | an `Inquiry`: event and context |
 | calls | `calls` | | a `Draft`: how it is called and read |
@@ -16,6 +16,7 @@
 from flowref.backends import single_threaded
 from flowref.backends.process import numpy_apart
 from flowref.loading.data import Rows, open_rows
+from flowref.loading.estimators import fit_to
 from flowref.loading.live_objects import LIVE, renamed
 from flowref.loading.load_subject import digest_of, forget, load, snapshot
 from flowref.loading.methods import methods_of
@@ -28,6 +29,7 @@ __all__ = [
     "Rows",
     "adapter_of",
     "digest_of",
+    "fit_to",
     "forget",
     "load",
     "methods_of",

@@ -8,6 +8,7 @@ from flowref.loading.domains import circle, clamps, mirrored, unknown
 from flowref.loading.draft import Draft, Experiment
 from flowref.loading.drawing import encoder, layer, may_draw
 from flowref.loading.estimates import states
+from flowref.loading.latents import pointless, standardizes
 from flowref.loading.log_dets import precision, rule
 from flowref.loading.lower_bounds import of_noise, stated
 from flowref.loading.parameters import followed, may_follow, unmoved
@@ -80,4 +81,9 @@ OF_ROUND_TRIPS = (
     Experiment("a solver", accuracy, "{}"),
     Experiment("whole steps", stepping, "{}"),
 )
+# Of any map with a way back.
+OF_INVERSES = (
+    Experiment("latents without a point", pointless, "its inverse is not finite at z = {}; say ?codomain=real if it should be",
+               (standardizes,)),
+)  # fmt: skip
 OF_ESTIMATES = (Experiment("what random states change", states, "{}", (uncertain,)),)

@@ -15,6 +15,7 @@ from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.inverse import MISMATCH
 from flowref.backends import Backend
 from flowref.loading.declaration import declaration_of
+from flowref.loading.estimators import estimates, fitted, fitting
 from flowref.loading.factory import attributes
 from flowref.loading.ownership import embedded, embedding, framework
 from flowref.loading.source import Source
@@ -137,6 +138,11 @@ def instance_of(source: Source, dtype: str) -> Instance:
                 f"{meant(source)}. A factory is "
                 "called with the options after ? as keywords and must return the object to audit"
             ) from error
+        if estimates(obj):
+            obj, words = fitted(obj, source.target)
+            if words:
+                build = partial(fitting, source.build, source.target)
+                source = replace(source, build=build, fitted=words)
         if (ways := methods_of(obj)) is not None:
             obj, source = obj[0].__self__, of_methods(source, ways)
         if (other := embedded(obj)) is not obj:

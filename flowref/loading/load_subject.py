@@ -9,7 +9,7 @@ from typing import Any
 
 from flowref import backends
 from flowref.loading.live_objects import register
-from flowref.loading.recipe import MUTATION, folder_of, forget_recipes, recipe_like, recipe_of
+from flowref.loading.recipe import MUTATION, around, forget_recipes, recipe_like, recipe_of
 from flowref.loading.weights import weights_of
 from flowref.model import Condition, Subject, Target, TargetError, one_line
 from flowref.model.factories import is_factory, wants
@@ -30,11 +30,13 @@ def load(target: Target, condition: Condition | None = None, like: Target | None
 KEPT, BYTES = 24, 768 * 2**20
 # Bytes of a subject from which on it is freed at once.
 LARGE = 2**24
-_KEPT: OrderedDict[tuple[Target, Condition, Target | None, str], Subject] = OrderedDict()
+_KEPT: OrderedDict[tuple[Target, Condition, Target | None, tuple[str, str]], Subject] = (
+    OrderedDict()
+)
 
 
 def _mutated(target: Target, condition: Condition, like: Target | None) -> Subject:
-    key = (target, condition, like, folder_of(target))
+    key = (target, condition, like, around(target))
     if key not in _KEPT:
         _KEPT[key] = _made(target, condition, like)
     _KEPT.move_to_end(key)

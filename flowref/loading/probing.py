@@ -17,7 +17,13 @@ from flowref.adapters.user.conventions.settling import Settled
 from flowref.backends import Blueprint
 from flowref.loading.declared import Declared
 from flowref.loading.draft import Draft, Finding, measured
-from flowref.loading.experiments import OF_DENSITIES, OF_ESTIMATES, OF_OBJECTS, OF_ROUND_TRIPS
+from flowref.loading.experiments import (
+    OF_DENSITIES,
+    OF_ESTIMATES,
+    OF_INVERSES,
+    OF_OBJECTS,
+    OF_ROUND_TRIPS,
+)
 from flowref.loading.instance import GIVE_SHAPE, Instance, Refusal
 from flowref.loading.kernels import kernel_drafted, kernel_words
 from flowref.loading.recognition import Recognition
@@ -95,7 +101,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     assert draft.rehearsal is not None
     subject, trip, _ = draft.rehearsal
     draft = measured(draft.saying(*trip.conventions), OF_ROUND_TRIPS if of_user else ())
-    draft = measured(draft, OF_ESTIMATES)
+    draft = measured(draft, (*OF_INVERSES, *OF_ESTIMATES))
     if of_user or instance.source.target.adapter in (USER, OBJECT):
         draft = _without_broken(draft, subject)
     spoken, runs = draft.spoken, f"it runs in {instance.dtype}, and {trip.words}"

@@ -20,6 +20,7 @@ from flowref.backends import Backend, Blueprint, Wish
 from flowref.loading.contradictions import contradiction, refuse_contradicted
 from flowref.loading.declared import Declared, declare
 from flowref.loading.draft import points_of
+from flowref.loading.estimators import fitted_to
 from flowref.loading.inner import event_of_part
 from flowref.loading.instance import OtherPrecision, Refusal, instance_of
 from flowref.loading.kinds import kind_of
@@ -152,12 +153,15 @@ def recipe_of(target: Target) -> Recipe:
     """The recipe of a target. Raises `TargetError` or `SpecError` in one sentence. A mutation damages
     subjects, and changes no recipe.
     """
-    return _recipe_of(target.without(MUTATION), folder_of(target))
+    return _recipe_of(target.without(MUTATION), around(target))
 
 
-def folder_of(target: Target) -> str:
-    """From where the path of a target is meant; libraries are the same everywhere."""
-    return os.getcwd() if target.adapter == USER else ""
+def around(target: Target) -> tuple[str, str]:
+    """What besides its words tells what a target is: the folder from where its path is meant, and the data to
+    which it may be fitted; libraries are the same everywhere.
+    """
+    folder = os.getcwd() if target.adapter == USER else ""
+    return folder, fitted_to() if target.adapter in (USER, OBJECT) else ""
 
 
 def forget_recipes() -> None:
@@ -167,9 +171,9 @@ def forget_recipes() -> None:
 
 
 @functools.lru_cache(maxsize=64)
-def _recipe_of(target: Target, folder: str) -> Recipe:
+def _recipe_of(target: Target, around: tuple[str, str]) -> Recipe:
     """Made once; again where code asked for a GPU, which is given it on the processor then. The same words
-    mean another object in another ``folder``.
+    mean another object in another folder, or where it is fitted to other data.
     """
     backends.elsewhere()  # what was asked for before is no affair of this target
     try:
@@ -222,6 +226,9 @@ def _made(target: Target, undeclared: frozenset[str] = frozenset()) -> Recipe:
         recognized = recognized_as(target, recognition, declared, probed)
         if not source.instance and source.statement is None and fits_itself(instance.obj):
             said = (*recognized.conventions, "fitted to a drawn sample by its fit")
+            recognized = replace(recognized, conventions=said)
+        if instance.source.fitted:
+            said = (*recognized.conventions, instance.source.fitted)
             recognized = replace(recognized, conventions=said)
         recognized = replace(recognized, path=path, line=line)
         return Recipe(instance.source, instance.backend, recognition.adapter, probed, recognized)

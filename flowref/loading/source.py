@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from flowref import registry
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.event_shapes import FEATURES
+from flowref.loading.estimators import USUAL, correlated, fitting
 from flowref.loading.inner import part_of, place_of_part
 from flowref.loading.live_objects import LIVE
 from flowref.loading.options import own_kind, shape_of
@@ -51,7 +50,8 @@ class Source:
     users make. ``instance``: whether what ``build`` gives are copies of one object. ``factory``:
     the function that a user's object comes from, whose attributes speak for it. ``weights``: those
     that ``build`` gives every object, as they were trained. ``declared``: what the object declares in
-    `__flow__`, once it is built, as options, but for those ``undeclared``.
+    `__flow__`, once it is built, as options, but for those ``undeclared``. ``fitted``: what ``build`` fits an estimator
+    to, in words.
     """
 
     target: Target
@@ -60,6 +60,7 @@ class Source:
     instance: bool = False
     factory: Any = None
     weights: Weights | None = None
+    fitted: str = ""
     declared: Mapping[str, str] = field(default_factory=dict)
     undeclared: frozenset[str] = frozenset()
 
@@ -74,7 +75,7 @@ class Source:
     def _call(self) -> tuple[Any, dict[str, Any]]:
         """The factory or class of a user's, and the keywords that it is called with."""
         made = self.build
-        while isinstance(made, functools.partial) and made.func in (loaded, part_of):
+        while isinstance(made, functools.partial) and made.func in (loaded, part_of, fitting):
             made = made.args[0]
         if isinstance(made, functools.partial):
             return made.args[0], made.keywords
@@ -202,29 +203,16 @@ def _user_code(target: Target) -> Source:
 
 
 def built(factory: Callable[..., Any], event: str | None, /, **options: Any) -> Any:
-    """What a factory makes; what is to be fitted, and has nothing that gradients train, is fitted to a drawn
-    sample.
+    """What a factory makes; what has a method of its own to fit it, and nothing that gradients train, is fitted
+    to a drawn sample.
     """
     obj = factory(**options)
-    names = ("fit", "transform", "inverse_transform")
-    estimates = all(signatures.own(obj, name) for name in names) and not signatures.taken_by(obj)
-    if not estimates and not fits_itself(obj):
+    if not fits_itself(obj):
         return obj
-    sizes = (getattr(obj, name, None) for name in ("n_features_in_", *FEATURES))
-    own = next((size for size in sizes if type(size) is int), 3)
+    sizes = (getattr(obj, name, None) for name in FEATURES)
+    own = next((size for size in sizes if type(size) is int), USUAL)
     sample = correlated(math.prod(shape_of(event, "event")) if event else own)
-    if not estimates:
-        return _fitted(obj, framework(obj).tensor(sample, "float64"))
-    try:
-        obj.transform(sample)
-    except Exception:  # what it raises before it is fitted is its affair
-        obj.fit(sample)
-    return obj
-
-
-def correlated(size: int) -> Any:
-    """A sample to be fitted to, of entries with several spreads. Programs write the same."""
-    return np.random.default_rng(0).standard_normal((256, size)) @ np.triu(np.ones((size, size)))
+    return _fitted(obj, framework(obj).tensor(sample, "float64"))
 
 
 def fits_itself(obj: Any) -> bool:

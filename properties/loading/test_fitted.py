@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +12,10 @@ from torch import nn
 
 from flowref.checking import check
 from flowref.loading import recipe_of
-from flowref.loading.source import correlated
+from flowref.loading.estimators import correlated, drawn
 from flowref.model import Status
 from flowref.registry import parse_target
-from flowref.scripting.torch.building import FITTING
+from flowref.scripting.torch.building import ESTIMATING, FITTING
 
 
 class Normal(nn.Module):
@@ -73,3 +74,16 @@ def test_a_program_fits_to_the_same_sample() -> None:
     names: dict[str, Any] = {"np": np}
     exec(FITTING[0].format(size=3), names)  # the line of the program
     assert (names["sample"] == correlated(3)).all()
+
+
+@pytest.mark.parametrize("words", ESTIMATING)
+def test_a_program_fits_estimators_to_the_same_points(words: str) -> None:
+    """Whatever kind of points an estimator took."""
+    import numpy as np
+
+    kept: list[Any] = []
+    names: dict[str, Any] = {"np": np, "flow": SimpleNamespace(fit=kept.append)}
+    exec("\n".join(ESTIMATING[words]).format(size=3), names)  # the lines of the program
+    assert [f"fitted to {one.words}" for one in drawn(3) if (one.points == kept[0]).all()] == [
+        words
+    ]

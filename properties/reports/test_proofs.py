@@ -43,6 +43,7 @@ ABOUT = {
     "glasflow": ("glasflow", "glasflow"),
     "torchflows": ("torchflows", "torchflows"),
     "scipy": ("scipy", "scipy"),
+    "sklearn": ("scikit-learn", "sklearn"),
 }
 # The same of what is written in JAX: it runs where that is installed (`tox -e jax`).
 ABOUT_JAX = {

@@ -48,7 +48,7 @@ def test_the_number_of_bugs_is_that_of_the_findings() -> None:
     assert f"{len(confirmed)} confirmed bugs" in TEXT
     sentence = TEXT[TEXT.index("confirmed bugs in") :].partition(":")[0].lower()
     assert {f.library.partition(",")[0].lower() for f in confirmed} <= set(
-        re.findall(r"[\w.]+", sentence)
+        re.findall(r"[\w.-]+", sentence)
     )
 
 

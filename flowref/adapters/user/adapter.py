@@ -21,7 +21,7 @@ from flowref.adapters.user.conventions.call_forms import Chosen, Way
 from flowref.adapters.user.conventions.chosen import normalizing_of
 from flowref.adapters.user.conventions.entries import by_entries
 from flowref.adapters.user.conventions.labels import with_labels
-from flowref.adapters.user.conventions.names import NEGATIVE, USUAL
+from flowref.adapters.user.conventions.names import NEGATIVE, SCORES, USUAL
 from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.conventions.signatures import demand
@@ -63,6 +63,8 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
     backs = inverse_ways(obj, forward, chosen)
     invertible = bool(backs)
     dense = _named(obj, "log_prob", chosen, USUAL)
+    if not dense and all(callable(getattr(obj, name, None)) for name in (SCORES, "sample")):
+        dense = SCORES
     single = hasattr(obj, "log_abs_det_jacobian")
     meant = invertible or not dense or single or "forward" in chosen
     mapping = forward is not None and meant

@@ -11,6 +11,8 @@ from torch import nn
 from flowref.backends.torch.loose import loose
 from flowref.backends.torch.state import modules, trainable
 from flowref.backends.torch.weights import place
+from flowref.loading import recipe_of
+from flowref.loading.estimators import LINE, POSITIVE, UNIT
 from flowref.loading.source import fits_itself
 from flowref.loading.weights import Weights
 from flowref.model import REAL, USER, Support, derive
@@ -23,11 +25,20 @@ from flowref.scripting.names import Unwritable
 from flowref.scripting.operands import Operand, named
 
 ROWS = 16
-# How what is fitted is: `loading.source.correlated`, written out.
+# How what is fitted is: `loading.estimators.correlated`, written out.
 FITTING = (
     "sample = np.random.default_rng(0).standard_normal((256, {size})) @ np.triu(np.ones(({size}, {size})))",
     "flow.fit(torch.from_numpy(sample))",
 )
+# The same of an estimator, by what it was fitted to: `loading.estimators.drawn`, written out.
+ESTIMATING: dict[str, tuple[str, ...]] = {
+    f"fitted to {words}": (FITTING[0].replace("sample", "normal"), f"flow.fit({expression})")
+    for words, expression in (
+        (LINE, "normal + np.exp(normal / 2)"),
+        (POSITIVE, "np.exp(normal / 2)"),
+        (UNIT, "1 / (1 + np.exp(-normal))"),
+    )
+}
 
 
 def seeds(case: Case) -> list[str]:
@@ -59,10 +70,13 @@ def construction(case: Case, inliner: Inliner) -> tuple[list[str], list[str]]:
             lines[-1] += called
         elif calls:
             lines.append(f"flow{called}")
-    if not case.copied and case.target.adapter == USER and fits_itself(case.as_built):
+    if not case.copied and case.target.adapter == USER:
         size = math.prod(case.facts.event_shape)
-        lines += [requoted(line.format(size=size)) for line in FITTING]
-        inliner.names.imports.add("import numpy as np")
+        itself: tuple[str, ...] = FITTING if fits_itself(case.as_built) else ()
+        fitted = recipe_of(case.target).source.fitted
+        if added := [requoted(line.format(size=size)) for line in ESTIMATING.get(fitted, itself)]:
+            lines += added
+            inliner.names.imports.add("import numpy as np")
     if case.weights is not None:
         lines += restoring(case, case.weights, inliner)
     defined = [["", *unparsed([one]), ""] for one in inliner.definitions]

@@ -46,6 +46,8 @@ LIKELY = (
 )  # fmt: skip
 # How log-densities are called everywhere.
 USUAL = ("log_prob", "log_probs")
+# How estimators call it, where they draw as well: alone it may be any score, of anomalies for instance.
+SCORES = "score_samples"
 # Methods that are a log-density, those of them that say that it is normalized first, and those that draw.
 NORMALIZED = (
     "logpdf", "log_pdf", "log_density", "logdensity", "log_probability", "logprob", "log_prob_density",

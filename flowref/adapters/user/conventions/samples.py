@@ -202,6 +202,8 @@ def _beside(obj: Any, dialect: Dialect, x: Any, context: Any, methods: Sequence[
         try:
             points, beside = call(obj, rows, context)
             shapes = tuple(points.shape), tuple(beside.shape)
+            if "int" in str(beside.dtype):  # labels
+                continue
         except Exception:  # it wants something else
             continue
         if shapes == ((rows, *x.shape[1:]), (rows,)):

@@ -1,0 +1,164 @@
+"""Estimators, which are a map or a density once they were fitted. What is fitted stays as it is; what is not is
+fitted to a user's data, or to drawn points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions.names import SCORES
+from flowref.adapters.user.event_shapes import FEATURES
+from flowref.loading.data import open_rows
+from flowref.loading.options import shape_of, support_of
+from flowref.loading.ownership import framework
+from flowref.model import Array, Support, Target, TargetError, draw, one_line
+
+# Drawn points, rows of data at most, and features where nothing says how many.
+DRAWN, MOST, USUAL = 256, 10_000, 3
+# What is drawn, in words.
+LINE, POSITIVE = f"{DRAWN} drawn points", f"{DRAWN} drawn positive points"
+UNIT = f"{DRAWN} drawn points of the unit interval"
+# Methods that offer a map.
+MAPS = ("transform", "inverse_transform")
+# The data of this process: what stands after --data.
+_data = ""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Points, a row each, to which an estimator is fitted, and what they are in words."""
+
+    points: Array
+    words: str
+
+
+def fit_to(data: str) -> None:
+    """From now on estimators are fitted to these data; to drawn points where it is empty."""
+    global _data
+    _data = data
+
+
+def fitted_to() -> str:
+    """The data to which estimators are fitted."""
+    return _data
+
+
+def estimates(obj: Any) -> bool:
+    """Whether an object is an estimator that gradients do not train: it has fit, and what is a map or a
+    log-density afterwards.
+    """
+    if not signatures.own(obj, "fit") or signatures.taken_by(obj):
+        return False
+    return all(callable(getattr(obj, name, None)) for name in MAPS) or callable(
+        getattr(obj, SCORES, None)
+    )
+
+
+def is_fitted(obj: Any, samples: Callable[[], Iterator[Sample]]) -> bool:
+    """Whether an estimator was fitted: as scikit-learn sees it, by attributes that end in an underscore; of
+    other conventions, if it can be called at some points.
+    """
+    told = getattr(obj, "__sklearn_is_fitted__", None)
+    if callable(told):
+        return bool(told())
+    if any(name[-1:] == "_" and name[:1] != "_" for name in getattr(obj, "__dict__", ())):
+        return True
+    call = MAPS[0] if hasattr(obj, MAPS[0]) else SCORES
+    return any(_taken(obj, call, sample) for sample in samples())
+
+
+def _taken(obj: Any, method: str, sample: Sample) -> bool:
+    try:
+        getattr(framework(obj).duplicate(obj), method)(sample.points)
+    except Exception:  # what it raises before it is fitted, or outside its domain
+        return False
+    return True
+
+
+def fitted(obj: Any, target: Target) -> tuple[Any, str]:
+    """An estimator as it can be called, and what it was fitted to in words, empty where it came fitted.
+
+    Raises: `TargetError` where its fit refuses the data, or all that is drawn.
+    """
+
+    def samples() -> Iterator[Sample]:
+        return _samples(obj, target)
+
+    if is_fitted(obj, samples):
+        return obj, ""
+    if asks := signatures.required(obj, "fit")[1:]:
+        raise TargetError(
+            f"{type(obj).__name__} is not fitted, and its fit asks for {asks[0]}; fit it first"
+        )
+    refusals = []
+    for sample in samples():
+        other = framework(obj).duplicate(obj)
+        try:
+            other.fit(sample.points)
+        except Exception as error:
+            refusals.append(f"its fit refuses {sample.words}: {one_line(error, 200)}")
+        else:
+            return other, f"fitted to {sample.words}"
+    way = "fit it first" if _data else "fit it first, or name points that it takes with --data"
+    raise TargetError(f"{type(obj).__name__} is not fitted, and {refusals[0]}; {way}")
+
+
+def fitting(build: Callable[[], Any], target: Target) -> Any:
+    """What ``build`` gives, fitted."""
+    return fitted(build(), target)[0]
+
+
+def _samples(obj: Any, target: Target) -> Iterator[Sample]:
+    """What an estimator may be fitted to: the data, or else points of its domain where it is stated, or what
+    is drawn.
+    """
+    if _data:
+        rows = open_rows(_data)
+        numbers = np.linspace(0, rows.count - 1, min(MOST, rows.count)).astype(int)
+        points = rows.take(numbers).reshape(len(numbers), -1)
+        points = points[np.isfinite(points).all(1)]
+        yield Sample(points, f"{len(points):,} rows of {rows.name}")
+        return
+    size = _size(obj, target)
+    if (domain := _domain(obj, target)) is not None:
+        points = draw(domain, (DRAWN, size), np.random.default_rng(0))
+        yield Sample(points, f"{DRAWN} drawn points of its domain")
+        return
+    yield from drawn(size)
+
+
+def drawn(size: int) -> Iterator[Sample]:
+    """Points of the line, positive ones, and some of the unit interval. Programs write the same."""
+    normal = correlated(size)
+    yield Sample(normal + np.exp(normal / 2), LINE)
+    yield Sample(np.exp(normal / 2), POSITIVE)
+    yield Sample(1 / (1 + np.exp(-normal)), UNIT)
+
+
+def _size(obj: Any, target: Target) -> int:
+    """How many features it is to be fitted to."""
+    if event := target.option("event"):
+        return math.prod(shape_of(event, "event"))
+    sizes = (getattr(obj, name, None) for name in ("n_features_in_", *FEATURES))
+    return next((size for size in sizes if type(size) is int), USUAL)
+
+
+def _domain(obj: Any, target: Target) -> Support | None:
+    """Its domain, as an option or an attribute states it."""
+    text = target.option("domain") or target.option("support")
+    if text is not None:
+        return support_of(text, str(target))
+    stated = getattr(obj, "domain", None)
+    return Support.parse(stated) if isinstance(stated, str | tuple | Support) else None
+
+
+def correlated(size: int) -> Any:
+    """Normal points whose entries are correlated and have several spreads. Programs write the same."""
+    upper = np.triu(np.ones((size, size)))
+    return np.random.default_rng(0).standard_normal((DRAWN, size)) @ upper
