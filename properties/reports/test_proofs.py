@@ -43,6 +43,10 @@ ABOUT = {
     "glasflow": ("glasflow", "glasflow"),
     "torchflows": ("torchflows", "torchflows"),
     "scipy": ("scipy", "scipy"),
+    "sbi": ("sbi", "sbi"),
+    "gpytorch": ("gpytorch", "gpytorch"),
+    "botorch": ("botorch", "botorch"),
+    "nessai": ("nessai", "nessai"),
 }
 # The same of what is written in JAX: it runs where that is installed (`tox -e jax`).
 ABOUT_JAX = {
