@@ -43,6 +43,40 @@ def test_each_context_has_its_own(off: float, status: Status) -> None:
     )
 
 
+class Conditional(nn.Module):
+    """The same under other names of shapes, with an axis of draws in front; ``mixed``: of which draws are handed to
+    other conditions.
+    """
+
+    input_shape, condition_shape = (3,), (3,)
+
+    def __init__(self, mixed: bool = False) -> None:
+        super().__init__()
+        self.scale, self.mixed = nn.Parameter(torch.tensor(1.3)), mixed
+
+    def log_prob(self, x: Any, condition: Any) -> Any:
+        """The log-density."""
+        return torch.distributions.Normal(condition, self.scale).log_prob(x).sum(-1)
+
+    def sample_and_log_prob(self, shape: Any, condition: Any) -> Any:
+        """Samples (n, conditions, 3), with their log-densities."""
+        (n,) = shape
+        x = condition + self.scale.detach() * torch.randn(n, *condition.shape)
+        beside = self.log_prob(x, condition)
+        if self.mixed:  # a reshape in the place of a transposition
+            x, beside = x.transpose(0, 1).reshape(x.shape), beside.T.reshape(beside.shape)
+        return x, beside
+
+
+@pytest.mark.parametrize(("mixed", "status"), [(False, Status.HOLDS), (True, Status.VIOLATED)])
+def test_draws_of_a_context_stand_at_it(mixed: bool, status: Status) -> None:
+    """Several draws of each of several contexts show whether they lie in the order of these; the attributes
+    that say the shapes of events and contexts are read.
+    """
+    law = "density/change-of-variables[samples]"
+    assert check(Conditional(mixed), law, Settings("quick")).status is status
+
+
 class Spread(nn.Module):
     """A normal density about its context, with samples (n, contexts, 3); or of another spread than told."""
 

@@ -44,6 +44,10 @@ ABOUT = {
     "torchflows": ("torchflows", "torchflows"),
     "scipy": ("scipy", "scipy"),
     "sklearn": ("scikit-learn", "sklearn"),
+    "sbi": ("sbi", "sbi"),
+    "gpytorch": ("gpytorch", "gpytorch"),
+    "botorch": ("botorch", "botorch"),
+    "nessai": ("nessai", "nessai"),
 }
 # The same of what is written in JAX: it runs where that is installed (`tox -e jax`).
 ABOUT_JAX = {

@@ -34,6 +34,8 @@ FEATURES = (
     "features", "num_features", "n_features", "dim", "dims", "d", "D", "ndim", "n_dim", "input_dim", "in_features",
     "data_dim", "input_size", "size", "num_inputs", "n_inputs", "channels", "num_channels", "n",
 )  # fmt: skip
+# Those that say the shape of an event.
+WHOLE = ("input_shape", "data_shape", "in_shape", "x_shape", "image_shape")
 # Attributes that commonly name the number of channels, of images or of sequences.
 CHANNELS = (
     "channels", "num_channels", "n_channels", "in_channels", "in_channel", "num_features", "c_in", "c",
@@ -47,7 +49,7 @@ SIDES = ((SIDE, LENGTH), (SIDE, 2 * SIDE), (SIDE, SIDE), (2 * SIDE, 2 * SIDE))
 Pair = tuple[Shape, Shape | None]
 # What is said of the number of axes, of whatever size they are.
 AXES = re.compile(r"dimension|subscript|unpack|indices|\dD\b")
-# Sizes of arrays up to which they are tried as numbers of features first, and at all.
+# Sizes of arrays up to which they are tried as numbers of features first, and at all; those of stated shapes too.
 SMALL, MOST = 256, 4096
 # Events that are tried where nothing but calls told the one that was taken.
 OTHERS = ((2,), (3,), (4,))
@@ -66,6 +68,9 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
             yield (value,)
         elif isinstance(value, (tuple, list)) and value and all(isinstance(v, int) for v in value):
             yield tuple(value)
+    for value in (getattr(obj, name, None) for name in WHOLE):
+        if isinstance(value, (tuple, list)) and all(isinstance(v, int) for v in value):
+            yield from (tuple(value),) if 0 < math.prod(value) <= SMALL else ()
     for sizes in state:
         if len(sizes) >= 3 and min(sizes[-3:]) >= 1 and sizes[-1] > 3:
             yield tuple(sizes[-3:])

@@ -21,13 +21,17 @@ BOUNDS = (
     "bound", "limit", "threshold", "tail", "clip", "clamp", "low", "high", "left", "right", "cutoff", "knot",
 )  # fmt: skip
 
+# Attributes that say the shape of a context, or its size.
+CONTEXTS = ("context_shape", "condition_shape", "cond_shape")
+
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """What an object's attributes tell about it."""
     shape = event_shape or getattr(obj, "event_shape", None)
     stated = attribute(obj, "domain")
     domain = support_stated(attribute(obj, "support") if stated is None else stated)
-    context = getattr(obj, "context_shape", None)
+    contexts = (getattr(obj, name, None) for name in CONTEXTS)
+    context = next((one for one in contexts if isinstance(one, int | tuple | list)), None)
     context = (context,) if isinstance(context, int) else context
     normalizer, coupled = (
         spellings.normalizer_of(obj) if spellings.is_normalizer(obj) else (None, {})

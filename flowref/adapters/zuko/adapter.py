@@ -67,10 +67,11 @@ def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
 
 
 def flow_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
-    # With contexts, one sample is drawn for each of them.
     if context is None:
         return obj().rsample_and_log_prob((n,))
-    return obj(context).rsample_and_log_prob()
+    # As many for each context, whose axis is the last.
+    draws, density = obj(context).rsample_and_log_prob((n // len(context),))
+    return draws.transpose(0, 1).reshape(n, *draws.shape[2:]), density.transpose(0, 1).reshape(n)
 
 
 def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:

@@ -211,7 +211,7 @@ def resume_equals_continue(flow: Living, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     applies=has_modules,
-    version=2,
+    version=3,
     source="running statistics that are not detached keep every past batch alive (nflows issue 10, d2l-en issue 1342)",
     pointwise=True,
 )
@@ -223,8 +223,9 @@ def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
     probe = normalizing_probe(flow, batch)
     step = Learn(data(flow, batch), batch.context)
     steps = [step] * 3 if flow.trainable else []
-    # Checkpointing makes the input require a gradient, as the input of an inner layer does.
-    last: Steps = [probe.step("checkpoint"), State(), Graphs()]
+    # Checkpointing makes the input require a gradient, as the input of an inner layer does. What the next
+    # batch replaces keeps no past batch alive.
+    last: Steps = [probe.step("checkpoint"), probe.step(), State(), Graphs()]
     if steps and sparing(flow):  # both of the lives below in one, if nothing is refused
         played, error = attempt(play, [Train(), *steps, Eval(), step, Train(), *last])
         if not error and not _held(played):
@@ -243,6 +244,26 @@ def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
     return flags(
         met_a_graph(error), rows, "a step in eval mode ran into the graph of a training step"
     )
+
+
+@law(
+    "effects/graphs[one-call]",
+    force=ADVICE,
+    tolerance=EXACT,
+    effort=1,
+    applies=has_modules,
+    source="a module that holds a graph cannot be copied, and keeps the memory of its last batch",
+    pointwise=True,
+)
+def no_graph_of_the_last_call(flow: Living, batch: Batch) -> Residual:
+    """After a batch in train mode that requires gradients no buffer holds its graph, also where the next
+    batch replaces the buffer.
+    """
+    probe = normalizing_probe(flow, batch)
+    played, error = attempt(flow.play, [Train(), probe.step("checkpoint"), State(), Graphs()])
+    if error:
+        raise Unsupported(f"{UNTRAINABLE} ({error})")
+    return absent(_held(played, set()), len(batch.x), "{} hold an autograd graph after a batch")
 
 
 def _held(played: Life, parameters: set[str] | None = None) -> list[str]:

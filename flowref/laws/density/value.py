@@ -174,6 +174,10 @@ def _through(flow: ComposedDensity, batch: Batch) -> tuple[Array, Array, Array]:
     return z, total, size
 
 
+# So many samples of each context show whether they lie in the order of their contexts.
+SEVERAL = 2
+
+
 @law(
     "density/change-of-variables[samples]",
     key="density/beside-samples",
@@ -183,28 +187,48 @@ def _through(flow: ComposedDensity, batch: Batch) -> tuple[Array, Array, Array]:
     local=False,
     size=16,
     effort=4,
+    version=2,
     applies=exact_log_det & exact_density,
     source="a sampler that returns log-densities saves a second pass: log q(x) = log p_Z(z) - log|det dx/dz|",
 )
 def beside_samples(flow: LabelledDensity, batch: Batch) -> Residual:
-    """The log-densities that come beside samples are the log-densities of these samples."""
-    count, context = len(batch.x), batch.context
-    x, beside = flow.sample_log_prob(count, batch.seed, context)
-    x, beside = np.asarray(x, np.float64), np.asarray(beside, np.float64)
+    """The log-densities that come beside samples are the log-densities of these samples, each under
+    the context that it was drawn for.
+    """
+    rows, each = len(batch.x), SEVERAL
+    out = None if batch.context is None else _drawn_for_each(flow, batch, each)
+    if out is None:
+        each, out = 1, flow.sample_log_prob(rows, batch.seed, batch.context)
+    x, beside = np.asarray(out[0], np.float64), np.asarray(out[1], np.float64)
+    count = rows * each
+    context = None if batch.context is None else np.repeat(batch.context, each, 0)
     if x.shape != (count, *flow.density_shape):
         raise Unsupported(f"{count} samples come in shape {x.shape}")
     if beside.size != count:
         note = f"{beside.size} log-densities come beside {count} samples"
-        return Residual(np.full(count, np.inf), note=note)
-    beside = beside.reshape(count)
-    density = np.asarray(flow.log_prob(x, context), np.float64).reshape(count)
+        return Residual(np.full(rows, np.inf), note=note)
+    density = np.asarray(flow.log_prob(x, context), np.float64).reshape(rows, each)
+    allowed = left_open(flow, x, context, density.reshape(count), batch.seed)
+    beside = beside.reshape(rows, each)
+    worst = np.arange(rows), np.abs(beside - density).argmax(1)
     return Residual(
         beside - density,
-        scale=4 + math.prod(flow.density_shape) + np.nan_to_num(np.abs(density)),
-        allowed=left_open(flow, x, context, density, batch.seed),
-        decidable=finite_rows(x, density),
-        observed={"log-density beside the sample": beside, "log p(x)": density},
+        scale=4 + math.prod(flow.density_shape) + np.nan_to_num(np.abs(density)).max(1),
+        allowed=np.broadcast_to(allowed, count).reshape(rows, each).max(1),
+        decidable=finite_rows(x.reshape(rows, -1), density),
+        observed={
+            "log-density beside the sample": beside[worst],
+            "log p(x)": density[worst],
+        },
     )
+
+
+def _drawn_for_each(flow: LabelledDensity, batch: Batch, each: int) -> Mapped | None:
+    """So many samples of each context, those of the first one first; None where it draws one alone."""
+    count = len(batch.x) * each
+    out, _ = attempt(flow.sample_log_prob, count, batch.seed, batch.context)
+    fits = out is not None and np.shape(out[0]) == (count, *flow.density_shape)
+    return out if fits else None
 
 
 def left_open(

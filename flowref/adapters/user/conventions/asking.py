@@ -442,10 +442,17 @@ def sample_naming(obj: Any, n: int, context: Any, method: str, count: str, given
     return getattr(obj, method)(**named)
 
 
-def sampled_beside_each(obj: Any, n: int, context: Any = None, *, method: str) -> Any:
-    """One sample for each context, with its log-density."""
-    points, beside = getattr(obj, method)(1, context)
-    return points.reshape(len(context), *points.shape[2:]), beside.reshape(len(context))
+def sampled_beside_each(
+    obj: Any, n: int, context: Any, method: str, shape: bool = False, first: bool = True
+) -> Any:
+    """Draw ``n`` points with their log-densities, as many for each context: by a number or a shape, of what
+    returns an axis of contexts ``first``, or behind that of the draws.
+    """
+    count = n // len(context)
+    points, beside = getattr(obj, method)((count,) if shape else count, context)
+    if not first:
+        points, beside = points.transpose(0, 1), beside.transpose(0, 1)
+    return points.reshape(n, *points.shape[2:]), beside.reshape(n)
 
 
 def sampled_beside(obj: Any, n: int, context: Any, method: str, shape: bool = False) -> Any:

@@ -42,7 +42,7 @@ LIKELY = (
     "inv", "invert", "inverse_transform", "backwards", "undo", "decode", "generate", "unflow", "g",
     "reverse_flow", "backward_pass", "inverse_forward", "forward_inverse", "reversed", "inv_forward",
     "synthesise", "synthesize", "from_latent", "to_data", "pull", "reverse_transform", "decoder",
-    "pull_back", "pullback",
+    "pull_back", "pullback", "untransform",
 )  # fmt: skip
 # How log-densities are called everywhere.
 USUAL = ("log_prob", "log_probs")

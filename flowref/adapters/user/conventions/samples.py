@@ -190,25 +190,49 @@ def settle_beside(
 
 
 def _beside(obj: Any, dialect: Dialect, x: Any, context: Any, methods: Sequence[str]) -> Dialect:
-    rows = 2 if context is None else len(context)
-    by_shape = partial(asking.sampled_beside, shape=True)
-    asks: Any = (
-        (asking.sampled_beside, by_shape) if context is None else (asking.sampled_beside_each,)
-    )
-    for method, ask in product(methods, asks):
+    for method, shape in product(methods, (False, True)):
         if not callable(getattr(obj, method, None)):
             continue
-        call = partial(ask, method=method)
-        try:
-            points, beside = call(obj, rows, context)
-            shapes = tuple(points.shape), tuple(beside.shape)
-            if "int" in str(beside.dtype):  # labels
-                continue
-        except Exception:  # it wants something else
-            continue
-        if shapes == ((rows, *x.shape[1:]), (rows,)):
+        if context is None:
+            call = partial(asking.sampled_beside, method=method, shape=shape)
+            fits = _shapes(call, obj, 2, None) == ((2, *x.shape[1:]), (2,))
+        else:
+            first = _contexts_first(obj, method, shape, x, context)
+            call = partial(
+                asking.sampled_beside_each, method=method, shape=shape, first=first is not False
+            )
+            fits = first is not None
+        if fits:
             return replace(dialect, sample_log_prob=call)
     return dialect
+
+
+def _contexts_first(obj: Any, method: str, shape: bool, x: Any, context: Any) -> bool | None:
+    """Whether the axis of contexts stands before that of draws, where several are drawn for each, or one, as a
+    method allows; None where neither comes back.
+    """
+    contexts = context[:3]
+    for count in (2, 1):
+        drawn = _shapes(
+            lambda obj, n, given: getattr(obj, method)((n,) if shape else n, given),
+            obj,
+            count,
+            contexts,
+        )
+        for axes, first in (((len(contexts), count), True), ((count, len(contexts)), False)):
+            if drawn == ((*axes, *x.shape[1:]), axes):
+                return first
+    return None
+
+
+def _shapes(call: Any, obj: Any, n: int, context: Any) -> tuple[Any, ...]:
+    """The shapes of points and of what comes beside them; empty where a call wants something else, or labels come."""
+    try:
+        points, beside = call(obj, n, context)
+        labels = "int" in str(beside.dtype)
+        return () if labels else (tuple(points.shape), tuple(beside.shape))
+    except Exception:  # which error says so is the object's affair
+        return ()
 
 
 def _chosen(dialect: Dialect, text: str) -> tuple[Dialect, tuple[str, ...]]:

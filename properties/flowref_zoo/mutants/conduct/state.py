@@ -71,6 +71,12 @@ def statistics_not_detached(subject: Subject, size: float = 1.0) -> Subject:
     return at(subject, Graphs, lambda names: {**names, "running_mean": True})
 
 
+@mutant("effects/graphs[one-call]", host=NORMALIZER)
+def statistics_of_the_last_batch_not_detached(subject: Subject, size: float = 1.0) -> Subject:
+    """A mean of the last batch is kept with its graph."""
+    return at(subject, Graphs, lambda names: {**names, "running_mean": True})
+
+
 @mutant("same/copied", host=COUPLING, sizes=(1e-8, 1e-3))
 def pickled_incompletely(subject: Subject, size: float = 1e-3) -> Subject:
     """__getstate__ leaves out a tensor that is then made anew."""

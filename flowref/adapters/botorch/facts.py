@@ -1,0 +1,66 @@
+"""What transforms of BoTorch state: widths, domains, and that they act on each coordinate by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowref.adapters.common.described import lineage
+from flowref.adapters.common.promises import ELEMENTWISE, promised
+from flowref.adapters.common.shapes import unknown_shape
+from flowref.model import REAL, Facts, Shape, Support
+
+# Of each coordinate by itself, and rising.
+PROMISES = dict.fromkeys(
+    ("AffineInputTransform", "Log10", "Warp", "Standardize", "Log", "Power", "Bilog"),
+    ELEMENTWISE,
+)
+LOGARITHMS, UNIT = ("Log10", "Log", "Power"), Support.parse("unit")
+POSITIVE = Support.parse("positive")
+# Whose images are the whole line.
+ONTO = ("AffineInputTransform", "Standardize", "Bilog")
+CHAINS = ("ChainedInputTransform", "ChainedOutcomeTransform")
+
+
+def links(obj: Any) -> list[Any]:
+    """The transforms of a chain, in the order in which they are applied; of another the one itself."""
+    return list(obj.values()) if lineage(obj) & set(CHAINS) else [obj]
+
+
+def describe(obj: Any, event_shape: Shape | None) -> Facts:
+    """The facts of a transform."""
+    widths = [width for one in links(obj) if (width := _width(one)) is not None]
+    shape = event_shape or (widths[0] if widths else None)
+    if not shape:
+        raise unknown_shape(obj)
+    first, *later = [_domain(one, shape) for one in links(obj)]
+    codomain = REAL if all(lineage(one) & set(ONTO) for one in links(obj)) else None
+    promises = [promised(PROMISES, lineage(one)) for one in links(obj)]
+    told = dict.fromkeys(frozenset.intersection(*promises), True)
+    declared = all(domain == REAL for domain in later)
+    return Facts(shape, shape, first, codomain, declared, promises=told)
+
+
+def _width(obj: Any) -> Shape | None:
+    """The shape of an event where a transform has parameters of that width."""
+    if "Warp" in lineage(obj):
+        obj = obj._normalize
+    width = getattr(obj, "_d", getattr(obj, "_m", None))
+    return None if width is None else (int(width),)
+
+
+def _domain(obj: Any, shape: Shape) -> Support:
+    """Where a transform is defined: of some coordinates alone where it has indices."""
+    names = lineage(obj)
+    if "Warp" in names:
+        inside = UNIT
+    elif names & set(LOGARITHMS):
+        inside = POSITIVE
+    else:
+        return REAL
+    indices = getattr(obj, "indices", getattr(obj, "_outputs", None))
+    if indices is None or len(shape) != 1:
+        return inside
+    taken = {int(index) % shape[0] for index in indices}
+    if taken == set(range(shape[0])):
+        return inside
+    return Support.product([inside if index in taken else REAL for index in range(shape[0])])

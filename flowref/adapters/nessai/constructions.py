@@ -1,0 +1,34 @@
+"""Flows of nessai, as its samplers configure them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flowref.adapters.common.described import Constructions
+
+# Constructions -> what is configured besides the sizes.
+CONFIGURED: dict[str, dict[str, Any]] = {
+    "RealNVP": {"ftype": "realnvp"},
+    "RealNVP[lars]": {"ftype": "realnvp", "distribution": "lars"},
+    "RealNVP[linear=svd]": {"ftype": "realnvp", "linear_transform": "svd"},
+    "MAF": {"ftype": "maf"},
+    "NSF": {"ftype": "nsf"},
+}
+SIZES = {"n_neurons": 16, "n_blocks": 2, "n_layers": 1}
+
+
+def configured(options: dict[str, Any]) -> Callable[..., Any]:
+    """A builder of one flow."""
+
+    def make(features: int = 4) -> Any:
+        from nessai.flows import configure_model
+
+        return configure_model({"n_inputs": features, **SIZES, **options})
+
+    return make
+
+
+def flows() -> Constructions:
+    """Name -> builder."""
+    return {name: configured(options) for name, options in CONFIGURED.items()}

@@ -1,0 +1,93 @@
+"""Density estimators of sbi as its builders make them, of 3 parameters given 2 data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flowref.adapters.common.described import Constructions
+
+# So many pairs, of which builders take shapes and z-scores.
+PAIRS = 400
+FEATURES, CONDITION = 3, 2
+# Widths at which laws take seconds. The fast mixture, and SOSPF, of which fewer layers clip nothing, are built as
+# they are by default.
+SMALL: dict[str, dict[str, Any]] = {
+    "made": {"hidden_features": 16},
+    "mdn": {},
+    "zuko_sospf": {},
+}
+FLOW = {"hidden_features": 16, "num_transforms": 2}
+# Builders by their names without build_. Left out: zuko_naf and zuko_unaf, whose inverses bisect through
+# a network, so that one law takes minutes.
+BUILDERS = (
+    "made", "maf", "maf_rqs", "nsf", "zuko_nice", "zuko_maf", "zuko_nsf", "zuko_ncsf", "zuko_sospf", "zuko_gf", "zuko_bpf",
+)  # fmt: skip
+# Those of which options of z-scoring are tried, since their transforms are of different libraries; nflows has none of
+# a prior's bounds.
+SCORED, BOUNDED = ("nsf", "zuko_nsf", "mdn"), ("zuko_nsf", "mdn")
+
+
+def pairs(features: int) -> tuple[Any, Any]:
+    """Parameters and data, correlated, in scales of their own."""
+    import torch
+
+    mixing = torch.tensor([[1.0, 0.3, 0.0], [0.0, 2.0, -0.4], [0.0, 0.0, 0.5]])
+    drawn = torch.randn(PAIRS, features)
+    width = min(features, FEATURES)
+    theta = drawn.clone()
+    theta[:, :width] = drawn[:, :width] @ mixing[:width, :width] + 1.0
+    # A datum has a scale of its own, too: what takes z-scores of it divides by that.
+    return theta, theta[:, :1] + torch.tensor([0.5, 2.0]) * torch.randn(PAIRS, CONDITION)
+
+
+def bounds() -> tuple[Any, Any]:
+    """The ends of a uniform prior."""
+    import torch
+
+    return torch.tensor([-1.0, 0.0, 2.0]), torch.tensor([1.0, 4.0, 3.0])
+
+
+def builder(name: str) -> Callable[..., Any]:
+    """The function of sbi that builds an estimator."""
+    from sbi.neural_nets import net_builders
+
+    found: Callable[..., Any] = getattr(net_builders, f"build_{name}")
+    return found
+
+
+def built(name: str, **options: Any) -> Callable[..., Any]:
+    """A builder of an estimator of one kind, at any width."""
+    build, sizes = builder(name), SMALL.get(name, FLOW)
+    return lambda features=FEATURES: build(*pairs(features), **sizes, **options)
+
+
+def bounded(name: str) -> Callable[[], Any]:
+    """A builder of an estimator of parameters that a prior bounds."""
+    build, sizes = builder(name), SMALL.get(name, FLOW)
+
+    def make() -> Any:
+        import torch
+        from sbi.utils import BoxUniform
+
+        low, high = bounds()
+        theta = low + (high - low) * torch.rand(PAIRS, FEATURES)
+        data = theta[:, :1] + torch.randn(PAIRS, CONDITION)
+        return build(
+            theta,
+            data,
+            z_score_x="transform_to_unconstrained",
+            x_dist=BoxUniform(low, high),
+            **sizes,
+        )
+
+    return make
+
+
+def estimators() -> Constructions:
+    """Name -> builder."""
+    return {
+        **{name: built(name) for name in (*BUILDERS, "mdn")},
+        **{f"{name}[structured]": built(name, z_score_x="structured") for name in SCORED},
+        **{f"{name}[bounded]": (bounded(name), (FEATURES,)) for name in BOUNDED},
+    }
