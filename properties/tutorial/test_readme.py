@@ -41,15 +41,13 @@ def test_the_set_up_ends_in_that_command() -> None:
 
 
 def test_the_number_of_bugs_is_that_of_the_findings() -> None:
-    """So are the libraries."""
+    """So is that of the libraries."""
     confirmed = [
         f for f in causes.read(ROOT / "reports" / "findings.toml") if f.kind == causes.CONFIRMED
     ]
     assert f"{len(confirmed)} confirmed bugs" in TEXT
-    sentence = TEXT[TEXT.index("confirmed bugs in") :].partition(":")[0].lower()
-    assert {f.library.partition(",")[0].lower() for f in confirmed} <= set(
-        re.findall(r"[\w.-]+", sentence)
-    )
+    libraries = {f.library.partition(",")[0] for f in confirmed}
+    assert f"confirmed bugs in {len(libraries)} libraries" in TEXT
 
 
 def test_it_is_short() -> None:
