@@ -39,7 +39,7 @@ FORWARDS = (
 )  # fmt: skip
 # Methods that may go back: named in a hint, never taken.
 LIKELY = (
-    "inv", "invert", "inverse_transform", "backwards", "undo", "decode", "generate", "unflow", "g",
+    "inv", "invert", "inverse_transform", "untransform", "backwards", "undo", "decode", "generate", "unflow", "g",
     "reverse_flow", "backward_pass", "inverse_forward", "forward_inverse", "reversed", "inv_forward",
     "synthesise", "synthesize", "from_latent", "to_data", "pull", "reverse_transform", "decoder",
     "pull_back", "pullback",

@@ -1,0 +1,126 @@
+"""Objects that are unlike flows in one thing: the right ones hold, and wrong twins are caught."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from flowref.checking import check
+from flowref.loading import snapshot
+from flowref.model import Status
+
+
+class OwnGenerator(nn.Module):
+    """A normal density that draws from a generator that it holds; ``jitter``: points are dithered by it."""
+
+    event_shape = (2,)
+
+    def __init__(self, generator: Any, jitter: float = 0.0) -> None:
+        super().__init__()
+        self.loc = nn.Parameter(torch.tensor([0.3, -0.8]))
+        self.generator, self.jitter = generator, jitter
+
+    def drawn(self, *shape: int) -> Any:
+        """Standard normal numbers, of torch's generators and of numpy's."""
+        if isinstance(self.generator, torch.Generator):
+            return torch.randn(*shape, generator=self.generator, dtype=self.loc.dtype)
+        return torch.as_tensor(self.generator.standard_normal(shape), dtype=self.loc.dtype)
+
+    def log_prob(self, x: Any) -> Any:
+        """Of points."""
+        z = x - self.loc + (self.jitter * self.drawn(*x.shape) if self.jitter else 0.0)
+        return (-0.5 * z**2 - 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    @torch.no_grad()
+    def sample(self, n: int) -> Any:
+        """So many points."""
+        return self.loc + self.drawn(n, 2)
+
+
+class BatchRenorm(nn.Module):
+    """Batch renormalization that averages deviations, eps added beside the root; ``share``: by how much more
+    these move than the means.
+    """
+
+    event_shape = (4,)
+
+    def __init__(self, share: float = 1.0) -> None:
+        super().__init__()
+        self.register_buffer("running_mean", torch.zeros(4))
+        self.register_buffer("running_std", torch.ones(4))
+        self.weight, self.bias = nn.Parameter(torch.ones(4)), nn.Parameter(torch.zeros(4))
+        self.share = share
+
+    def forward(self, x: Any) -> Any:
+        """A batch, normalized."""
+        if not self.training:
+            return self.weight * (x - self.running_mean) / self.running_std + self.bias
+        mean, std = x.mean(0), x.std(0, unbiased=False) + 1e-3
+        with torch.no_grad():
+            r = (std / self.running_std).clamp(0.5, 2.0)
+            d = ((mean - self.running_mean) / self.running_std).clamp(-2.0, 2.0)
+            self.running_mean.lerp_(mean, 0.05)
+            self.running_std.lerp_(std, 0.05 * self.share)
+        return self.weight * ((x - mean) / std * r + d) + self.bias
+
+
+class Bounded(nn.Module):
+    """A scale between bounds, of which the upper one may be infinite; ``broken``: steps make a buffer so."""
+
+    event_shape = (2,)
+
+    def __init__(self, broken: bool = False) -> None:
+        super().__init__()
+        self.raw = nn.Parameter(torch.zeros(2))
+        self.register_buffer("upper_bound", torch.tensor(math.inf))
+        self.register_buffer("steps", torch.ones(()))
+        self.broken = broken
+
+    def forward(self, x: Any) -> Any:
+        """The image and the log-det."""
+        if self.training and self.broken:
+            self.steps.mul_(1e30)
+        return x * self.raw.exp(), self.raw.sum().expand(len(x))
+
+    def inverse(self, z: Any) -> Any:
+        """The way back."""
+        return z * (-self.raw).exp(), -self.raw.sum().expand(len(z))
+
+
+def seeded() -> torch.Generator:
+    """A generator of torch."""
+    return torch.Generator().manual_seed(17)
+
+
+Build = Callable[[], Any]
+GLOBAL: Any = np.random.mtrand._rand  # what `np.random.seed` seeds
+ROWS: list[tuple[str, Build, str, Status]] = [
+    (f"{name}, {law}", build, law, Status.HOLDS)
+    for name, build in {
+        "a generator of torch": lambda: OwnGenerator(seeded()),
+        "a generator of numpy": lambda: OwnGenerator(np.random.default_rng(3)),
+        "numpy's global one": lambda: OwnGenerator(GLOBAL),
+    }.items()
+    for law in ("same/history[other-calls]", "same/copied", "sampling/follows-density[balance]")
+] + [
+    ("points dithered", lambda: OwnGenerator(seeded(), 0.02), "same/history[repeat]", Status.VIOLATED),
+    ("deviations", BatchRenorm, "batch-norm/statistics[running-average]", Status.HOLDS),
+    ("faster deviations", lambda: BatchRenorm(1.5), "batch-norm/statistics[running-average]", Status.VIOLATED),
+    ("infinite bounds", Bounded, "state/trains", Status.HOLDS),
+    ("made infinite", lambda: Bounded(True), "state/trains", Status.VIOLATED),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("build", "law", "status"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
+def test_kinds_unlike_flows(build: Build, law: str, status: Status) -> None:
+    """What a kind does by definition is no violation, and what it does wrong beside that is one."""
+    verdict = check(snapshot(build), law)
+    assert verdict.status is status, verdict.reason
