@@ -93,6 +93,53 @@ class Bounded(nn.Module):
         return z * (-self.raw).exp(), -self.raw.sum().expand(len(z))
 
 
+class PairNorm(nn.Module):
+    """The nodes of a graph, centred and scaled together; ``first``: the first one is left where it is."""
+
+    event_shape = (4,)
+
+    def __init__(self, first: bool = False) -> None:
+        super().__init__()
+        self.first = first
+
+    def forward(self, x: Any, batch: Any = None) -> Any:
+        """The nodes of one graph."""
+        x = x - (x[:1] if self.first else x.mean(0, keepdim=True))
+        return x / (1e-5 + x.square().sum(-1).mean()).sqrt()
+
+
+class GraphNorm(nn.Module):
+    """A norm over the nodes of one graph that takes a learned share of their mean away."""
+
+    event_shape = (4,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(4)), nn.Parameter(torch.zeros(4))
+        self.mean_scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: Any) -> Any:
+        """The nodes of one graph."""
+        out = x - x.mean(0, keepdim=True) * self.mean_scale
+        return self.weight * out / (out.square().mean(0, keepdim=True) + 1e-5).sqrt() + self.bias
+
+
+class Unmarked(nn.Module):
+    """Rows that meet, of which nothing says that they are members of a set."""
+
+    event_shape = (4,)
+
+    def forward(self, x: Any) -> Any:
+        """A batch."""
+        return x - 0.1 * x.mean(0, keepdim=True)
+
+
+class Declared(Unmarked):
+    """It says so."""
+
+    promises = ("set",)
+
+
 def seeded() -> torch.Generator:
     """A generator of torch."""
     return torch.Generator().manual_seed(17)
@@ -112,6 +159,12 @@ ROWS: list[tuple[str, Build, str, Status]] = [
     ("points dithered", lambda: OwnGenerator(seeded(), 0.02), "same/history[repeat]", Status.VIOLATED),
     ("deviations", BatchRenorm, "batch-norm/statistics[running-average]", Status.HOLDS),
     ("faster deviations", lambda: BatchRenorm(1.5), "batch-norm/statistics[running-average]", Status.VIOLATED),
+    ("nodes of a graph", PairNorm, "same/rows", Status.HOLDS),
+    ("the first node stays", lambda: PairNorm(True), "same/rows", Status.VIOLATED),
+    ("a learned share of the mean", GraphNorm, "same/rows", Status.HOLDS),
+    ("no batch norm once moved", GraphNorm, "batch-norm/train-map", Status.NOT_APPLICABLE),
+    ("rows of a batch", Unmarked, "same/rows", Status.VIOLATED),
+    ("members of a set", Declared, "same/rows", Status.HOLDS),
     ("infinite bounds", Bounded, "state/trains", Status.HOLDS),
     ("made infinite", lambda: Bounded(True), "state/trains", Status.VIOLATED),
 ]  # fmt: skip

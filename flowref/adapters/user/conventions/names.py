@@ -105,6 +105,8 @@ OPTIONAL = frozenset(
 MASKED = re.compile(r".*mask.*")
 # Parameters that are indices, lengths or graphs.
 INDEXED = re.compile(r"edge|adj|graph|ind(ex|ices)|length|ptr$")
+# Parameters with a default of None that say to which set, as to which graph of a batch, each row belongs.
+SETS = frozenset({"batch", "batchindex", "batchidx", "batchvector", "graphindex", "graphidx", "setindex", "setidx"})  # fmt: skip
 LABELS = frozenset(
     {
         "y", "c", "label", "labels", "cls", "class", "classes", "classid", "classids", "classlabel", "classlabels",
