@@ -17,10 +17,11 @@ from flowref.adapters.user.conventions.labels import classes_of
 from flowref.adapters.user.one_context import at_one_context, draws_at_each, stated_of
 from flowref.adapters.user.parts import columns
 from flowref.backends import Backend, Blueprint, Wish
+from flowref.loading.behind_norms import behind, held, without, words
 from flowref.loading.declared import Declared, declare
 from flowref.loading.draft import points_of
 from flowref.loading.inner import event_of_part
-from flowref.loading.instance import OtherPrecision, Refusal, instance_of
+from flowref.loading.instance import Instance, OtherPrecision, Refusal, instance_of
 from flowref.loading.kinds import kind_of
 from flowref.loading.options import event_option
 from flowref.loading.place import place_of
@@ -194,7 +195,7 @@ def _made(target: Target) -> Recipe:
     within = _within(target) if source.of_part and not given else None
     for event, dtype in product(dict.fromkeys((given or within, given)), dtypes(target)):
         try:
-            instance = instance_of(source, dtype)
+            instance, said = _before_activations(instance_of(source, dtype))
             recognition = recognize(instance, event)
             declared = declare(instance, recognition)
             if within is not None and event is within:
@@ -208,14 +209,24 @@ def _made(target: Target) -> Recipe:
         path, line = place_of(source)
         recognized = recognized_as(target, recognition, declared, probed)
         if not source.instance and source.statement is None and fits_itself(instance.obj):
-            said = (*recognized.conventions, "fitted to a drawn sample by its fit")
-            recognized = replace(recognized, conventions=said)
-        recognized = replace(recognized, path=path, line=line)
+            said = (*said, "fitted to a drawn sample by its fit")
+        said = (*recognized.conventions, *said)
+        hints = (*recognized.hints, *held(instance.obj, probed.dialect, probed.facts))
+        recognized = replace(recognized, conventions=said, hints=hints, path=path, line=line)
         return Recipe(instance.source, instance.backend, recognition.adapter, probed, recognized)
     first = next((one for one in refusals if not isinstance(one, OtherPrecision)), refusals[0])
     if not isinstance(first, Refusal):
         raise first
     raise TargetError(first.sentence(target)) from first.error
+
+
+def _before_activations(instance: Instance) -> tuple[Instance, tuple[str, ...]]:
+    """An instance of a norm that has activations behind it without these, and what is said of that; any other as it is."""
+    if instance.source.statement is not None or not (names := behind(instance)):
+        return instance, ()
+    source = instance.source
+    source = replace(source, build=functools.partial(without, source.build, names))
+    return instance_of(source, instance.dtype), (words(instance, names),)
 
 
 def _within(target: Target) -> Shape | None:

@@ -124,6 +124,23 @@ class GraphNorm(nn.Module):
         return self.weight * out / (out.square().mean(0, keepdim=True) + 1e-5).sqrt() + self.bias
 
 
+class NormAct(nn.BatchNorm1d):
+    """A batch norm with an activation and dropout behind it, of a name of its own; ``slip``: its output is
+    larger than it should be.
+    """
+
+    event_shape = (4,)
+
+    def __init__(self, slip: bool = False) -> None:
+        super().__init__(4)
+        self.drop, self.act, self.slip = nn.Dropout(0.3), nn.ReLU(), slip
+
+    def forward(self, x: Any) -> Any:
+        """A batch."""
+        y = super().forward(x)
+        return self.act(self.drop(1.01 * y if self.slip else y))
+
+
 class Unmarked(nn.Module):
     """Rows that meet, of which nothing says that they are members of a set."""
 
@@ -163,6 +180,8 @@ ROWS: list[tuple[str, Build, str, Status]] = [
     ("the first node stays", lambda: PairNorm(True), "same/rows", Status.VIOLATED),
     ("a learned share of the mean", GraphNorm, "same/rows", Status.HOLDS),
     ("no batch norm once moved", GraphNorm, "batch-norm/train-map", Status.NOT_APPLICABLE),
+    ("before its activation", NormAct, "batch-norm/train-map[reference]", Status.HOLDS),
+    ("a slip before that", lambda: NormAct(True), "batch-norm/train-map[reference]", Status.VIOLATED),
     ("rows of a batch", Unmarked, "same/rows", Status.VIOLATED),
     ("members of a set", Declared, "same/rows", Status.HOLDS),
     ("infinite bounds", Bounded, "state/trains", Status.HOLDS),
