@@ -141,6 +141,32 @@ class NormAct(nn.BatchNorm1d):
         return self.act(self.drop(1.01 * y if self.slip else y))
 
 
+class Standardize(nn.Module):
+    """Its way back refuses until a batch has come in train mode; ``wrong``: it takes no mean away."""
+
+    event_shape = (3,)
+    mean: Any
+    std: Any
+
+    def __init__(self, wrong: bool = False) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+        self.register_buffer("std", torch.ones(3))
+        self.ready, self.wrong = False, wrong
+
+    def forward(self, x: Any) -> Any:
+        """A batch."""
+        if self.training:
+            self.mean, self.std, self.ready = x.mean(0).detach(), x.std(0).detach(), True
+        return (x - self.mean) / self.std
+
+    def inverse(self, z: Any) -> Any:
+        """The way back."""
+        if not self.ready:
+            raise RuntimeError("it must be called in train mode before")
+        return z * self.std + (0.0 if self.wrong else self.mean)
+
+
 class Unmarked(nn.Module):
     """Rows that meet, of which nothing says that they are members of a set."""
 
@@ -182,6 +208,8 @@ ROWS: list[tuple[str, Build, str, Status]] = [
     ("no batch norm once moved", GraphNorm, "batch-norm/train-map", Status.NOT_APPLICABLE),
     ("before its activation", NormAct, "batch-norm/train-map[reference]", Status.HOLDS),
     ("a slip before that", lambda: NormAct(True), "batch-norm/train-map[reference]", Status.VIOLATED),
+    ("called once before", Standardize, "map/inverse", Status.HOLDS),
+    ("a mean that is lost", lambda: Standardize(True), "map/inverse", Status.VIOLATED),
     ("rows of a batch", Unmarked, "same/rows", Status.VIOLATED),
     ("members of a set", Declared, "same/rows", Status.HOLDS),
     ("infinite bounds", Bounded, "state/trains", Status.HOLDS),
