@@ -29,8 +29,9 @@ from flowref.model import (
 
 # What an object says of points outside its domain, and what to say to it.
 OUTSIDE = re.compile(r"\[0|\(0|between|positive|negative|domain|range|interval|support")
+EVENT = "?event=3 or ?event=2,4,4 (or --event 3)"
 GIVE_DOMAIN = ", or the domain, as in ?domain=unit, ?domain=positive or ?domain=(-1,1)"
-GIVE_SHAPE = "the shape of one event as ?event=3 or ?event=2,4,4 (or --event 3)"
+GIVE_SHAPE = f"the shape of one event as {EVENT}"
 
 
 class Refusal(Exception):
@@ -44,11 +45,16 @@ class Refusal(Exception):
 
     def sentence(self, target: Target) -> str:
         """What to say where it runs in no dtype."""
+        given = target.option("event") is not None
+        domain = GIVE_DOMAIN if OUTSIDE.search(str(self.error).casefold()) else ""
+        other = (
+            ", the shape that ?event= gives"
+            if given
+            else f". If its events have another shape, say {EVENT}"
+        )
         return (
             f"{target} raised {one_line(self.error, 200)}{place_of(self.error)}, so it cannot be "
-            f"called on a batch of events of shape {self.shape}. If its events have another shape, say "
-            "?event=3 or ?event=2,4,4 (or --event 3)"
-            f"{GIVE_DOMAIN if OUTSIDE.search(str(self.error).casefold()) else ''}"
+            f"called on a batch of events of shape {self.shape}{other}{domain}"
         )
 
 

@@ -183,6 +183,59 @@ class Declared(Unmarked):
     promises = ("set",)
 
 
+class Leading:
+    """A normal density whose numbers have an axis of one in front."""
+
+    event_shape = (3,)
+
+    def log_prob(self, x: Any) -> Any:
+        """Of points, ``(1, B)``."""
+        return torch.distributions.Normal(0.0, 1.0).log_prob(x).sum(-1)[None]
+
+    def sample(self, n: int) -> Any:
+        """So many points."""
+        return torch.randn(n, 3)
+
+
+class Squeezed:
+    """A normal density of numpy that gives one point, and its number, without an axis; ``scale``: of its samples."""
+
+    event_shape = (2,)
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.loc, self.scale = np.array([0.5, -1.0]), scale
+
+    def log_prob(self, x: Any) -> Any:
+        """Of points."""
+        return np.squeeze((-0.5 * (x - self.loc) ** 2 - 0.5 * math.log(2 * math.pi)).sum(-1))[()]
+
+    def sample(self, n: int) -> Any:
+        """So many points."""
+        return np.squeeze(self.loc + self.scale * np.random.standard_normal((n, 2)))
+
+
+class SqueezedInTorch(Leading):
+    """In torch that is a slip."""
+
+    def log_prob(self, x: Any) -> Any:
+        """Of points."""
+        return super().log_prob(x).squeeze()
+
+
+def functions(wrong: float = 0.0) -> Any:
+    """A pair of functions of numpy, of which the second takes arrays alone."""
+
+    def there(x: Any) -> Any:
+        y = np.sinh(x)
+        return y, 0.5 * np.log1p(y**2).sum(-1)
+
+    def back(z: Any) -> Any:
+        z = z.copy()
+        return np.arcsinh(z) + wrong, -0.5 * np.log1p(z**2).sum(-1)
+
+    return there, back
+
+
 def seeded() -> torch.Generator:
     """A generator of torch."""
     return torch.Generator().manual_seed(17)
@@ -210,6 +263,13 @@ ROWS: list[tuple[str, Build, str, Status]] = [
     ("a slip before that", lambda: NormAct(True), "batch-norm/train-map[reference]", Status.VIOLATED),
     ("called once before", Standardize, "map/inverse", Status.HOLDS),
     ("a mean that is lost", lambda: Standardize(True), "map/inverse", Status.VIOLATED),
+    ("an axis of one in front", Leading, "shape/one-number-per-point[log-prob]", Status.HOLDS),
+    ("one number of one point", Squeezed, "shape/one-number-per-point[log-prob]", Status.HOLDS),
+    ("one point without an axis", Squeezed, "shape/one-number-per-point[samples]", Status.HOLDS),
+    ("too wide", lambda: Squeezed(1.3), "sampling/follows-density[balance]", Status.VIOLATED),
+    ("squeezed in torch", SqueezedInTorch, "shape/one-number-per-point[log-prob]", Status.VIOLATED),
+    ("functions of numpy", lambda: functions(), "map/inverse", Status.HOLDS),
+    ("a way back that is off", lambda: functions(1e-3), "map/inverse", Status.VIOLATED),
     ("rows of a batch", Unmarked, "same/rows", Status.VIOLATED),
     ("members of a set", Declared, "same/rows", Status.HOLDS),
     ("infinite bounds", Bounded, "state/trains", Status.HOLDS),
