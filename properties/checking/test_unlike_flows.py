@@ -14,6 +14,7 @@ from torch import nn
 from flowref.checking import check
 from flowref.loading import snapshot
 from flowref.model import Status
+from flowref.registry import parse_target
 
 
 class OwnGenerator(nn.Module):
@@ -222,6 +223,29 @@ class SqueezedInTorch(Leading):
         return super().log_prob(x).squeeze()
 
 
+class Logit(nn.Module):
+    """A map whose inverse is another module."""
+
+    event_shape, domain = (2,), "unit"
+
+    def forward(self, x: Any) -> Any:
+        """Points of the unit interval, and the log-det."""
+        return torch.logit(x), -(x.log() + (-x).log1p()).sum(-1)
+
+
+class Sigmoid(nn.Module):
+    """It; ``factor``: one that should be one."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, z: Any) -> Any:
+        """The way back, and its log-det."""
+        log_det = nn.functional.logsigmoid(z) + nn.functional.logsigmoid(-z)
+        return torch.sigmoid(z) * self.factor, log_det.sum(-1)
+
+
 def functions(wrong: float = 0.0) -> Any:
     """A pair of functions of numpy, of which the second takes arrays alone."""
 
@@ -270,11 +294,22 @@ ROWS: list[tuple[str, Build, str, Status]] = [
     ("squeezed in torch", SqueezedInTorch, "shape/one-number-per-point[log-prob]", Status.VIOLATED),
     ("functions of numpy", lambda: functions(), "map/inverse", Status.HOLDS),
     ("a way back that is off", lambda: functions(1e-3), "map/inverse", Status.VIOLATED),
+    ("two modules", lambda: (Logit(), Sigmoid()), "map/inverse", Status.HOLDS),
+    ("another way back", lambda: (Logit(), Sigmoid(1 - 1e-6)), "map/inverse", Status.VIOLATED),
     ("rows of a batch", Unmarked, "same/rows", Status.VIOLATED),
     ("members of a set", Declared, "same/rows", Status.HOLDS),
     ("infinite bounds", Bounded, "state/trains", Status.HOLDS),
     ("made infinite", lambda: Bounded(True), "state/trains", Status.VIOLATED),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("Sigmoid", Status.HOLDS), ("Sigmoid?factor=0.9", Status.VIOLATED)]
+)
+def test_an_option_names_another_object_for_the_inverse(name: str, status: Status) -> None:
+    """By a spec of its own, which may have options."""
+    target = parse_target(f"{__file__}:Logit").with_options(inverse=f"{__file__}:{name}")
+    assert check(target, "map/inverse").status is status
 
 
 @pytest.mark.parametrize(
