@@ -12,12 +12,12 @@ from itertools import product
 from typing import Any
 
 from flowref import backends, registry
+from flowref.adapters.common.normalizers import behind
 from flowref.adapters.user.adapter import part_of
 from flowref.adapters.user.conventions.labels import classes_of
 from flowref.adapters.user.one_context import at_one_context, draws_at_each, stated_of
 from flowref.adapters.user.parts import columns
 from flowref.backends import Backend, Blueprint, Wish
-from flowref.loading.behind_norms import behind, held, without, words
 from flowref.loading.declared import Declared, declare
 from flowref.loading.draft import points_of
 from flowref.loading.inner import event_of_part
@@ -211,7 +211,7 @@ def _made(target: Target) -> Recipe:
         if not source.instance and source.statement is None and fits_itself(instance.obj):
             said = (*said, "fitted to a drawn sample by its fit")
         said = (*recognized.conventions, *said)
-        hints = (*recognized.hints, *held(instance.obj, probed.dialect, probed.facts))
+        hints = (*recognized.hints, *behind.held(instance.obj, probed.dialect, probed.facts))
         recognized = replace(recognized, conventions=said, hints=hints, path=path, line=line)
         return Recipe(instance.source, instance.backend, recognition.adapter, probed, recognized)
     first = next((one for one in refusals if not isinstance(one, OtherPrecision)), refusals[0])
@@ -222,11 +222,16 @@ def _made(target: Target) -> Recipe:
 
 def _before_activations(instance: Instance) -> tuple[Instance, tuple[str, ...]]:
     """An instance of a norm that has activations behind it without these, and what is said of that; any other as it is."""
-    if instance.source.statement is not None or not (names := behind(instance)):
+    source, backend = instance.source, instance.backend
+    if source.statement is not None or backend.name != "torch":
         return instance, ()
-    source = instance.source
-    source = replace(source, build=functools.partial(without, source.build, names))
-    return instance_of(source, instance.dtype), (words(instance, names),)
+    with backend.sandbox(0, instance.dtype):
+        names = behind.behind(instance.obj, instance.copy, source.target.option("kind"))
+    if not names:
+        return instance, ()
+    said = behind.words(instance.obj, names)
+    source = replace(source, build=functools.partial(behind.without, source.build, names))
+    return instance_of(source, instance.dtype), (said,)
 
 
 def _within(target: Target) -> Shape | None:

@@ -50,6 +50,8 @@ class BatchRenorm(nn.Module):
     """
 
     event_shape = (4,)
+    running_mean: Any
+    running_std: Any
 
     def __init__(self, share: float = 1.0) -> None:
         super().__init__()
@@ -75,6 +77,7 @@ class Bounded(nn.Module):
     """A scale between bounds, of which the upper one may be infinite; ``broken``: steps make a buffer so."""
 
     event_shape = (2,)
+    steps: Any
 
     def __init__(self, broken: bool = False) -> None:
         super().__init__()

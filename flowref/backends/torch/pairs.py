@@ -29,9 +29,9 @@ class Pair(nn.Module):
         return self.back(z)
 
 
-def is_pair(obj: Any) -> bool:
-    """Whether an object is a tuple of two callables, a module among them, of which none has a way back of its own."""
-    if not isinstance(obj, tuple) or len(obj) != 2 or not all(map(callable, obj)):
-        return False
+def paired(obj: tuple[Any, ...]) -> Pair | None:
+    """The map of two callables, a module among them, of which neither has a way back of its own; None of all else."""
+    if len(obj) != 2 or not all(map(callable, obj)):
+        return None
     alone = not any(hasattr(one, name) for one in obj for name in ("inverse", "log_prob"))
-    return alone and any(isinstance(one, nn.Module) for one in obj)
+    return Pair(*obj) if alone and any(isinstance(one, nn.Module) for one in obj) else None

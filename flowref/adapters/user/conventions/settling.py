@@ -73,8 +73,8 @@ def settle_map(
             if back.form == way.form
         )
     ):
-        words = f"{way.words}, on arrays of numpy" if way.form == "pair" else way.words or IN_ARRAYS
-        way = replace(way.on_arrays(), words=words)
+        said = f"{way.words}, on arrays of numpy" if way.form == "pair" else way.words or IN_ARRAYS
+        way = replace(way.on_arrays(), words=said)
     request = Request(obj, x, x, context, chosen, volume)
     spoken = resolve(request, [*candidates(request, way)])
     if spoken is None:

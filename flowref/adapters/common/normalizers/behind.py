@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from flowref.adapters.common.normalizers.recognition import infer_shape, plausible
-from flowref.adapters.common.normalizers.spellings import classes, is_normalizer
+from flowref.adapters.common.normalizers.spellings import classes, excluded, is_normalizer
 from flowref.adapters.common.normalizers.torch_probe import value_alone
-from flowref.loading.instance import Instance
 from flowref.model import Dialect, Facts
 
 # Points that an activation is called with, as dropout of channels takes them, and methods of what is more than a layer.
 POINTS, MORE = (3, 4, 2, 2), ("inverse", "log_prob", "sample")
 
 
-def behind(instance: Instance) -> tuple[str, ...]:
-    """The names of the activations that an object holds, where it is a norm without them; none of all else."""
-    obj = instance.obj
-    if instance.backend.name != "torch" or instance.source.target.option("kind") == "bijection":
-        return ()
-    if any(hasattr(obj, name) for name in MORE) or not plausible(obj):
+def behind(obj: Any, copied: Callable[[], Any], kind: str | None) -> tuple[str, ...]:
+    """The names of the activations that a module of torch holds, where a copy is a norm without them; none of all else."""
+    import torch
+
+    if excluded(obj, kind) or not plausible(obj) or any(hasattr(obj, name) for name in MORE):
         return ()
     names = tuple(name for name, part in obj.named_children() if _acts(part))
     if not names:
         return ()
-    import torch
-
-    with instance.backend.sandbox(0, instance.dtype):
-        bare = without(instance.copy, names)
-        kind = instance.source.target.option("kind")
-        shape = infer_shape(bare, Dialect(forward=value_alone), torch.get_default_dtype(), kind)
+    bare, dialect = without(copied, names), Dialect(forward=value_alone)
+    shape = infer_shape(bare, dialect, torch.get_default_dtype(), kind)
     return () if shape is None else names
 
 
@@ -44,9 +38,9 @@ def without(build: Callable[[], Any], names: tuple[str, ...]) -> Any:
     return obj
 
 
-def words(instance: Instance, names: tuple[str, ...]) -> str:
+def words(obj: Any, names: tuple[str, ...]) -> str:
     """What is said of an object that is judged without some of its parts."""
-    named = " and ".join(f"{name} ({classes(getattr(instance.obj, name))[0]})" for name in names)
+    named = " and ".join(f"{name} ({classes(getattr(obj, name))[0]})" for name in names)
     return f"judged before {named}"
 
 
@@ -54,13 +48,13 @@ def held(obj: Any, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
     """What to say of the batch norms that an object holds, which is a map without a way back and no norm itself."""
     if facts.normalizer is not None or dialect.inverse is not None or dialect.log_prob is not None:
         return ()
-    children = getattr(obj, "named_children", tuple)()
+    children: Iterable[tuple[str, Any]] = getattr(obj, "named_children", tuple)()
     names = [name for name, part in children if is_normalizer(part)]
     return tuple(f"it holds a batch norm: ?part={name} has that judged" for name in names[:1])
 
 
 def _acts(part: Any) -> bool:
-    """Whether a part holds nothing and maps each entry by itself, not to itself in both modes."""
+    """Whether a part holds nothing and maps each entry by itself, in eval mode."""
     import torch
 
     if isinstance(part, torch.nn.Identity) or any(True for _ in part.children()):
