@@ -48,6 +48,7 @@ from flowref.model import (
     Verdict,
     nearest,
 )
+from flowref.model.declaration import FLOW
 from flowref.model.means import asked_for
 from flowref.reporting.contents import FREE, Environment, Expense, LawNote, Shard
 from flowref.reporting.outcomes import fails
@@ -302,7 +303,9 @@ class Audit:
         elif outcome.raised:
             self.schedule.drop(target)
             problem = Problem(str(target), refusal(target, outcome.raised))
-            if target in self.optional:
+            if (
+                target in self.optional and FLOW not in problem.message
+            ):  # who declares a flow means one
                 self._leave_out(problem)
                 return
             if self.journal is not None:

@@ -32,7 +32,7 @@ def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     backend = instance.backend
     with backend.sandbox(0, instance.dtype):
         inquiry = shaped(instance, dialect, facts)
-        options = dict(instance.source.target.options)
+        options = instance.source.options
         x, context = points_of(inquiry.facts)
         given = None if context is None else backend.tensor(context, instance.dtype)
         point = backend.tensor(x, instance.dtype), given

@@ -28,6 +28,7 @@ from flowref.model import (
     SpecError,
     nearest,
 )
+from flowref.model.declaration import FLOW
 from flowref.model.promises import ANYONE, canonical, checked
 
 # The option with which others stand before what the object says.
@@ -73,7 +74,7 @@ def declare(instance: Instance, recognition: Recognition) -> Declared:
     from flowref.adapters.user import facts as user
 
     target = instance.source.target
-    options, name = dict(target.options), str(target)
+    options, declared, name = instance.source.options, instance.source.declared, str(target)
     obj = instance.obj if instance.source.statement is None else None
     if of_users(recognition.adapter):
         checked(user.promises_of(obj), registry.promises(), ANYONE, name)
@@ -92,18 +93,37 @@ def declare(instance: Instance, recognition: Recognition) -> Declared:
     if others := [kind for kind in given if kind and kind not in COUPLINGS]:
         facts = of_kind(facts, others, name, obj)
     facts = replace(with_conventions(facts), given=instance.source.weights is not None)
+    if "normalizing" in instance.chosen(
+        instance.obj
+    ):  # it is told which call takes data to latents
+        promises = {name: told for name, told in facts.promises.items() if name != "direction"}
+        facts = replace(facts, promises=promises)
     coupling: Callable[[Shape], Coupling | None] = lambda shape: facts.coupling  # noqa: E731
     if of_users(recognition.adapter):
         owner = factory if hasattr(factory, "kept") else obj
         coupling = partial(coupling_of, facts.coupling, options, name, owner)
     told = conflicts(recognition.facts, facts, options, obj, factory)
     if told and options.get(OVERRIDE, "").casefold() != "true":
+        first = _by(told[0], declared)
+        what = "option" if first is told[0] else "key"
         raise SpecError(
-            f"{name}: {told[0]}; leave the option out, or add &{OVERRIDE}=true to let it decide"
+            f"{name}: {first}; leave the {what} out, or add &{OVERRIDE}=true to let it decide"
         )
+    told = tuple(_by(one, declared) for one in told)
+    told += tuple(
+        f"?{option}={value} stands, though its {FLOW} says {declared[option]}"
+        for option, value in target.options
+        if option != "promises" and declared.get(option, value) != value
+    )
     if recognition.facts.normalizer is not None and facts.normalizer is None:
         told += (f"?kind={options['kind']} stands, though it looks like a batch normalizer",)
     return Declared(facts, coupling, told, instance.source.weights)
+
+
+def _by(conflict: str, declared: Mapping[str, str]) -> str:
+    """A conflict of options, with the declaration in the place of those that come of it."""
+    option = conflict.partition(" ")[0].removeprefix("?").partition("=")
+    return f"{FLOW}, {conflict[1:]}" if declared.get(option[0]) == option[2] else conflict
 
 
 def of_users(adapter: Adapter) -> bool:

@@ -70,7 +70,7 @@ def _returns_more(draft: Draft) -> bool:
 
 def may_draw(draft: Draft) -> bool:
     """Whether nobody says that it estimates its log-det, or that it is a bijection."""
-    declared = draft.instance.source.target.option("kind") == "bijection"
+    declared = draft.instance.source.options.get("kind") == "bijection"
     return not (declared or draft.facts.certainty.estimate)
 
 

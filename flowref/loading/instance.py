@@ -14,6 +14,7 @@ from flowref import backends, registry
 from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.inverse import MISMATCH
 from flowref.backends import Backend
+from flowref.loading.declaration import declaration_of
 from flowref.loading.factory import attributes
 from flowref.loading.ownership import embedded, embedding, framework
 from flowref.loading.source import Source
@@ -90,7 +91,7 @@ class Instance:
         """What is chosen where conventions are ambiguous, by options, by the factory or by a copy ``obj``; with ``more``
         options than its user gave.
         """
-        options = {**dict(self.source.target.options), **more}
+        options = {**self.source.options, **more}
         return chosen_of(obj, attributes(self.source.factory), options)
 
 
@@ -143,6 +144,9 @@ def instance_of(source: Source, dtype: str) -> Instance:
         if (other := embedded(obj)) is not obj:
             obj, source = other, replace(source, build=partial(embedding, source.build))
         backend = framework(obj)
+        stated = declaration_of(obj, source.factory, str(source.target))
+        declared = {name: text for name, text in stated.items() if name not in source.undeclared}
+        source = replace(source, declared=declared)
         return Instance(source, backend.cast(obj, dtype), backend, dtype)
 
 

@@ -18,6 +18,7 @@ from flowref.adapters.user.conventions.labels import classes_of
 from flowref.adapters.user.one_context import at_one_context, draws_at_each, stated_of
 from flowref.adapters.user.parts import columns
 from flowref.backends import Backend, Blueprint, Wish
+from flowref.loading.contradictions import contradiction, refuse_contradicted
 from flowref.loading.declared import Declared, declare
 from flowref.loading.draft import points_of
 from flowref.loading.inner import event_of_part
@@ -173,24 +174,35 @@ def _recipe_of(target: Target, folder: str) -> Recipe:
     """
     backends.elsewhere()  # what was asked for before is no affair of this target
     try:
-        recipe, wish = _made(target), backends.elsewhere()
+        recipe, wish = _read(target), backends.elsewhere()
     except (TargetError, SpecError):
         if (wish := backends.elsewhere()) is not Wish.REFUSED:
             raise
     if wish is Wish.REFUSED:
         imported_from.cache_clear()
-        recipe, wish = _made(target), backends.elsewhere()
+        recipe, wish = _read(target), backends.elsewhere()
     if wish is Wish.NONE:
         return recipe
     said = (*recipe.recognized.conventions, ON_THE_HOST)
     return replace(recipe, recognized=replace(recipe.recognized, conventions=said))
 
 
-def _made(target: Target) -> Recipe:
+def _read(target: Target) -> Recipe:
+    """Made, and what its declaration says that calls contradict is named where it is not."""
+    try:
+        return _made(target)
+    except (TargetError, SpecError) as error:
+        if said := contradiction(target, error, _made):
+            raise TargetError(said) from error
+        raise
+
+
+def _made(target: Target, undeclared: frozenset[str] = frozenset()) -> Recipe:
     """The object is built once, in float64; where a call of it fails in that, once more in float32. A part is
-    first tried with the events that the whole gives it.
+    first tried with the events that the whole gives it. ``undeclared``: of its declaration is left out.
     """
     source, given = source_of(target), event_option(dict(target.options))
+    source = replace(source, undeclared=undeclared)
     refusals: list[Refusal | UnknownShape | OtherPrecision] = []
     within = _within(target) if source.of_part and not given else None
     for event, dtype in product(dict.fromkeys((given or within, given)), dtypes(target)):
@@ -203,6 +215,7 @@ def _made(target: Target) -> Recipe:
                 guessed = tuple(within[axis:] for axis in range(1, len(within)))
                 declared = replace(declared, facts=replace(declared.facts, guessed=guessed))
             probed = probe(instance, recognition, declared)
+            refuse_contradicted(instance, probed)
         except (Refusal, UnknownShape, OtherPrecision) as refusal:
             refusals.append(refusal)
             continue

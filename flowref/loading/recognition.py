@@ -9,7 +9,8 @@ from typing import Any
 
 from flowref import registry
 from flowref.adapters.user.adapter import dialect_of
-from flowref.adapters.user.conventions.chosen import choices, chosen_of
+from flowref.adapters.user.conventions.beside import NOTHING
+from flowref.adapters.user.conventions.chosen import ROLES, choices, chosen_of
 from flowref.adapters.user.conventions.names import (
     DENSE,
     DRAWING,
@@ -18,9 +19,11 @@ from flowref.adapters.user.conventions.names import (
     METHODS,
     NEGATIVE,
 )
-from flowref.adapters.user.conventions.signatures import own, required
+from flowref.adapters.user.conventions.signatures import demand, own, required
+from flowref.loading.declaration import declared_words, home_of
 from flowref.loading.factory import attributes, conflicts, overlaid, said_by
 from flowref.loading.instance import Instance
+from flowref.loading.options import event_option
 from flowref.loading.ownership import libraries
 from flowref.model import USER, Adapter, Dialect, Facts, Shape, Target, TargetError
 
@@ -63,22 +66,40 @@ def recognize(instance: Instance, event: Shape | None) -> Recognition:
         obj = instance.copy()  # properties may compute, and adapters call
         factory = attributes(instance.source.factory)
         said = said_by(instance.source.factory)
-        adapter, dialect = adapter_of(obj, target, factory, instance.backend.name)
+        options, declared = instance.source.options, instance.source.declared
+        home = None
+        if called := {name: text for name, text in declared.items() if name in ROLES}:
+            home = home_of(obj, instance.source.factory)
+        adapter, dialect = adapter_of(obj, target, factory, instance.backend.name, options, home)
+        if adapter.package:  # which knows its calls
+            for name, text in called.items():
+                if text.isidentifier() and text != NOTHING:
+                    demand(obj, name, text)
+        event = event or event_option(options)
         own = adapter.describe(obj, event or (said.event_shape if said else None) or None)
         facts = overlaid(own, said)
-        read = reasons(obj, adapter, dialect, facts)
+        read = (*declared_words(declared), *reasons(obj, adapter, dialect, facts))
         told = conflicts(own, said, obj, instance.source.factory)
         return Recognition(adapter, dialect, facts, read, conflicts=tuple(told))
 
 
 def adapter_of(
-    obj: Any, target: Target | str, factory: Any = None, backend: str = ""
+    obj: Any,
+    target: Target | str,
+    factory: Any = None,
+    backend: str = "",
+    options: Mapping[str, str] | None = None,
+    home: str | None = None,
 ) -> tuple[Adapter, Dialect]:
     """The adapter and dialect of a live object: that of the library its class comes from, else that
-    of code in its framework, else the protocol of user code, as far as its conventions show.
+    of code in its framework, else the protocol of user code, as far as its conventions show. ``options``: what is said of
+    it; ``home``: the package that declares its calls, None where nobody does: a declaration comes before what is known of
+    another package.
     """
-    user = registry.adapters()[USER]
+    user, options = registry.adapters()[USER], options or {}
     for adapter in libraries(obj):
+        if home is not None and adapter.package != home:
+            continue
         if adapter.name != USER and (dialect := _of_library(adapter, obj)) is not None:
             return adapter, dialect
     own = [
@@ -86,7 +107,6 @@ def adapter_of(
         for one in registry.adapters().values()
         if one.settles is not None and not one.package and one.backend == backend
     ]
-    options = {} if isinstance(target, str) else dict(target.options)
     for adapter in own:
         heard, said = adapter.recognized, choices(obj, factory, options)
         if (dialect := heard(obj, said) if heard else adapter.recognizes(obj)) is not None:

@@ -42,7 +42,7 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     from flowref.adapters.user import contexts
 
     inquiry = _begun(instance, dialect, facts)
-    options = dict(instance.source.target.options)
+    options = instance.source.options
     dtype = inquiry.tensor(np.zeros(1)).dtype
     statistics_layers.refuse(inquiry.obj, dialect, str(instance.source.target), dtype)
     wanted = contexts.wanted(inquiry)
@@ -73,9 +73,6 @@ def _begun(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     obj = instance.resting()
     asked = obj, dialect, instance.backend, instance.dtype, facts, instance.chosen(obj)
     inquiry = Inquiry(*asked)
-    if "normalizing" in inquiry.chosen:  # it is told which call takes data to latents
-        promises = {name: told for name, told in facts.promises.items() if name != "direction"}
-        facts = replace(facts, promises=promises)
     if facts.codomain is not None and facts.codomain.kind == "simplex":
         # Of what lies on it all coordinates but one are judged, which fill no set with a name.
         inquiry, facts = inquiry.knowing(**{DECLARED: "yes"}), replace(facts, codomain=None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from flowref.model import (
     TargetError,
     nearest,
 )
+from flowref.model.declaration import FLOW
 from flowref.registry.definitions import is_file
 
 
@@ -50,7 +51,8 @@ class Source:
     ``build()``: a new object at each call. ``statement``: of a construction; None for objects that
     users make. ``instance``: whether what ``build`` gives are copies of one object. ``factory``:
     the function that a user's object comes from, whose attributes speak for it. ``weights``: those
-    that ``build`` gives every object, as they were trained.
+    that ``build`` gives every object, as they were trained. ``declared``: what the object declares in
+    `__flow__`, once it is built, as options, but for those ``undeclared``.
     """
 
     target: Target
@@ -59,6 +61,15 @@ class Source:
     instance: bool = False
     factory: Any = None
     weights: Weights | None = None
+    declared: Mapping[str, str] = field(default_factory=dict)
+    undeclared: frozenset[str] = frozenset()
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What is said of the object, by the names of options: by its spec, else by its declaration; promises add up."""
+        given = dict(self.target.options)
+        promises = [one["promises"] for one in (self.declared, given) if "promises" in one]
+        return {**self.declared, **given} | ({"promises": ",".join(promises)} if promises else {})
 
     @property
     def _call(self) -> tuple[Any, dict[str, Any]]:
@@ -279,6 +290,10 @@ def is_map(value: Any, target: Target) -> bool:
     ]
     turned = bool(signatures.flag(value, "")) or bool(signatures.words(value, "")[1])
     chosen = any(target.option(name) for name in ("inverse", "running"))
+    stated = getattr(value, FLOW, None)
+    chosen |= (
+        isinstance(stated, Mapping) and "forward" not in stated
+    )  # which a factory says of its object
     return len(wanted) == 1 and (turned or chosen)
 
 

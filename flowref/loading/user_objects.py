@@ -25,7 +25,7 @@ def draft_of(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     """What is known of a user's object, with a context where an option says how many numbers it has, or an attribute
     of what is refused without one.
     """
-    options = dict(instance.source.target.options)
+    options = instance.source.options
     if facts.context_shape is not None or "context" in options:
         return _known(instance, dialect, facts)
     opened = {

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flowref.model import USER, SpecError, Target, TargetError
+from flowref.model.declaration import FLOW
 from flowref.registry.catalogue import adapters
 from flowref.registry.constructors import (
     NEEDS,
@@ -334,6 +335,8 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
         "abstractmethod" in ast.unparse(mark) for one in its.values() for mark in one.decorator_list
     ):
         return ""
+    if FLOW in its or any(map(_declares, above_it)):
+        return None
     if any(base not in PLAIN for base in foreign) or any(map(TELLING.match, its)):
         return None
     called = its.get("forward") or its.get("__call__")
@@ -351,6 +354,13 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
     ):
         return None
     return "no inverse, no log-det and no log_prob"
+
+
+def _declares(made: ast.ClassDef) -> bool:
+    """Whether a class states what it is."""
+    set_here = [one.targets for one in made.body if isinstance(one, ast.Assign)]
+    set_here += [[one.target] for one in made.body if isinstance(one, ast.AnnAssign)]
+    return any(_named_by(one) == FLOW for targets in set_here for one in targets)
 
 
 def _is_sure(found: Definitions, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -65,16 +65,23 @@ def change_lines(comparison: Comparison, origin: str = "", *, verbose: bool = Fa
     return lines
 
 
-def change_markdown(comparison: Comparison, *, verbose: bool = False) -> str:
-    """The changes as Markdown, in the same order and words."""
+def change_markdown(
+    comparison: Comparison,
+    *,
+    verbose: bool = False,
+    title: str = "What changed",
+    level: int = 1,
+    trends: Iterable[Trend] = tuple(Trend),
+) -> str:
+    """The changes as Markdown, in the same words, under a heading of a level; ``trends``: in which order they come."""
     style = _Style(code, escaped, verbose)
-    lines = ["# What changed", "", f"**{headline(comparison)}**"]
+    lines = [f"{'#' * level} {title}", "", f"**{headline(comparison)}**"]
     if differences := _differences(comparison, style):
         lines += ["", *(f"- {line}" for line in differences)]
-    for title, entries in _sections(comparison, style):
+    for part, entries in _sections(comparison, style, trends):
         lines += [
             "",
-            f"## {title.capitalize()}",
+            f"{'#' * level}# {part.capitalize()}",
             "",
             *(f"{'  ' * (depth - 1)}- {text}" for depth, text in entries),
         ]
@@ -86,9 +93,11 @@ def _differences(comparison: Comparison, style: _Style) -> list[str]:
     return [style.prose(f"{d.name}: {d.old} -> {d.new}") for d in comparison.differences]
 
 
-def _sections(comparison: Comparison, style: _Style) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+def _sections(
+    comparison: Comparison, style: _Style, trends: Iterable[Trend] = tuple(Trend)
+) -> Iterator[tuple[str, list[tuple[int, str]]]]:
     """Titles with their entries, a depth and a text each."""
-    for trend in Trend:
+    for trend in trends:
         wholes = list(
             _wholes([change for change in comparison.wholes if change.trend is trend], style)
         )

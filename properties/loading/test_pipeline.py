@@ -26,12 +26,12 @@ from flowref.model import SpecError, Status, Target, TargetError
 
 # Each stage imports only those before it.
 ORDER = (
-    "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "source", "factory", "instance",
-    "recognition", "declared",
+    "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "source", "factory",
+    "declaration", "instance", "recognition", "declared",
     "size", "initialization", "shapes", "trips", "draft", "calls", "kernels", "unended",
     "domains", "drawing", "estimates", "log_dets", "lower_bounds", "parameters", "sets", "solvers", "whole_steps", "experiments",
     "user_objects", "probing", "kinds",
-    "place", "methods", "recipe", "load_subject",
+    "place", "methods", "contradictions", "recipe", "load_subject",
 )  # fmt: skip
 CALLS: list[torch.dtype] = []
 

@@ -18,6 +18,7 @@ from flowref.adapters.user import calls, contributions
 from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.beside import usual_log_det
 from flowref.adapters.user.conventions.call_forms import Chosen, Way
+from flowref.adapters.user.conventions.chosen import normalizing_of
 from flowref.adapters.user.conventions.entries import by_entries
 from flowref.adapters.user.conventions.labels import with_labels
 from flowref.adapters.user.conventions.names import NEGATIVE, USUAL
@@ -25,7 +26,7 @@ from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.conventions.signatures import demand
 from flowref.adapters.user.facts import describe
-from flowref.model import Adapter, Dialect, SpecError
+from flowref.model import Adapter, Dialect
 
 # Abilities that an object has by a method of the same name.
 OPTIONAL: dict[str, Any] = {
@@ -99,11 +100,7 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         abilities |= calls.of_base(obj)
     if callable(getattr(obj, "repair", None)):
         abilities["repair"] = contributions.repair
-    if chosen.get("normalizing", "forward") not in ("forward", "inverse"):
-        raise SpecError(
-            f"normalizing was given as {chosen['normalizing']!r}; expected forward or inverse"
-        )
-    return Dialect(**abilities, normalizing=chosen.get("normalizing", "forward"))
+    return Dialect(**abilities, normalizing=normalizing_of(chosen))
 
 
 def _named(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) -> str:

@@ -12,6 +12,7 @@ from flowref.adapters.common.normalizers import spellings
 from flowref.adapters.common.torch_supports import declared_support
 from flowref.adapters.user import contributions
 from flowref.adapters.user.calls import base_name
+from flowref.adapters.user.conventions.signatures import attribute
 from flowref.adapters.user.structure import levels_of, preprocessing_of
 from flowref.model import PROMISES, REAL, Facts, Shape, Support
 
@@ -24,7 +25,8 @@ BOUNDS = (
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """What an object's attributes tell about it."""
     shape = event_shape or getattr(obj, "event_shape", None)
-    domain = _support(getattr(obj, "domain", getattr(obj, "support", None)))
+    stated = attribute(obj, "domain")
+    domain = support_stated(attribute(obj, "support") if stated is None else stated)
     context = getattr(obj, "context_shape", None)
     context = (context,) if isinstance(context, int) else context
     normalizer, coupled = (
@@ -36,7 +38,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         event_shape=_sizes(shape),
         kernel=contributions.facts(obj),
         domain=domain or REAL,
-        codomain=_support(getattr(obj, "codomain", None)),
+        codomain=support_stated(getattr(obj, "codomain", None)),
         declared=domain is not None,
         context_shape=None if context is None else tuple(context),
         knots=knots(obj),
@@ -82,10 +84,13 @@ def _base(obj: Any) -> dict[str, Any]:
     return base_promises(getattr(obj, name)) if name.startswith("base") or name == "q0" else {}
 
 
-def _support(value: Any) -> Support | None:
+def support_stated(value: Any) -> Support | None:
+    """The set that a value states, as `Support.parse` reads it or as a constraint of torch.distributions; None where it is none."""
     if isinstance(value, (str, tuple, list, Support)):
         parts = (
-            [_support(part) or part for part in value] if isinstance(value, tuple | list) else value
+            [support_stated(part) or part for part in value]
+            if isinstance(value, tuple | list)
+            else value
         )
         return Support.parse(tuple(parts) if isinstance(parts, list) else parts)
     if any(base.__name__ == "Constraint" for base in type(value).__mro__):

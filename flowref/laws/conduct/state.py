@@ -146,13 +146,13 @@ def refused(error: str) -> bool:
     key="state/reload-equals",
     effort=4,
     applies=has_modules & repeatable,
-    version=2,
+    version=3,
     source="torch.nn.Module.state_dict holds the whole state of a module; plain tensor attributes are not in it",
     pointwise=True,
 )
 def reload_equals(flow: Living, batch: Batch) -> Residual:
     """A new object that is given the state_dict, strictly, returns in eval mode what the saved
-    object returned. One that refuses eval mode returns it after a batch in train mode that both are
+    object returned, with gradients and without. One that refuses eval mode returns it after a batch in train mode that both are
     given.
     """
     # A permutation that is drawn and not saved may be the same in another object by chance.
@@ -164,9 +164,11 @@ def reload_equals(flow: Living, batch: Batch) -> Residual:
             return Residual(np.full(len(batch.x), np.inf), note=note)
     note = "after loading its state_dict into a new object the result differs"
     others: list[Steps] = [[Reload(number), Eval()] for number in range(drawn)]
-    found, error = attempt(lives_agree, flow, batch, [Eval()], others, note)
-    if not error:
-        return found
+    # What is saved is mostly read without gradients; what needs them inside refuses that.
+    for hows in (("plain", "no_grad"), ("plain",)):
+        found, error = attempt(lives_agree, flow, batch, [Eval()], others, note, hows)
+        if not error:
+            return found
     used = [Train(), normalizing_probe(flow, batch).step(), Eval()]
     note = (
         "a new object with the state_dict of the old one refuses eval mode, and the batch in train "

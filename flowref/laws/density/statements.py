@@ -113,7 +113,8 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     if not abs(values[0] - 1) <= MASS_MISSED:
         raise Undecidable(f"the density integrates to {values[0]:.6g}: its moments say nothing")
     found, error = values[1:], error[1:]
-    spread = math.sqrt(max(found[1], 0.0))
+    # Where no variance is stated, that of the grid is the scale of the mean.
+    spread = math.sqrt(max(found[1] if np.isfinite(found[1]) else grids[-1][2], 0.0))
     scale = np.array([spread + abs(found[0]), found[1], 1 + abs(found[2])])
     settled = np.isfinite(told) & np.isfinite(found) & (error <= UNSETTLED * scale / 20)
     if not settled.any():

@@ -61,6 +61,9 @@ class AffineCoupling(nn.Module):
                 return s.mean(-1)
             case "log-det-one-part-in-a-million":
                 return ladj * (1 + 1e-6)
+            case "log-det-last-digits-in-half":
+                fine = s / 64
+                return (s - fine).sum(-1) + fine.half().sum(-1).to(s)
             case "log-det-first-missing":
                 return s[:, 1:].sum(-1)
             case "log-det-detached":
@@ -148,6 +151,7 @@ SPECIMENS = (
             "log-det-sign": ("map/log-det",),
             "log-det-mean": ("map/log-det",),
             "log-det-one-part-in-a-million": ("map/log-det",),
+            "log-det-last-digits-in-half": ("map/log-det",),
             "log-det-first-missing": ("map/log-det",),
             "log-det-detached": ("gradient/parameters[log-det]",),
             "log-det-column": ("shape/one-number-per-point[log-det]",),

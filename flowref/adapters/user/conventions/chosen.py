@@ -10,7 +10,7 @@ from typing import Any
 
 from flowref.adapters.user.conventions.method_names import roles_of
 from flowref.adapters.user.conventions.signatures import attribute
-from flowref.model import CONVENTIONS
+from flowref.model import CONVENTIONS, SpecError
 
 # Who names one of these says which calls are meant.
 ROLES = {"forward", "inverse", "log_prob"}
@@ -43,3 +43,11 @@ def choices(obj: Any, factory: Any, options: Mapping[str, str]) -> dict[str, str
         if name in options:
             chosen[name] = options[name]
     return chosen
+
+
+def normalizing_of(chosen: Mapping[str, str]) -> str:
+    """Which call maps data to latents, as is chosen: forward where nobody says. Raises: `SpecError` for what is neither."""
+    call = chosen.get("normalizing", "forward")
+    if call not in ("forward", "inverse"):
+        raise SpecError(f"normalizing was given as {call!r}; expected forward or inverse")
+    return call

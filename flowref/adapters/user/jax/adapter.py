@@ -26,6 +26,7 @@ from flowref.adapters.user.conventions.beside import (
     USUAL,
     methods_of,
 )
+from flowref.adapters.user.conventions.chosen import normalizing_of
 from flowref.adapters.user.conventions.method_names import roles_of
 from flowref.adapters.user.conventions.roles import ROLES
 from flowref.adapters.user.conventions.signatures import demand
@@ -74,6 +75,8 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
         found = _recognized(obj, {**named, **chosen})
     if found is not None and found.forward is not None and (said := _said(chosen)):
         found = _told(found, said)
+    if found is not None:
+        found = replace(found, normalizing=normalizing_of(chosen))
     if found is None or found.forward is None or found.inverse is not None or "inverse" in chosen:
         return found
     way = way_of(found.forward)
