@@ -131,6 +131,10 @@ class Backend(Protocol):
     def duplicate(self, obj: Any) -> Any:
         """An independent copy of a live object."""
 
+    def paired(self, obj: tuple[Any, ...]) -> Any:
+        """One map of two objects of which each is the inverse of the other; None of other tuples."""
+        return None
+
     def fingerprint(self, obj: Any) -> str:
         """A hexadecimal digest of an object's class and arrays, equal where they are, bit for bit."""
 

@@ -12,6 +12,7 @@ from flowref.loading.latents import pointless, standardizes
 from flowref.loading.log_dets import precision, rule
 from flowref.loading.lower_bounds import of_noise, stated
 from flowref.loading.parameters import followed, may_follow, unmoved
+from flowref.loading.sets import members
 from flowref.loading.solvers import accuracy
 from flowref.loading.whole_steps import stepping
 from flowref.model.silence import UNMOVED
@@ -25,6 +26,11 @@ def unnormalized(draft: Draft) -> bool:
 def undrawn(draft: Draft) -> bool:
     """Whether it is no layer that draws."""
     return draft.dialect.push is None
+
+
+def is_map(draft: Draft) -> bool:
+    """Whether it is a map."""
+    return draft.dialect.forward is not None
 
 
 def in_torch(draft: Draft) -> bool:
@@ -60,6 +66,7 @@ OF_OBJECTS = (
 )  # fmt: skip
 # Of what can be called.
 OF_CALLS = (
+    Experiment("members of sets", members, "rows are members of one set, as {} says where it is given", (in_torch, is_map)),
     Experiment("an encoder", encoder, "", (unnormalized,)),
     Experiment("a layer that draws", layer, "a layer that draws, as calls show (of a bijection say ?kind=bijection)",
                (unnormalized, in_torch, may_draw)),

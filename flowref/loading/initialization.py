@@ -15,16 +15,40 @@ FEWEST = 2
 
 
 def made_ready(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, Any]) -> bool:
-    """Make the call in train mode that an object in eval mode asks for before any other; whether it
-    did. The object is left in eval mode.
+    """Make the call in train mode that an object in eval mode asks for before any other, or before it goes
+    back; whether it did before any. The object is left in eval mode.
     """
     call = dialect.forward or dialect.log_prob
-    if call is None or _runs(backend, obj, call, point):
+    if call is None:
         return False
+    ready = _runs(backend, obj, call, point)
+    if ready:
+        if dialect.inverse is None or _returns(backend, obj, dialect, point):
+            return False
+        other = backend.duplicate(obj)
+        _train(backend, other, call, point)
+        if not _returns(backend, other, dialect, point):
+            return False  # what it raises is no matter of training
+    _train(backend, obj, call, point)
+    return not ready and _runs(backend, obj, call, point)
+
+
+def _train(backend: Backend, obj: Any, call: Any, point: tuple[Any, Any]) -> None:
+    """One call in train mode, if it does not refuse that; eval mode afterwards."""
     backend.set_mode(obj, True)
     _runs(backend, obj, call, point)
     backend.set_mode(obj, False)
-    return _runs(backend, obj, call, point)
+
+
+def _returns(backend: Backend, obj: Any, dialect: Dialect, point: tuple[Any, Any]) -> bool:
+    """Whether it goes back from an image, in eval mode."""
+    assert dialect.forward is not None and dialect.inverse is not None
+    try:
+        z = called(backend, dialect.forward, obj, *point)[0]
+        called(backend, dialect.inverse, obj, z, point[1])
+    except Exception:  # which error is the object's affair
+        return False
+    return True
 
 
 def initializes(

@@ -32,8 +32,9 @@ from flowref.model import (
 
 # What an object says of points outside its domain, and what to say to it.
 OUTSIDE = re.compile(r"\[0|\(0|between|positive|negative|domain|range|interval|support")
+EVENT = "?event=3 or ?event=2,4,4 (or --event 3)"
 GIVE_DOMAIN = ", or the domain, as in ?domain=unit, ?domain=positive or ?domain=(-1,1)"
-GIVE_SHAPE = "the shape of one event as ?event=3 or ?event=2,4,4 (or --event 3)"
+GIVE_SHAPE = f"the shape of one event as {EVENT}"
 
 
 class Refusal(Exception):
@@ -50,12 +51,14 @@ class Refusal(Exception):
         raised = f"{target} raised {one_line(self.error, 200)}{place_of(self.error)}"
         if said := untraceable(self.error):
             return f"{raised}, {said}"
-        return (
-            f"{raised}, so it cannot be "
-            f"called on a batch of events of shape {self.shape}. If its events have another shape, say "
-            "?event=3 or ?event=2,4,4 (or --event 3)"
-            f"{GIVE_DOMAIN if OUTSIDE.search(str(self.error).casefold()) else ''}"
+        given = target.option("event") is not None
+        domain = GIVE_DOMAIN if OUTSIDE.search(str(self.error).casefold()) else ""
+        other = (
+            ", the shape that ?event= gives"
+            if given
+            else f". If its events have another shape, say {EVENT}"
         )
+        return f"{raised}, so it cannot be called on a batch of events of shape {self.shape}{other}{domain}"
 
 
 class OtherPrecision(TargetError):

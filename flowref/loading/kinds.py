@@ -52,7 +52,7 @@ def _shape_of_map(facts: Facts) -> str:
         return "multi-scale flow"
     if facts.preprocessing is not None and facts.preprocessing.alone:
         return "preprocessing"
-    return "bijection"
+    return "map of a set" if facts.promises.get("set") else "bijection"
 
 
 def _normalizer(normalizer: Normalizer, invertible: bool) -> str:

@@ -31,7 +31,12 @@ def framework(obj: Any) -> Backend:
 
 
 def embedded(obj: Any) -> Any:
-    """The object that is audited in the place of one, as its library has it: most stand for themselves."""
+    """The object that is audited in the place of one, as its library has it: most stand for themselves. Two modules of
+    which neither has a way back are a map and its inverse.
+    """
+    if isinstance(obj, tuple):
+        pairs = (backend.paired(obj) for backend in backends.imported())
+        return next((one for one in pairs if one is not None), obj)
     embeddings = (adapter.embeds(obj) for adapter in libraries(obj) if adapter.embeds is not None)
     return next((one for one in embeddings if one is not None), obj)
 

@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any
 
 from flowref import backends, registry
+from flowref.adapters.common.normalizers import behind
 from flowref.adapters.user.adapter import part_of
 from flowref.adapters.user.conventions.labels import classes_of
 from flowref.adapters.user.one_context import at_one_context, draws_at_each, stated_of
@@ -22,7 +23,7 @@ from flowref.loading.declared import Declared, declare
 from flowref.loading.draft import points_of
 from flowref.loading.estimators import fitted_to
 from flowref.loading.inner import event_of_part
-from flowref.loading.instance import OtherPrecision, Refusal, instance_of
+from flowref.loading.instance import Instance, OtherPrecision, Refusal, instance_of
 from flowref.loading.kinds import kind_of
 from flowref.loading.options import event_option
 from flowref.loading.place import place_of
@@ -210,7 +211,7 @@ def _made(target: Target, undeclared: frozenset[str] = frozenset()) -> Recipe:
     within = _within(target) if source.of_part and not given else None
     for event, dtype in product(dict.fromkeys((given or within, given)), dtypes(target)):
         try:
-            instance = instance_of(source, dtype)
+            instance, said = _before_activations(instance_of(source, dtype))
             recognition = recognize(instance, event)
             declared = declare(instance, recognition)
             if within is not None and event is within:
@@ -225,17 +226,31 @@ def _made(target: Target, undeclared: frozenset[str] = frozenset()) -> Recipe:
         path, line = place_of(source)
         recognized = recognized_as(target, recognition, declared, probed)
         if not source.instance and source.statement is None and fits_itself(instance.obj):
-            said = (*recognized.conventions, "fitted to a drawn sample by its fit")
-            recognized = replace(recognized, conventions=said)
+            said = (*said, "fitted to a drawn sample by its fit")
         if instance.source.fitted:
-            said = (*recognized.conventions, instance.source.fitted)
-            recognized = replace(recognized, conventions=said)
-        recognized = replace(recognized, path=path, line=line)
+            said = (*said, instance.source.fitted)
+        said = (*recognized.conventions, *said)
+        hints = (*recognized.hints, *behind.held(instance.obj, probed.dialect, probed.facts))
+        recognized = replace(recognized, conventions=said, hints=hints, path=path, line=line)
         return Recipe(instance.source, instance.backend, recognition.adapter, probed, recognized)
     first = next((one for one in refusals if not isinstance(one, OtherPrecision)), refusals[0])
     if not isinstance(first, Refusal):
         raise first
     raise TargetError(first.sentence(target)) from first.error
+
+
+def _before_activations(instance: Instance) -> tuple[Instance, tuple[str, ...]]:
+    """An instance of a norm that has activations behind it without these, and what is said of that; any other as it is."""
+    source, backend = instance.source, instance.backend
+    if source.statement is not None or backend.name != "torch":
+        return instance, ()
+    with backend.sandbox(0, instance.dtype):
+        names = behind.behind(instance.obj, instance.copy, source.target.option("kind"))
+    if not names:
+        return instance, ()
+    said = behind.words(instance.obj, names)
+    source = replace(source, build=functools.partial(behind.without, source.build, names))
+    return instance_of(source, instance.dtype), (said,)
 
 
 def _within(target: Target) -> Shape | None:

@@ -31,6 +31,7 @@ from flowref.model import (
     nearest,
 )
 from flowref.model.declaration import FLOW
+from flowref.registry.definitions import is_file
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,12 @@ class Source:
     def _call(self) -> tuple[Any, dict[str, Any]]:
         """The factory or class of a user's, and the keywords that it is called with."""
         made = self.build
-        while isinstance(made, functools.partial) and made.func in (loaded, part_of, fitting):
+        while isinstance(made, functools.partial) and made.func in (
+            loaded,
+            part_of,
+            fitting,
+            _both,
+        ):
             made = made.args[0]
         if isinstance(made, functools.partial):
             return made.args[0], made.keywords
@@ -180,6 +186,10 @@ def _refuse_unknown(target: Target, options: dict[str, Any], build: Callable[...
 def _user_code(target: Target) -> Source:
     """A factory or a class is called, an instance is copied."""
     value = value_of(target)
+    other = target.option("inverse") or ""
+    place = other.rpartition(":")[0]
+    if is_file(place) or "." in place:
+        return _with_inverse(target.without("inverse"), other)
     made = isinstance(value, type)
     # Where they are names, a factory says what the methods of its object are called.
     spoken = (getattr(value, name, None) for name in ("forward", "log_prob"))
@@ -200,6 +210,17 @@ def _user_code(target: Target) -> Source:
         target = target.without("kind")
     build = functools.partial(built, value, target.option("event"), **options)
     return Source(target, build, factory=None if made else value)
+
+
+def _with_inverse(target: Target, other: str) -> Source:
+    """The source of a map whose inverse is another object, which a spec of its own names."""
+    there, back = _user_code(target), _user_code(registry.parse_target(other))
+    return replace(there, build=functools.partial(_both, there.build, back.build))
+
+
+def _both(there: Callable[[], Any], back: Callable[[], Any]) -> tuple[Any, Any]:
+    """A map and its inverse."""
+    return there(), back()
 
 
 def built(factory: Callable[..., Any], event: str | None, /, **options: Any) -> Any:

@@ -13,12 +13,14 @@ Kind = Literal["exact", "estimate", "bound"]
 class Certainty:
     """What is promised of values, log-dets and log-densities.
 
-    ``estimate``: they are random or truncated; ``drawn``: of these the log-dets alone are, as random states show;
+    ``estimate``: they are random or truncated, or those of ``coupled`` rows, which meet by definition: in the
+    statistics of a batch, or as members of a set; ``drawn``: of these the log-dets alone are, as random states show;
     ``held``: one random state returns one number, and no rows meet; ``unbiased``: the mean of log-dets is the
     log-det. ``bound``: the log-density is a lower bound, and of which kind ("" where it is none). ``inverse``,
     ``log_det``: what the way back and the log-det may be off where they are computed step by step, 0 elsewhere.
     """
 
+    coupled: bool
     estimate: bool
     drawn: bool
     held: bool
@@ -30,10 +32,12 @@ class Certainty:
     @classmethod
     def of(cls, promises: Mapping[str, Any]) -> Certainty:
         """As promises state it."""
+        coupled = bool(promises.get("batch-statistics") or promises.get("set"))
         return cls(
-            estimate=bool(promises.get("estimator")),
+            coupled=coupled,
+            estimate=bool(promises.get("estimator") or promises.get("set")),
             drawn=bool(promises.get("estimator")) and bool(promises.get("drawn")),
-            held=bool(promises.get("held")) and not promises.get("batch-statistics"),
+            held=bool(promises.get("held")) and not coupled,
             unbiased=bool(promises.get("unbiased-log-det")),
             bound=str(promises.get("lower-bound") or ""),
             inverse=float(promises.get("inverse-tolerance") or 0.0),

@@ -90,6 +90,7 @@ PROMISES: Mapping[str, Promise] = _table(
     Promise("autoregressive", FLAG, "each output depends on no later input", attribute=True),
     Promise("batch-dims", FLAG, "it accepts several batch axes", attribute=True),
     Promise("scalar-ladj", FLAG, "a constant log-det is returned as one number", attribute=True),
+    Promise("set", FLAG, "rows are members of a set: what one maps to depends on the others, and not on their order"),
     Promise("empty-batch", FLAG, "a batch of no points returns no points"),
     Promise("vmap", FLAG, "the framework can vectorise it over points (vmap)"),
     Promise("compile", FLAG, "the framework can compile it"),

@@ -66,6 +66,18 @@ def normal(size: int, *, scale: float = 1.0, shift: float = 0.0, constant: float
     return density(sample, lambda x: -0.5 * (x**2).sum(1) - 0.5 * size * LOG_2_PI + constant, size)
 
 
+def _in_blocks(rng: np.random.Generator, n: int) -> Array:
+    """Two components, one after the other."""
+    first = rng.binomial(n, 0.5)
+    shift = np.where(np.arange(n) < first, -2.0, 2.0)[:, None]
+    return np.asarray(rng.standard_normal((n, 2)) + shift * np.array([1.0, 0.0]))
+
+
+def _two(x: Array) -> Array:
+    sides = [-0.5 * ((x - np.array([side, 0.0])) ** 2).sum(1) for side in (-2.0, 2.0)]
+    return np.asarray(np.logaddexp(*sides) - math.log(2) - LOG_2_PI)
+
+
 def _box(x: Array) -> Array:
     return np.where((np.abs(x) < 1).all(1), -2 * math.log(2), -np.inf)
 
@@ -125,6 +137,7 @@ CORRECT = {
         lambda x: (2 * np.cos(x)).sum(1) - 2 * math.log(2 * math.pi * np.i0(2.0)),
     ),
     "jumps": density(_stepwise, _steps),
+    "one component after the other": density(_in_blocks, _two),
     "squeezed before a logit": density(_leaking, _squeezed, within="unit"),
 }
 

@@ -278,7 +278,11 @@ def test_layers_of_torch_are_taken_as_they_are(build: Any, shape: tuple[int, ...
     [
         ("Wrapped?kind=batchnorm", SpecError, "did you mean batch-norm"),
         ("nflows:BatchNorm?kind=batch-norm", SpecError, "objects of your own"),
-        ("OwnBatchNorm?event=5,2,3", TargetError, "If its events have another shape, say"),
+        (
+            "OwnBatchNorm?event=5,2,3",
+            TargetError,
+            "the shape that .event= gives",
+        ),
         (
             "OwnBatchNorm?num_channels=1&event=3,2,2",
             TargetError,

@@ -29,7 +29,7 @@ ORDER = (
     "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "estimators", "source", "factory",
     "declaration", "instance", "recognition", "declared",
     "size", "initialization", "shapes", "trips", "draft", "calls", "kernels", "unended",
-    "domains", "drawing", "estimates", "latents", "log_dets", "lower_bounds", "parameters", "solvers", "whole_steps", "experiments",
+    "domains", "drawing", "estimates", "latents", "log_dets", "lower_bounds", "parameters", "sets", "solvers", "whole_steps", "experiments",
     "user_objects", "probing", "kinds",
     "place", "methods", "contradictions", "recipe", "load_subject",
 )  # fmt: skip
@@ -244,7 +244,7 @@ def test_a_spec_that_contradicts_its_object_is_a_question(options: str, parts: l
     [
         (
             "Shift?event=2",
-            r"raised RuntimeError.*, so it cannot be called on a batch of events of shape .2,.\. If its events have another",
+            r"raised RuntimeError.*, so it cannot be called on a batch of events of shape .2,., the shape that .event= gives",
         ),
         ("Shift?wrong=1", "calling the factory raised TypeError"),
         ("Shift?dtype=float16", "expected float64 or float32"),

@@ -12,7 +12,7 @@ from flowref.adapters.common import onto_sphere
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
-from flowref.adapters.user.conventions.asking import called_with, log_prob_column
+from flowref.adapters.user.conventions.asking import called_with, log_prob_column, of_single_points
 from flowref.adapters.user.conventions.call_forms import GIVEN_ONES, Chosen
 from flowref.adapters.user.conventions.encoding import encodes, map_beside
 from flowref.adapters.user.conventions.labels import CLASSES, labels_of, with_labels
@@ -74,7 +74,7 @@ def _settle_density(
     """With its log-density as calls show it; without it where that raises, and the map does not."""
     obj, dialect = inquiry.obj, settled.dialect
     if calls.method_of(dialect.log_prob) and computes_in_arrays(obj, dialect.log_prob, x, context):
-        dialect = replace(dialect, log_prob=partial(through_arrays, call=dialect.log_prob))
+        dialect = replace(dialect, log_prob=partial(through_arrays, ask=dialect.log_prob))
     ask: Any = dialect.log_prob
     try:
         told = ask(obj, x, context)
@@ -91,12 +91,25 @@ def _settle_density(
         settled = settled.saying(
             f"{method}({', '.join(signatures.required(obj, method))}) of a point"
         )
-    if tuple(getattr(told, "shape", ())) == (len(x), 1) and (method := calls.method_of(ask)):
+    shape, method = tuple(getattr(told, "shape", ())), calls.method_of(ask)
+    if method and shape in ((len(x), 1), (1, len(x))):
         ask = partial(log_prob_column, method=method)
-        settled = settled.saying("log_prob (B,1), squeezed")
+        settled = settled.saying(f"log_prob ({'B,1' if shape[1] == 1 else '1,B'}), squeezed")
+    elif getattr(ask, "func", None) is through_arrays and _squeezes(obj, ask, x, context):
+        ask = partial(of_single_points, ask=ask)
+        settled = settled.saying("log_prob of one point is one number")
     each, said, slip = settle_sum(obj, ask, x, context, inquiry.chosen)
     settled = replace(settled, dialect=replace(dialect, log_prob=each))
     return replace(settled.saying(*filter(None, [said])), promises=settled.promises | slip)
+
+
+def _squeezes(obj: Any, ask: Any, x: Any, context: Any) -> bool:
+    """Whether the log-density of a batch of one point has no axis, as scipy's has none."""
+    try:
+        told = ask(obj, x[:1], None if context is None else context[:1])
+    except Exception:  # that it refuses one point is the laws' affair
+        return False
+    return tuple(getattr(told, "shape", (1,))) == ()
 
 
 def _given_alike(inquiry: Inquiry) -> Inquiry:

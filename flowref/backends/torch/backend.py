@@ -89,6 +89,12 @@ class Torch(Backend):
 
         return duplicate
 
+    def paired(self, obj: tuple[Any, ...]) -> Any:
+        """See `Backend.paired`; of callables of which neither has a way back, a module among them."""
+        from flowref.backends.torch.pairs import paired
+
+        return paired(obj)
+
     def fingerprint(self, obj: Any) -> str:
         """See `Backend.fingerprint`."""
         from flowref.backends.torch.state import fingerprint

@@ -13,6 +13,8 @@ import torch
 from flowref.backends.torch.reach import reached
 
 GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
+# Those of the whole process, of which numpy's and Python's have no public name. Copies share them.
+GLOBAL = {id(one): one for one in (torch.default_generator, np.random.mtrand._rand, random._inst)}
 # Those of objects that were asked, where objects can be remembered.
 _FOUND: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
@@ -30,19 +32,12 @@ def seed_own(obj: Any, seed: int) -> None:
 
 
 def own(obj: Any) -> list[Any]:
-    """The generators that an object reaches, and that are not those of everybody."""
+    """The generators that an object reaches. One of `GLOBAL` is among them: copies that a user makes have one of
+    their own in its place, which starts where it does.
+    """
     with contextlib.suppress(KeyError, TypeError):  # it is new, or cannot be remembered
         return _FOUND[obj]
-    everybody = {
-        id(torch.default_generator),
-        id(np.random.mtrand._rand),
-        id(random._inst),
-    }  # neither has a public name
-    found = [
-        item
-        for _, item in reached(obj)
-        if isinstance(item, GENERATORS) and id(item) not in everybody
-    ]
+    found = [item for _, item in reached(obj) if isinstance(item, GENERATORS)]
     with contextlib.suppress(TypeError):
         _FOUND[obj] = found
     return found

@@ -22,6 +22,7 @@ from torch.distributions import ExpTransform
 
 from flowref.backends.torch.host import ELSEWHERE
 from flowref.backends.torch.loose import loose
+from flowref.backends.torch.own_generators import GLOBAL
 from flowref.backends.torch.reach import OPAQUE
 from flowref.model.switching import switches
 
@@ -46,15 +47,15 @@ def duplicate(obj: Any) -> Any:
 
     Tensors that an object caches from an earlier call are no leaves and refuse ``deepcopy``: they
     are detached in the copy. Inverses of transforms, which lose what they invert when torch copies
-    them, keep it.
+    them, keep it. Generators of the whole process stay what they are.
     """
     with _inverses_whole():
         try:
-            return _copied(obj, {})
+            return _copied(obj, dict(GLOBAL))
         except RuntimeError as error:
             if "deepcopy protocol" not in str(error):
                 raise
-        memo: dict[int, Any] = {}
+        memo: dict[int, Any] = dict(GLOBAL)
         for tensor in tensors(obj):
             if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
                 memo[id(tensor)] = tensor.detach().clone()

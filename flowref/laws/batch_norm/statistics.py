@@ -380,6 +380,7 @@ def rules() -> Iterator[Rule]:
         yield averaged(less, lambda inside, eps: inside)
         yield pooled(less)
         yield counted(less)
+        yield beside_the_root(less)
         for held in AVERAGED:
             yield averaged(less, held)
 
@@ -394,6 +395,19 @@ def averaged(less: int, held: Callable[[Array, float], Array]) -> Rule:
             old, new, own = (held(each, eps) for each in inside)
             gap = np.abs(new - (1 - share) * old - share * own)
             return nan_as_inf(ratio(gap, np.abs(old) + np.abs(own)))
+
+    return rule
+
+
+def beside_the_root(less: int) -> Rule:
+    """The average of a deviation to which eps is added, as batch renormalization has it."""
+
+    def rule(moved: Moved, eps: float) -> Array:
+        x, before, after, share = moved
+        own = np.sqrt(moments(x, less)[1]) + eps
+        with np.errstate(all="ignore"):
+            old, new = np.sqrt(before.inside), np.sqrt(after.inside)
+            return nan_as_inf(ratio(np.abs(new - (1 - share) * old - share * own), old + own))
 
     return rule
 
@@ -425,7 +439,8 @@ def counted(less: int) -> Rule:
 
 def constants(history: list[Moved], scale: Scale) -> list[Scale]:
     """The scale with each constant that the channel and batch of the smallest variance leave open: none,
-    and those by which a plain average, one of deviations, or one of all values so far, would be exact there.
+    and those by which a plain average, one of deviations with eps within the root or beside it, or one of all values
+    so far, would be exact there.
     """
     moved = min(history, key=lambda one: float(moments(one.x)[1].min()))
     x, before, after, share = moved
@@ -439,6 +454,7 @@ def constants(history: list[Moved], scale: Scale) -> list[Scale]:
                 found.append(float((new - (1 - share) * old - part) / share - var[channel]))
         deviation = (np.sqrt(new) - (1 - share) * np.sqrt(old)) / share
         found.append(float(deviation**2 - var[channel]))
+        found.append(float(deviation - np.sqrt(var[channel])))
     # What is expected of sums of squares divided by their number less one is linear in eps.
     plain, less_one = (
         of_all(Running(before.mean, before.inside - eps), x, share, 1)[channel]

@@ -69,7 +69,7 @@ class LivingDifferentiableInvertible(LivingDifferentiable, Invertible, Protocol)
 @requires("its log-det is promised to be exact, or to be a constant")
 def estimator(flow: Flow) -> bool:
     """Its log-det is promised to be an estimate, point by point."""
-    others = ("batch-statistics", "scalar-ladj")
+    others = ("batch-statistics", "set", "scalar-ladj")
     return flow.certainty.estimate and not any(map(flow.promises.get, others))
 
 

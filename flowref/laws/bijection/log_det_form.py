@@ -46,13 +46,14 @@ def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
     elementwise transform), in either mode and after training steps.
     """
     rows, out = len(batch.x), flow.forward(batch.x, batch.context)
+    few = () if flow.certainty.coupled else FEW  # a set of fewer is another set
     probed = [probe_of(flow, "forward", batch.x, batch.context)]
     if "inverse" in flow.calls:
         probed.append(probe_of(flow, "inverse", inside(flow, out.value)[0], batch.context))
     wrong = [
         f"{one.name} returned {note}"
         for one in probed
-        for size in sorted({*(few for few in FEW if few < rows), rows})
+        for size in sorted({*(count for count in few if count < rows), rows})
         if (note := misshapen(flow, called(one.rows(slice(0, size)))))
     ][:1]
     if not wrong and out.ladj is None:

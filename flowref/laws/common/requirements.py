@@ -6,7 +6,14 @@ from flowref.model import Unsupported, requires
 from flowref.model.abilities import Flow
 from flowref.model.silence import UNMOVED
 
+COUPLED = "its rows meet by definition: it normalizes by the batch in eval mode too, or they are members of a set"
 DRAWN = "its log-det is drawn at random, and judged by its mean: map/log-det[estimate]"
+
+
+def refuse_coupled(flow: Flow) -> None:
+    """Raise `Unsupported` where rows meet by definition, of which nobody says that numbers are random."""
+    if flow.certainty.coupled:
+        raise Unsupported(COUPLED, waits=False)
 
 
 @requires("it promises an estimate, which may differ from call to call", waits=True)
@@ -14,6 +21,7 @@ def not_estimator(flow: Flow) -> bool:
     """Estimators (random probes, adaptive solvers) may draw random numbers and may couple the rows
     of a batch.
     """
+    refuse_coupled(flow)
     return not flow.certainty.estimate
 
 
@@ -22,6 +30,7 @@ def repeatable(flow: Flow) -> bool:
     """What an estimate draws is held, and laws that compare a call with itself speak of estimators, too.
     Statistics of a batch, by which rows meet on purpose, are left to laws of their own.
     """
+    refuse_coupled(flow)
     return flow.certainty.repeats
 
 
@@ -32,12 +41,14 @@ def calculated(flow: Flow) -> bool:
     """
     if flow.certainty.drawn:
         raise Unsupported(DRAWN, waits=False)
+    refuse_coupled(flow)
     return flow.certainty.repeats
 
 
 @requires("it promises an estimate, and its values may be approximate as well", waits=True)
 def exact_values(flow: Flow) -> bool:
     """Where random states are seen to change its log-det alone, its values are no estimate."""
+    refuse_coupled(flow)
     return flow.certainty.values == "exact"
 
 
@@ -48,6 +59,7 @@ def exact_log_det(flow: Flow) -> bool:
     """
     if flow.certainty.drawn:
         raise Unsupported(DRAWN, waits=False)
+    refuse_coupled(flow)
     return flow.certainty.log_dets == "exact"
 
 

@@ -33,7 +33,19 @@ from flowref.laws.common.probes import (
     random,
 )
 from flowref.laws.common.requirements import has_modules, not_estimator
-from flowref.model import ADVICE, EXACT, GIVEN, Array, Batch, Mapped, Residual, Unsupported, law
+from flowref.model import (
+    ADVICE,
+    EXACT,
+    GIVEN,
+    Array,
+    Batch,
+    Mapped,
+    Residual,
+    Undecidable,
+    Unsupported,
+    law,
+    requires,
+)
 from flowref.model.abilities import Flow, Invertible, Living
 from flowref.model.call import KERNELS, How
 from flowref.model.steps import Eval, Modes, State, Train
@@ -247,6 +259,14 @@ def first_call_in_eval(flow: Living, batch: Batch) -> Residual:
     return absent(changed(before, after), len(batch.x), "the first evaluation changed {}")
 
 
+@requires(not_estimator.otherwise, waits=True)
+def compares_rows(flow: Flow) -> bool:
+    """Rows have nothing to do with each other, or are members of a set, which has no order."""
+    if not flow.promises.get("set"):
+        not_estimator.demand(flow)
+    return True
+
+
 # How near the log-det of two points comes to the sum of theirs, and what is said of such log-dets.
 SUM = 1e-5
 OF_BATCH = (
@@ -258,24 +278,21 @@ OF_BATCH = (
 @law(
     "same/rows",
     key="mode/rows-independent",
+    version=2,
     effort=4,
     echo=echo_of(POINTWISE),
-    applies=not_estimator,
+    applies=compares_rows,
     source="Ioffe and Szegedy 2015, section 3.1: at inference the output depends on the input alone",
     cases=(MANY, NO_GRAD, CONTEXT),
 )
 def rows_independent(flow: Flow, batch: Batch) -> Residual:
     """In eval mode, what a point maps to does not depend on the rest of its batch, nor on its place
-    in it.
+    in it; what a member of a set maps to (`?promises=set`) does not depend on its place.
     """
     rows = len(batch.x)
-    rng = np.random.default_rng(batch.seed)
-    order = rng.permutation(rows)
-    arrangements = [np.concatenate([order, order[:TWICE]]), *([row] for row in order[-ALONE:])]
-    # As many rows as the first axis of an event is long: what takes one axis for the other.
-    size = batch.x.shape[1] if batch.x.ndim > 1 else 0
-    if 1 < size <= LONG and size != rows:
-        arrangements.append(np.resize(order, size))
+    order = np.random.default_rng(batch.seed).permutation(rows)
+    a_set = bool(flow.promises.get("set"))
+    arrangements = [order] if a_set else _arrangements(order, batch)
     columns, good = [], np.ones(rows, dtype=bool)
     for probe in probes(flow, batch, calls=POINTWISE):
         whole = probe()
@@ -287,14 +304,27 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
             for position, arrangement in enumerate(arrangements)
         ]
         if np.nanmax(np.stack(found), initial=0.0) > APART and random(flow, probe):
+            if a_set:
+                raise Undecidable("it draws random numbers for each place")
             # The draws of a point are those of its place: no point is moved, and another is changed.
             found = [_beside(probe, whole, int(order[0]))]
         columns += [np.where(here[:, None] | (probe.name in MAPS), one, 0.0) for one in found]
     value = np.stack(columns).max(0).max(1)
-    note = "a point's result depends on its batch" if value[good].any() else ""
+    depends = "its place in the set" if a_set else "its batch"
+    note = f"a point's result depends on {depends}" if value[good].any() else ""
     if note and any(map(_summed, probes(flow, batch, complete=False, calls=MAPS))):
         note = OF_BATCH
     return Residual(value, 1.0, decidable=good, note=note)
+
+
+def _arrangements(order: Array, batch: Batch) -> list[Array]:
+    """Rows in another order and some twice, and some alone."""
+    found = [np.concatenate([order, order[:TWICE]]), *([row] for row in order[-ALONE:])]
+    # As many rows as the first axis of an event is long: what takes one axis for the other.
+    size = batch.x.shape[1] if batch.x.ndim > 1 else 0
+    if 1 < size <= LONG and size != len(order):
+        found.append(np.resize(order, size))
+    return [np.asarray(one) for one in found]
 
 
 def _summed(probe: Probe) -> bool:

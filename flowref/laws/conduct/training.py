@@ -28,15 +28,15 @@ TRIED = "30 steps of Adam of size 0.01 on batches of 64 points with two modes"
 )
 def trains(flow: Living, batch: Batch) -> Residual:
     """Some thirty steps of Adam on its own log-likelihood run through, from finite losses to finite
-    gradients, and leave every parameter and buffer finite.
+    gradients, and leave every parameter and buffer finite that was so before: bounds of constraints may be infinite.
     """
     operations = trained_by(flow, "log_prob" if "log_prob" in flow.calls else flow.normalizing)
     if operations > AFFORDABLE:
         raise Unsupported(f"its calls take {operations} operations: training takes long")
-    life, error = attempt(flow.play, [Fit(), State()])
+    life, error = attempt(flow.play, [State(), Fit(), State()])
     if error:
         raise Unsupported(f"it refuses to be trained here ({error})")
-    fitted, state = life
+    before, fitted, after = life
     if not fitted.losses:
         raise Unsupported(f"it refuses to be trained here ({fitted.error or 'no step was made'})")
     if fitted.error.startswith("the loss"):
@@ -44,8 +44,10 @@ def trains(flow: Living, batch: Batch) -> Residual:
         raise Unsupported(f"{TRIED}: {fitted.error}")
     broken = [
         name
-        for name, values in state.items()
-        if np.issubdtype(values.dtype, np.floating) and not np.isfinite(values).all()
+        for name, values in after.items()
+        if np.issubdtype(values.dtype, np.floating)
+        and not np.isfinite(values).all()
+        and np.isfinite(before.get(name, 0.0)).all()
     ]
     wrong = fitted.error or (f"{broken[0]} is not finite" if broken else "")
     return flags(bool(wrong), len(batch.x), f"{TRIED}: {wrong}")

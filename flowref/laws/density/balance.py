@@ -32,7 +32,17 @@ from flowref.laws.density.draws import (
     width,
 )
 from flowref.laws.density.pictures import samples_beside
-from flowref.model import NEARBY, STATISTICAL, Array, Batch, Residual, Undecidable, law, requires
+from flowref.model import (
+    NEARBY,
+    STATISTICAL,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    law,
+    requires,
+    seed_of,
+)
 from flowref.model.abilities import Flow
 from flowref.model.means import means
 
@@ -76,7 +86,7 @@ sampled = full_dimensional & continuous & repeatable & exact_density
 @law(
     "sampling/follows-density[balance]",
     key="sampling/detailed-balance",
-    version=5,
+    version=6,
     points="data",
     picture=samples_beside,
     tolerance=STATISTICAL,
@@ -231,6 +241,9 @@ def _scores(
     """The means of maps, those of enough terms, with steps at which the density is comparable."""
     within = frame(flow, placing(flow, seed + 1, max(count, FEWEST)))
     draws = drawn(flow, count, seed)
+    # Mixtures may draw one component after the other, and shares of the samples are judged.
+    order = np.random.default_rng(seed_of(seed, "order")).permutation(len(draws.flat))
+    draws = draws.rows(order)
     usable = within.holds(draws.flat)
     if usable.sum() < min(
         enough, LACKING * count

@@ -126,6 +126,10 @@ def completed(
         )
     if found is not None or seen is None:
         normalizer, said = found or (known, "")
+        batched = seen is not None and seen.statistics == "batch" and not seen.fixed
+        if normalizer is None and batched and not has_statistics(obj):
+            # What keeps no statistics takes those of the rows in both modes.
+            facts = replace(facts, promises={**facts.promises, "set": True})
         return replace(facts, normalizer=normalizer), (said,) if said else ()
     if case.declared and seen.statistics == RUNNING:
         known = None  # the roles of batch norm's names are no others'

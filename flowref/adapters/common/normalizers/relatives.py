@@ -24,6 +24,7 @@ from flowref.adapters.common.normalizers.probe import (
     counters,
     lines,
     near,
+    together,
 )
 from flowref.adapters.common.normalizers.spellings import classes, named_roles, normalizer_of
 from flowref.adapters.common.normalizers.torch_probe import TorchProbe, value_alone
@@ -234,8 +235,8 @@ def centers(case: Case) -> bool:
 
 def learns_more(case: Case) -> str:
     """What else an object learns beside a weight and a bias, where moving that alone makes a channel no
-    line in the input: as built it normalizes batches, and it is meant for more. Empty where it does
-    not, or where it learns no more than two things.
+    line in the input, or has nothing taken away as a batch norm does: as built it normalizes batches, and it is meant
+    for more. Empty where it does not, or where it learns no more than two things.
     """
     probe, seen = case.normalizing, case.seen
     known = set(named_roles(probe.obj).values())
@@ -247,11 +248,11 @@ def learns_more(case: Case) -> str:
     for name in others:
         values = learned[name].values
         live = probe.having(live, name, values + 0.3 * rng.standard_normal(values.shape))
-    x = probe.draw(16, 12)
-    plain, moved = (
-        lines(x, each.train(x), seen.apart).off.max() for each in (probe, replace(probe, obj=live))
-    )
-    return others[0] if plain < STRAIGHT < moved else ""
+    x, away = probe.draw(16, 12), replace(probe, obj=live)
+    plain, moved = (lines(x, each.train(x), seen.apart).off.max() for each in (probe, away))
+    standardized = together(probe) is not None
+    more = plain < STRAIGHT < moved or (standardized and together(away) is None)
+    return others[0] if more else ""
 
 
 def beside_the_root(case: Case) -> bool:

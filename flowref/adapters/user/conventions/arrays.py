@@ -11,11 +11,11 @@ import numpy as np
 MOST = 5_000
 
 
-def through_arrays(obj: Any, x: Any, context: Any, call: Any) -> Any:
+def through_arrays(obj: Any, x: Any, context: Any, ask: Any) -> Any:
     """A call with arrays in place of tensors."""
     if context is None:
-        return as_tensors(call(obj, x.detach().cpu().numpy(), None), x)
-    return as_tensors(call(obj, x.detach().cpu().numpy(), context.detach().cpu().numpy()), x)
+        return as_tensors(ask(obj, x.detach().cpu().numpy(), None), x)
+    return as_tensors(ask(obj, x.detach().cpu().numpy(), context.detach().cpu().numpy()), x)
 
 
 def as_tensors(out: Any, like: Any) -> Any:
@@ -51,6 +51,18 @@ def computes_in_arrays(obj: Any, call: Any, x: Any, context: Any) -> bool:
     given = None if context is None else context.detach().cpu().numpy()
     out = _answer(call, obj, x.detach().cpu().numpy().copy(), given)
     return isinstance(_value(out), np.ndarray)
+
+
+def goes_back_in_arrays(obj: Any, call: Any, back: Any, x: Any, context: Any) -> bool:
+    """Whether a way back refuses tensors and takes arrays, of a map that takes both, as functions of numpy do."""
+    given = None if context is None else context.detach().cpu().numpy()
+    z = _value(_answer(call, obj, x.detach().cpu().numpy().copy(), given))
+    if not isinstance(z, np.ndarray):
+        return False
+    import torch
+
+    refused = _answer(back, obj, torch.as_tensor(z.copy()).to(x), context) is None
+    return refused and isinstance(_value(_answer(back, obj, z.copy(), given)), np.ndarray)
 
 
 def _value(out: Any) -> Any:

@@ -415,9 +415,21 @@ def each_row(obj: Any, x: Any, context: Any, call: Any) -> Any:
 
 
 def log_prob_column(obj: Any, x: Any, context: Any, method: str) -> Any:
-    """A log-density that comes back as a column."""
+    """A log-density that comes back as a column, or with an axis of one in front."""
     out = called(obj, x, context, method)
     return out.reshape(len(x))
+
+
+def sample_of_points(obj: Any, n: int, context: Any, draw: Any) -> Any:
+    """Points of a sampler that gives one of them without an axis."""
+    out = draw(obj, n, context)
+    return out[None] if n == 1 else out
+
+
+def of_single_points(obj: Any, x: Any, context: Any, ask: Any) -> Any:
+    """A log-density that of one point has no axis."""
+    out = ask(obj, x, context)
+    return out.reshape(1) if len(x) == 1 and tuple(getattr(out, "shape", (1,))) == () else out
 
 
 def sample_of(

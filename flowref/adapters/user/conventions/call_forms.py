@@ -143,7 +143,15 @@ class Way:
             missing = change in forward.around and change not in self.around
             if missing and self.form in ("plain", "running"):
                 return replace(self, around=(change, *self.around), usual=False)
+        if through_arrays in forward.around:
+            return self.on_arrays()
         return self
+
+    def on_arrays(self) -> Way:
+        """The same of arrays of numpy."""
+        if self.form == "plain":
+            return replace(self, form="arrays", usual=False)
+        return replace(self, around=(*self.around, through_arrays), usual=False)
 
     def turned(self) -> Way:
         """The same of points as columns."""
@@ -174,7 +182,7 @@ def _method(function: Any) -> Any:
 
 
 def _in_arrays(way: Way) -> Any:
-    return partial(through_arrays, call=_method(asking.called)(way))
+    return partial(through_arrays, ask=_method(asking.called)(way))
 
 
 def _with_log_det(way: Way) -> Any:

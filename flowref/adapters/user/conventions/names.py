@@ -39,7 +39,7 @@ FORWARDS = (
 )  # fmt: skip
 # Methods that may go back: named in a hint, never taken.
 LIKELY = (
-    "inv", "invert", "inverse_transform", "backwards", "undo", "decode", "generate", "unflow", "g",
+    "inv", "invert", "inverse_transform", "untransform", "backwards", "undo", "decode", "generate", "unflow", "g",
     "reverse_flow", "backward_pass", "inverse_forward", "forward_inverse", "reversed", "inv_forward",
     "synthesise", "synthesize", "from_latent", "to_data", "pull", "reverse_transform", "decoder",
     "pull_back", "pullback", "untransform",
@@ -107,6 +107,8 @@ OPTIONAL = frozenset(
 MASKED = re.compile(r".*mask.*")
 # Parameters that are indices, lengths or graphs.
 INDEXED = re.compile(r"edge|adj|graph|ind(ex|ices)|length|ptr$")
+# Parameters with a default of None that say to which set, as to which graph of a batch, each row belongs.
+SETS = frozenset({"batch", "batchindex", "batchidx", "batchvector", "graphindex", "graphidx", "setindex", "setidx"})  # fmt: skip
 LABELS = frozenset(
     {
         "y", "c", "label", "labels", "cls", "class", "classes", "classid", "classids", "classlabel", "classlabels",

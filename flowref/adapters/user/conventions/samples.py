@@ -8,6 +8,8 @@ from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import asking, signatures
 from flowref.adapters.user.conventions.call_forms import Chosen
@@ -135,6 +137,21 @@ def _for_each_context(
     return partial(asking.sample_of_each, draw=asked.points), words
 
 
+def _squeezed(obj: Any, asked: Asked, x: Any, context: Any) -> tuple[Any, tuple[str, ...]] | None:
+    """Arrays, of which one point has no axis of points, as scipy's and numpy's have none."""
+    event = tuple(x.shape[1:])
+    if context is not None or np.shape(_drawn(obj, asked.points, None)) != (2, *event):
+        return None
+    try:
+        one = asked.points(obj, 1, None)
+    except Exception:  # that it refuses one point is the laws' affair
+        return None
+    if not isinstance(one, np.ndarray | np.generic) or one.shape != event:
+        return None
+    words = (*asked.words[:1], "a sample of one point has no axis of points")
+    return partial(asking.sample_of_points, draw=asked.points), words
+
+
 def _points(obj: Any, asked: Asked, x: Any, context: Any) -> tuple[Any, tuple[str, ...]] | None:
     """As many points as are asked for, of as many contexts."""
     out = _drawn(obj, asked.points, None if context is None else context[:2])
@@ -145,7 +162,7 @@ def _points(obj: Any, asked: Asked, x: Any, context: Any) -> tuple[Any, tuple[st
 
 
 # What may come back, likeliest first.
-RECEIVED = (_states, _of_one_context, _for_each_context, _points)
+RECEIVED = (_states, _of_one_context, _for_each_context, _squeezed, _points)
 
 
 def sampler(obj: Any, chosen: Chosen) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from flowref.adapters.common.documentation import NEGATED, documents
 from flowref.adapters.common.onto_simplex import onto_simplex
 from flowref.adapters.user.conventions import asking
-from flowref.adapters.user.conventions.arrays import computes_in_arrays
+from flowref.adapters.user.conventions.arrays import computes_in_arrays, goes_back_in_arrays
 from flowref.adapters.user.conventions.beside import LOG_DET, OF_INVERSE, likely_of
 from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.encoding import ENCODE, refuse_autoencoder
@@ -20,7 +20,7 @@ from flowref.adapters.user.conventions.forms import formed
 from flowref.adapters.user.conventions.inverse import way_back
 from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import is_array
-from flowref.adapters.user.conventions.roles import forward_way
+from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.adapters.user.conventions.search import BACK_ALONE, Request, candidates, resolve
 from flowref.adapters.user.conventions.signs import refuse_added
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM, shortened
@@ -65,8 +65,16 @@ def settle_map(
     way = forward_way(obj, chosen)
     if way is None:
         raise TargetError("it has no forward")
-    if way.form == "plain" and computes_in_arrays(obj, way.ask, x, context):
-        way = replace(way, form="arrays", usual=False, words=way.words or IN_ARRAYS)
+    if way.form in ("plain", "pair") and (
+        computes_in_arrays(obj, way.ask, x, context)
+        or any(
+            goes_back_in_arrays(obj, way.ask, back.ask, x, context)
+            for back in inverse_ways(obj, way, chosen)
+            if back.form == way.form
+        )
+    ):
+        said = f"{way.words}, on arrays of numpy" if way.form == "pair" else way.words or IN_ARRAYS
+        way = replace(way.on_arrays(), words=said)
     request = Request(obj, x, x, context, chosen, volume)
     spoken = resolve(request, [*candidates(request, way)])
     if spoken is None:
