@@ -29,7 +29,8 @@ ORDER = (
     "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "estimators", "source", "factory",
     "declaration", "instance", "recognition", "declared",
     "size", "initialization", "shapes", "trips", "draft", "calls", "kernels", "unended",
-    "domains", "drawing", "estimates", "latents", "log_dets", "lower_bounds", "parameters", "sets", "solvers", "whole_steps", "experiments",
+    "domains", "drawing", "estimates", "latents", "log_dets", "lower_bounds", "parameters", "sets",
+    "solvers", "whole_steps", "experiments",
     "user_objects", "probing", "kinds",
     "place", "methods", "contradictions", "recipe", "load_subject",
 )  # fmt: skip
