@@ -13,7 +13,11 @@ from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.call_forms import GIVEN_ONES
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
 from flowref.adapters.user.conventions.simplex import FROM, opened
-from flowref.adapters.user.conventions.surfaces import in_coordinates, surface_of
+from flowref.adapters.user.conventions.surfaces import (
+    in_coordinates,
+    seen_from_images,
+    surface_of,
+)
 from flowref.adapters.user.inquiry import Inquiry
 from flowref.adapters.user.probing import settle
 from flowref.loading.draft import Draft, points_of
@@ -22,7 +26,7 @@ from flowref.loading.instance import GIVE_SHAPE, Instance
 from flowref.loading.recognition import unread
 from flowref.loading.shapes import shaped
 from flowref.loading.size import called
-from flowref.model import CORNER, Dialect, Facts, Normalizer, TargetError
+from flowref.model import CORNER, CURVED, Dialect, Facts, Normalizer, TargetError
 
 
 def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
@@ -39,7 +43,10 @@ def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
         asked = made_ready(inquiry.obj, inquiry.dialect, backend, point)
         draft = _settled(instance, inquiry, point, options)
         draft, shown = _by_batches(inquiry, draft, point, asked, options.get("kind"))
-        if draft.facts.normalizer is None and context is None and not draft.facts.declared:
+        told = draft.facts.domain.kind
+        if draft.facts.normalizer is None and (
+            told in CURVED or (context is None and (told == "simplex" or not draft.facts.declared))
+        ):
             draft = _on_surface(inquiry.obj, draft, point[0])
         if FROM in inquiry.chosen and draft.dialect.log_prob is None:
             draft = _of_simplex(inquiry.obj, draft, point)
@@ -116,15 +123,26 @@ def _of_normalizer(spoken: Settled, normalizer: Normalizer) -> Settled:
 
 
 def _on_surface(obj: Any, draft: Draft, x: Any) -> Draft:
-    """Of what is on a surface, in coordinates of it; as it was of what fills a volume."""
-    chart = surface_of(obj, draft.dialect, x)
-    if chart is None:
-        return draft
+    """Of what is on a manifold, in coordinates of it; as it was of what fills a volume."""
     facts, spoken = draft.facts, draft.spoken
-    latent = None if spoken.latent is None else spoken.latent[..., : chart.size]
-    spoken = replace(spoken, dialect=in_coordinates(spoken.dialect, chart), latent=latent)
-    facts = replace(facts, event_shape=(chart.size,), latent_shape=())
-    return replace(draft, facts=facts, spoken=spoken).saying(chart.words)
+    found = surface_of(obj, spoken.dialect, x, facts.domain)
+    if found is None:
+        return draft
+    image = seen_from_images(spoken.dialect, obj, found, x)
+    latent = None if spoken.latent is None else image.coordinates(spoken.latent)
+    dialect = in_coordinates(spoken.dialect, found, image)
+    spoken = replace(spoken, dialect=dialect, latent=latent, ladj_event=())
+    facts = replace(
+        facts,
+        event_shape=found.shape,
+        latent_shape=None,
+        domain=found.support,
+        codomain=found.support if found.support.bounded and latent is not None else None,
+        guessed=(),
+        knots=(),
+        surface=found,
+    )
+    return replace(draft, facts=facts, spoken=spoken).saying(found.words)
 
 
 def _of_simplex(obj: Any, draft: Draft, point: tuple[Any, Any]) -> Draft:

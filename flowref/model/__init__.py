@@ -49,6 +49,7 @@ from flowref.model.law import (
     spelled,
     statement_of,
 )
+from flowref.model.manifold import Manifold
 from flowref.model.problem import Problem
 from flowref.model.promises import PROMISES, Promise
 from flowref.model.recognized import Method, Recognized
@@ -64,7 +65,7 @@ from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.structure.spreads import DEVIATION, ROOT_MEAN_SQUARE, SPREADS
 from flowref.model.subject import Batch, Subject, per_point
-from flowref.model.support import CORNER, REAL, Support, draw
+from flowref.model.support import CORNER, CURVED, REAL, Support, draw
 from flowref.model.target import CONVENTIONS, OBJECT, USER, Condition, History, Target
 from flowref.model.verdict import (
     PROVED_WHOLE,
@@ -86,6 +87,7 @@ __all__ = [
     "CONTRACT",
     "CONVENTIONS",
     "CORNER",
+    "CURVED",
     "DEVIATION",
     "EXACT",
     "GIVEN",
@@ -142,6 +144,7 @@ __all__ = [
     "LawError",
     "Life",
     "Line",
+    "Manifold",
     "Manner",
     "Mapped",
     "Method",
