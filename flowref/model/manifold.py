@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model.support import REAL, Support
+from flowref.model.support import REAL, Support, draw
 
 # How far a point may be off a manifold by rounding.
 NEAR = 1e-4
@@ -28,8 +28,9 @@ class Manifold:
     one point; ``shape``: of its coordinates; ``support``: the set that these fill. ``point(u)`` and ``coordinates(x)``: the
     points of coordinates ``(batch, *shape)``, and back; of a point that is off the manifold nan. ``log_area(u)``: the
     logarithm of the area of a unit of volume of the coordinates, ``(batch,)``. ``off(x)``: how far points are off it,
-    ``(batch,)``. ``origin``: a point, of which coordinates are turned around to another (see `seen_from`) by the isometries
-    there and back of ``turned``.
+    ``(batch,)``. ``kind``: the name of the set (see `Support`) whose uniform points are uniform on it, empty where there
+    are none, and ``log_volume``: the logarithm of its area. ``origin``: a point whose coordinates those of another may take
+    the place of (see `seen_from`), by the isometries there and back that ``turned`` gives.
     """
 
     name: str
@@ -41,6 +42,8 @@ class Manifold:
     log_area: Callable[[Any], Any]
     off: Callable[[Any], Any]
     support: Support = REAL
+    kind: str = ""
+    log_volume: float = 0.0
     origin: Any = None
     turned: Callable[[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]] | None = None
 
@@ -48,6 +51,16 @@ class Manifold:
     def size(self) -> int:
         """Its dimensions."""
         return math.prod(self.shape)
+
+    def uniform(self, count: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        """The coordinates of uniform points, and the log-density of these coordinates, ``(count,)``."""
+        if self.kind == "torus":
+            low, high = (np.broadcast_to(end, self.size) for end in self.support.ends)
+            flat = low + (high - low) * rng.random((count, self.size))
+            u = flat.reshape(count, *self.shape)
+        else:
+            u = self.coordinates(draw(Support.parse(self.kind), (count, *self.event), rng))
+        return u, self.log_area(u) - self.log_volume
 
     def holds(self, x: Any) -> bool:
         """Whether all points lie on it."""
@@ -113,9 +126,16 @@ def sphere(event: tuple[int, ...]) -> Manifold:
         partial(checked, read=stereographic, off=unit_off),
         stereographic_area,
         unit_off,
+        kind="sphere",
+        log_volume=math.prod(lead) * log_sphere(size),
         origin=[0.0] * (size - 1) + [-1.0],
         turned=reflected,
     )
+
+
+def log_sphere(size: int) -> float:
+    r"""The logarithm of the area of the unit sphere of $R^n$, $2 \pi^{n/2} / \Gamma(n/2)$."""
+    return math.log(2) + size / 2 * math.log(PI) - math.lgamma(size / 2)
 
 
 def unit_off(x: Any) -> Any:
@@ -184,6 +204,8 @@ def axes(event: tuple[int, ...]) -> Manifold:
         partial(checked, read=gnomonic, off=unit_off),
         gnomonic_area,
         unit_off,
+        kind="axes",
+        log_volume=math.prod(lead) * (log_sphere(size) - math.log(2)),
     )
 
 
@@ -227,6 +249,8 @@ def rotations(event: tuple[int, ...], log_volume: float = 0.0, per: str = "") ->
         partial(checked, read=rodrigues, off=rotation_off),
         partial(rotation_area, log_volume=log_volume),
         rotation_off,
+        kind="so3",
+        log_volume=number * log_volume,
         origin=[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
         turned=multiplied,
     )
@@ -324,6 +348,8 @@ def simplex(event: tuple[int, ...], log_unit: float = 0.0) -> Manifold:
         partial(checked, read=log_ratios, off=simplex_off),
         partial(simplex_area, log_unit=log_unit),
         simplex_off,
+        kind="simplex",
+        log_volume=math.prod(lead) * (log_unit - math.lgamma(size)),
     )
 
 
@@ -384,6 +410,8 @@ def torus(event: tuple[int, ...], periods: Any = None) -> Manifold:
         nowhere,
         nowhere,
         support=Support.product(sets),
+        kind="torus" if around.all() else "",
+        log_volume=float(np.log(given).sum()) if around.all() else 0.0,
     )
 
 

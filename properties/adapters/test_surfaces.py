@@ -14,7 +14,7 @@ from flowref.checking import Settings
 from flowref.loading.recipe import recipe_of
 from flowref.model import Status
 
-SPHERE, SUBSPACE = "on the unit sphere", "on a subspace of 4 dimensions"
+SPHERE, SUBSPACE = "on the unit sphere S^2", "on a subspace of 4 dimensions"
 
 
 class Stretched(nn.Module):
@@ -144,11 +144,11 @@ ROWS: dict[str, tuple[str, set[str]]] = {
     "Stretched": (SPHERE, set()),
     "stretched_off": (SPHERE, {"map/log-det"}),
     "Radial": ("", set()),
-    "Girdle": (SPHERE, set()),
-    "girdle_of_the_sphere": (SPHERE, {"density/mass"}),
+    "Girdle": ("on the unit circle", set()),
+    "girdle_of_the_sphere": ("on the unit circle", {"density/mass"}),
     "Centred": (SUBSPACE, set()),
-    "Shares": ("on a subspace of 2 dimensions", set()),
-    "centred_of_all": ("", {"sampling/follows-density[ratios]"}),
+    "Shares": ("on the simplex of 3 entries", set()),
+    "centred_of_all": (SUBSPACE, {"sampling/follows-density[ratios]"}),
 }
 LAWS = (
     "map/log-det", "map/log-det[inverse]", "map/inverse", "map/one-to-one[orientation]", "map/finite",

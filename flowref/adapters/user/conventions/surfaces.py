@@ -15,7 +15,7 @@ import numpy as np
 
 from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.volumes import agrees
-from flowref.model import CURVED, Dialect, Shape, Support, TargetError, draw
+from flowref.model import CURVED, Array, Dialect, Shape, Support, TargetError, draw
 from flowref.model import manifold as manifolds
 from flowref.model.manifold import NEAR, Manifold
 
@@ -279,8 +279,8 @@ def _of_density(once: Once, dialect: Dialect, x: Any) -> Manifold | None:
     log_prob, points = dialect.log_prob, _samples(once, dialect, x)
     assert log_prob is not None
     if points is None:
-        if dialect.sample is None and _same_on_rays(once, log_prob, x):
-            return manifolds.sphere(tuple(x.shape[1:]))
+        if dialect.sample is None and (alone := _alone(once, log_prob, x)):
+            return alone
         return _periodic(once, log_prob, x, None)
     for kind, found in _fitting(tuple(x.shape[1:])):
         if not found.holds(points):
@@ -321,13 +321,24 @@ def _half(once: Once, log_prob: Callable[..., Any], found: Manifold, points: Any
     return manifolds.axes(found.event) if same else found
 
 
-def _same_on_rays(once: Once, log_prob: Callable[..., Any], x: Any) -> bool:
-    """Whether a density is the same along each ray, and not everywhere."""
-    if len(x.shape) != 2 or x.shape[-1] < 2:
-        return False
-    here, *beside = (log_prob(once.obj, share * x, None).detach() for share in (1.0, *OFF))
-    same = all(bool((abs(one - here) <= NEAR * (1 + abs(here))).all()) for one in beside)
-    return same and bool((abs(here - here[0]) > NEAR).any())
+def _alone(once: Once, log_prob: Callable[..., Any], x: Any) -> Manifold | None:
+    """The manifold on which alone a density is a number, or the sphere where it is the same along each ray, and not
+    everywhere; None of any other.
+    """
+
+    def told(points: Any) -> Array:
+        return np.asarray(log_prob(once.obj, points, None).detach(), dtype=np.float64)
+
+    event, here = tuple(x.shape[1:]), told(x)
+    if not np.isfinite(here).any():
+        fitting = _fitting(event)
+        return next(
+            (one for kind, one in fitting if np.isfinite(told(_uniform(kind, x))).all()), None
+        )
+    if len(event) != 1 or event[0] < 2 or not np.isfinite(here).all():
+        return None
+    same = all(np.allclose(told(share * x), here, NEAR, NEAR) for share in OFF)
+    return manifolds.sphere(event) if same and np.ptp(here) > NEAR else None
 
 
 def _subspace(points: Any) -> Manifold | None:
@@ -423,8 +434,7 @@ def _measured(once: Once, dialect: Dialect, found: Manifold, points: Any, kind: 
             for name, one in volumes.items()
         ]
     elif kind == "simplex":
-        lead = math.prod(found.event[:-1])
-        others = [manifolds.simplex(found.event, 0.5 * lead * math.log(found.event[-1]))]
+        others = [manifolds.simplex(found.event, 0.5 * math.log(found.event[-1]))]
     elif kind == "subspace":
         basis, center = found.point.keywords["basis"], found.point.keywords["center"]  # type: ignore[attr-defined]
         sign, of_first = np.linalg.slogdet(basis[: basis.shape[1]])
