@@ -141,8 +141,8 @@ def _uniform(kind: str, x: Any, scale: float = 1.0) -> Any:
 # What is declared.
 
 
-def _declared(once: Once, dialect: Dialect, x: Any, kind: str) -> Manifold:
-    event = tuple(x.shape[1:])
+def refuse_event(kind: str, event: Shape) -> None:
+    """Raises: `TargetError` where events of a shape are no points of a declared manifold."""
     shaped = {
         "so3": (event[-2:] == (3, 3), "3,3"),
         "sphere": (len(event) > 0 and event[-1] > 1, "3"),
@@ -150,12 +150,16 @@ def _declared(once: Once, dialect: Dialect, x: Any, kind: str) -> Manifold:
         "simplex": (len(event) > 0 and event[-1] > 1, "3"),
         "centred": (len(event) > 0 and event[0] > 1, "5,3"),
     }
-    fits, example = shaped.get(kind, (len(event) > 0, "2"))
+    fits, example = shaped.get(kind, (True, ""))
     if not fits:
         raise TargetError(
-            f"its domain is {kind}, and no event of shape {event} is a point of that; an event of shape "
-            f"({example}{',' * (',' not in example)}) is, as in ?event={example}"
+            f"its domain is {kind}, and no event of shape {event} is a point of that; of those of shape "
+            f"({example}{',' * (',' not in example)}) some are, as ?event={example} says"
         )
+
+
+def _declared(once: Once, dialect: Dialect, x: Any, kind: str) -> Manifold:
+    event = tuple(x.shape[1:])
     points = _samples(once, dialect, x)
     if kind == "subspace":
         return _declared_subspace(once, dialect, x, points)
