@@ -15,8 +15,8 @@ import numpy as np
 
 from flowref.model.support import REAL, Support, draw
 
-# How far a point may be off a manifold by rounding.
-NEAR = 1e-4
+# How far a point may be off a manifold by rounding, in double precision and where some may have been in half precision.
+NEAR, HALF = 1e-4, 0.1
 PI = math.pi
 
 
@@ -143,10 +143,15 @@ def unit_off(x: Any) -> Any:
     return worst((x * x).sum(-1) ** 0.5 - 1)
 
 
+def around(u: Any) -> Any:
+    """One and the mean size of entries, by which coordinates are divided, so that no square of them overflows."""
+    return 1 + (abs(u) / u.shape[-1]).sum(-1)
+
+
 def sphere_point(u: Any) -> Any:
-    """$(2u, 1 - |u|^2) / (1 + |u|^2)$, over the square of $s = 1 + |u|_1$, so that nothing overflows."""
+    """$(2u, 1 - |u|^2) / (1 + |u|^2)$, over the square of `around`."""
     xp = namespace(u)
-    t = 1 / (1 + abs(u).sum(-1)[..., None])
+    t = 1 / around(u)[..., None]
     v = u * t
     square = (v * v).sum(-1)[..., None]
     return xp.concatenate([2 * v * t, t * t - square], -1) / (t * t + square)
@@ -165,9 +170,9 @@ def stereographic(x: Any) -> Any:
 def stereographic_area(u: Any) -> Any:
     r"""$\log (2 / (1 + |u|^2))^{n-1}$."""
     xp = namespace(u)
-    s = 1 + abs(u).sum(-1)
+    s = around(u)
     v = u / s[..., None]
-    each = math.log(2) - 2 * xp.log(s) - xp.log(1 / (s * s) + (v * v).sum(-1))
+    each = math.log(2) - 2 * xp.log(s) - xp.log((1 / s) ** 2 + (v * v).sum(-1))
     return u.shape[-1] * total(each[..., None])
 
 
@@ -212,7 +217,7 @@ def axes(event: tuple[int, ...]) -> Manifold:
 def axis_point(u: Any) -> Any:
     r"""$(u, 1) / \sqrt{1 + |u|^2}$."""
     xp = namespace(u)
-    t = 1 / (1 + abs(u).sum(-1)[..., None])
+    t = 1 / around(u)[..., None]
     whole = xp.concatenate([u * t, t], -1)
     return whole / (whole * whole).sum(-1)[..., None] ** 0.5
 
@@ -225,9 +230,9 @@ def gnomonic(x: Any) -> Any:
 def gnomonic_area(u: Any) -> Any:
     r"""$-\tfrac{n}{2} \log(1 + |u|^2)$ of an axis of $R^n$."""
     xp = namespace(u)
-    s = 1 + abs(u).sum(-1)
+    s = around(u)
     v = u / s[..., None]
-    each = 2 * xp.log(s) + xp.log(1 / (s * s) + (v * v).sum(-1))
+    each = 2 * xp.log(s) + xp.log((1 / s) ** 2 + (v * v).sum(-1))
     return -0.5 * (u.shape[-1] + 1) * total(each[..., None])
 
 
@@ -502,5 +507,6 @@ def checked(x: Any, *, read: Callable[[Any], Any], off: Callable[[Any], Any]) ->
     """The coordinates of points; nan of those that are off the manifold."""
     xp = namespace(x)
     u = read(x)
-    on = (off(x) <= NEAR).reshape(len(x), *[1] * (len(u.shape) - 1))
+    near = NEAR if "float64" in str(x.dtype) else HALF
+    on = (off(x) <= near).reshape(len(x), *[1] * (len(u.shape) - 1))
     return xp.where(on, u, alike(math.nan, u))

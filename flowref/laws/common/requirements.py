@@ -9,6 +9,12 @@ from flowref.model.silence import UNMOVED
 DRAWN = "its log-det is drawn at random, and judged by its mean: map/log-det[estimate]"
 
 
+@requires("it is judged in coordinates of a manifold, whose far end is that of the coordinates")
+def in_space(flow: Flow) -> bool:
+    """How far out a point is, is said by the object itself."""
+    return flow.facts.surface is None
+
+
 @requires("it promises an estimate, which may differ from call to call", waits=True)
 def not_estimator(flow: Flow) -> bool:
     """Estimators (random probes, adaptive solvers) may draw random numbers and may couple the rows

@@ -79,7 +79,7 @@ def mapped(
     obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold, image: Manifold
 ) -> Any:
     """A map of the manifold, with the log-det of volumes of its coordinates."""
-    y, ladj = call(obj, within.point(u), context)
+    y, ladj = call(obj, _point(within, u), context)
     v = image.coordinates(y)
     if ladj is None:
         return v, None
@@ -90,7 +90,15 @@ def mapped(
 
 def dense(obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold) -> Any:
     """A density on the manifold, per volume of its coordinates."""
-    return call(obj, within.point(u), context) + within.log_area(u)
+    return call(obj, _point(within, u), context) + within.log_area(u)
+
+
+def _point(within: Manifold, u: Any) -> Any:
+    if tuple(u.shape[1:]) != within.shape:
+        raise ValueError(
+            f"coordinates {within.words} are of shape {within.shape}, not {tuple(u.shape[1:])}"
+        )
+    return within.point(u)
 
 
 def drawn(obj: Any, count: int, *given: Any, call: Any, within: Manifold) -> Any:
