@@ -43,10 +43,7 @@ def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
         asked = made_ready(inquiry.obj, inquiry.dialect, backend, point)
         draft = _settled(instance, inquiry, point, options)
         draft, shown = _by_batches(inquiry, draft, point, asked, options.get("kind"))
-        told = draft.facts.domain.kind
-        if draft.facts.normalizer is None and (
-            told in CURVED or (context is None and (told == "simplex" or not draft.facts.declared))
-        ):
+        if _may_be_on_a_surface(draft, options, context):
             draft = _on_surface(inquiry.obj, draft, point[0])
         if FROM in inquiry.chosen and draft.dialect.log_prob is None:
             draft = _of_simplex(inquiry.obj, draft, point)
@@ -122,6 +119,30 @@ def _of_normalizer(spoken: Settled, normalizer: Normalizer) -> Settled:
     return replace(spoken, dialect=dialect, conventions=said, hints=())
 
 
+def on_manifold(draft: Draft) -> Draft:
+    """A draft of an object whose adapter says how it is called, in coordinates of the manifold on which it is, if it is."""
+    instance, options = draft.instance, dict(draft.instance.source.target.options)
+    backend = instance.backend
+    with backend.sandbox(0, instance.dtype):
+        x, context = points_of(draft.facts)
+        if not _may_be_on_a_surface(draft, options, context):
+            return draft
+        return _on_surface(instance.resting(), draft, backend.tensor(x, instance.dtype))
+
+
+def _may_be_on_a_surface(draft: Draft, options: Mapping[str, str], context: Any) -> bool:
+    """Whether a manifold is declared, or is looked for: of what is given no context, and lies in a space that nobody
+    asked for by an option.
+    """
+    facts = draft.facts
+    if facts.normalizer is not None or draft.dialect.push is not None:
+        return False
+    if facts.domain.kind in CURVED:
+        return True
+    asked = any(options.get(name) == "real" for name in ("domain", "support"))
+    return context is None and facts.domain.kind in ("simplex", "real") and not asked
+
+
 def _on_surface(obj: Any, draft: Draft, x: Any) -> Draft:
     """Of what is on a manifold, in coordinates of it; as it was of what fills a volume."""
     facts, spoken = draft.facts, draft.spoken
@@ -132,14 +153,17 @@ def _on_surface(obj: Any, draft: Draft, x: Any) -> Draft:
     latent = None if spoken.latent is None else image.coordinates(spoken.latent)
     dialect = in_coordinates(spoken.dialect, found, image)
     spoken = replace(spoken, dialect=dialect, latent=latent, ladj_event=())
+    promises = {name: told for name, told in facts.promises.items() if name != "batch-dims"}
     facts = replace(
         facts,
         event_shape=found.shape,
-        latent_shape=None,
+        latent_shape=None if facts.latent_shape is None else found.shape,
         domain=found.support,
-        codomain=found.support if found.support.bounded and latent is not None else None,
+        codomain=found.support if found.support.bounded and dialect.forward is not None else None,
+        ladj_event=(),
         guessed=(),
         knots=(),
+        promises=promises,
         surface=found,
     )
     return replace(draft, facts=facts, spoken=spoken).saying(found.words)

@@ -5,7 +5,9 @@ respect to an area is with respect to a volume. Which manifold is declared, or i
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -40,7 +42,7 @@ def surface_of(obj: Any, dialect: Dialect, x: Any, domain: Support) -> Manifold 
     event = tuple(x.shape[1:])
     if domain.kind in CURVED or (domain.kind == "simplex" and dialect.forward is None):
         return _declared(Once(obj), dialect, x, domain.kind)
-    if domain.kind != "real" or not 1 <= len(event) <= 3 or not 1 <= math.prod(event) <= FEW:
+    if domain.kind != "real" or len(event) > 3 or not 1 <= math.prod(event) <= FEW:
         return None
     with contextlib.suppress(Exception):  # what calls raise is the laws' affair
         if dialect.forward is not None:
@@ -125,7 +127,7 @@ def seen_from_images(dialect: Dialect, obj: Any, within: Manifold, x: Any) -> Ma
     with contextlib.suppress(Exception):
         one = np.broadcast_to(np.asarray(within.origin), within.event)
         image = dialect.forward(obj, manifolds.alike(one, x)[None], None)[0]
-        array = np.asarray(image.detach() if hasattr(image, "detach") else image, dtype=np.float64)
+        array = _plain(image)
         if within.holds(array):
             return within.seen_from(array[0])
     return within
@@ -183,7 +185,7 @@ def _declared(once: Once, dialect: Dialect, x: Any, kind: str) -> Manifold:
             )
             y = once(dialect.forward, on, None)[0]
             if tuple(y.shape) == tuple(x.shape):
-                _refuse_others(found, y.detach() if hasattr(y, "detach") else y, "images")
+                _refuse_others(found, _plain(y), "images")
     return found
 
 
@@ -210,7 +212,7 @@ def _refuse_others(found: Manifold, points: Any, what: str) -> None:
 def _declared_subspace(once: Once, dialect: Dialect, x: Any, points: Any) -> Manifold:
     what = "samples"
     if points is None and dialect.forward is not None:
-        points, what = once(dialect.forward, _more(x), None)[0].detach(), "images"
+        points, what = _plain(once(dialect.forward, _more(x), None)[0]), "images"
     if points is None:
         raise TargetError(
             "its domain is a subspace, and neither samples nor images show which: say ?domain=centred for configurations "
@@ -236,13 +238,21 @@ def _samples(once: Once, dialect: Dialect, x: Any) -> Any:
     """Samples that are as ordinary points are; None where there are none."""
     if dialect.sample is None:
         return None
-    with contextlib.suppress(Exception):
-        points = dialect.sample(once.obj, POINTS, None)
-        points = points.detach() if hasattr(points, "detach") else points
-        array = np.asarray(points, dtype=np.float64)
-        if array.shape == (POINTS, *x.shape[1:]) and np.isfinite(array).all():
-            return points if manifolds.namespace(points) is manifolds.namespace(x) else None
+    jax: Any = sys.modules.get("jax")
+    keys: list[tuple[Any, ...]] = [()] if jax is None else [(), (jax.random.PRNGKey(0),)]
+    for key in keys:
+        with contextlib.suppress(Exception):
+            points = dialect.sample(once.obj, POINTS, None, *key)
+            points = points.detach() if hasattr(points, "detach") else points
+            array = _plain(points)
+            if array.shape == (POINTS, *x.shape[1:]) and np.isfinite(array).all():
+                return points if manifolds.namespace(points) is manifolds.namespace(x) else None
     return None
+
+
+def _plain(x: Any) -> Array:
+    """An array as numbers."""
+    return np.asarray(x.detach() if hasattr(x, "detach") else x, dtype=np.float64)
 
 
 def _of_map(once: Once, call: Callable[..., Any], x: Any) -> Manifold | None:
@@ -311,12 +321,12 @@ def _of_density(once: Once, dialect: Dialect, x: Any) -> Manifold | None:
 
 def _falls(once: Once, log_prob: Callable[..., Any], points: Any) -> bool:
     """Whether a density is a finite number beside a sphere, and much smaller than on it."""
-    here = np.asarray(log_prob(once.obj, points, None).detach(), dtype=np.float64)
+    here = _plain(log_prob(once.obj, points, None))
     try:
-        beside = [log_prob(once.obj, share * points, None).detach() for share in OFF]
+        beside = [_plain(log_prob(once.obj, share * points, None)) for share in OFF]
     except Exception:  # it refuses what is no unit vector
         return False
-    most = np.max(np.asarray([np.asarray(one, dtype=np.float64) for one in beside]), axis=0)
+    most = np.max(beside, axis=0)
     return bool((np.isfinite(most) & (most < here - FALLEN)).mean() > 0.5)
 
 
@@ -328,7 +338,7 @@ def _half(once: Once, log_prob: Callable[..., Any], found: Manifold, points: Any
     ]
     if len(points.shape) != 2 or not sides:
         return found
-    here, there = (log_prob(once.obj, side * points, None).detach() for side in (1.0, -1.0))
+    here, there = (_plain(log_prob(once.obj, side * points, None)) for side in (1.0, -1.0))
     same = bool((abs(here - there) <= NEAR * (1 + abs(here))).all())
     return manifolds.axes(found.event) if same else found
 
@@ -339,7 +349,7 @@ def _alone(once: Once, log_prob: Callable[..., Any], x: Any) -> Manifold | None:
     """
 
     def told(points: Any) -> Array:
-        return np.asarray(log_prob(once.obj, points, None).detach(), dtype=np.float64)
+        return _plain(log_prob(once.obj, points, None))
 
     event, here = tuple(x.shape[1:]), told(x)
     if not np.isfinite(here).any():
@@ -355,7 +365,7 @@ def _alone(once: Once, log_prob: Callable[..., Any], x: Any) -> Manifold | None:
 
 def _subspace(points: Any) -> Manifold | None:
     """The subspace on which all of some points lie; None where they fill the space, or are no real numbers."""
-    array = np.asarray(points.detach() if hasattr(points, "detach") else points, dtype=np.float64)
+    array = _plain(points)
     flat = array.reshape(len(array), -1)
     if not 1 < flat.shape[1] <= FEW or len(np.unique(flat, axis=0)) < DISTINCT * len(flat):
         return None
@@ -375,11 +385,8 @@ def _subspace(points: Any) -> Manifold | None:
 
 def _steady(once: Once, dialect: Dialect, found: Manifold) -> bool:
     """Whether samples lie on the same subspace after parameters were moved."""
-    import copy
-
-    import torch
-
-    if not isinstance(once.obj, torch.nn.Module) or dialect.sample is None:
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(once.obj, torch.nn.Module) or dialect.sample is None:
         return True
     moved = copy.deepcopy(once.obj)
     generator = torch.Generator().manual_seed(0)
@@ -404,10 +411,10 @@ def _periodic(once: Once, log_prob: Callable[..., Any], x: Any, samples: Any) ->
     def told(shift: float, axis: int) -> Any:
         moved = flat + 0.0
         step = manifolds.alike(shift * np.eye(size)[axis], x)
-        return log_prob(once.obj, (moved + step).reshape(x.shape), None).detach()
+        return _plain(log_prob(once.obj, (moved + step).reshape(x.shape), None))
 
-    here = log_prob(once.obj, x, None).detach()
-    if not np.isfinite(np.asarray(here)).all():
+    here = _plain(log_prob(once.obj, x, None))
+    if not np.isfinite(here).all():
         return None
 
     def repeats(shift: float, axis: int) -> bool:
@@ -462,7 +469,7 @@ def _measured(once: Once, dialect: Dialect, found: Manifold, points: Any, kind: 
 
 def _mass(log_density: Callable[..., Any], samples: Any, freedom: float) -> float:
     """The mass of a density, by points of Student's t distribution that spreads a little wider than samples do."""
-    flat = np.asarray(samples, dtype=np.float64).reshape(len(samples), -1)
+    flat = _plain(samples).reshape(len(samples), -1)
     size = flat.shape[1]
     low, middle, high = np.quantile(flat, (0.25, 0.5, 0.75), axis=0)
     spread = np.maximum(high - low, 1e-300) / 1.35
@@ -480,6 +487,5 @@ def _mass(log_density: Callable[..., Any], samples: Any, freedom: float) -> floa
         around -= 0.5 * size * math.log(freedom * math.pi)
     around -= np.linalg.slogdet(root)[1]
     points = (middle + noise @ root.T).reshape(-1, *samples.shape[1:])
-    told = log_density(manifolds.alike(points, samples))
-    told = told.detach() if hasattr(told, "detach") else told
-    return float(np.exp(np.asarray(told, dtype=np.float64) - around).mean())
+    told = _plain(log_density(manifolds.alike(points, samples)))
+    return float(np.exp(told - around).mean())
