@@ -139,6 +139,8 @@ def _may_be_on_a_surface(draft: Draft, options: Mapping[str, str], context: Any)
         return False
     if facts.domain.kind in CURVED:
         return True
+    if facts.domain.kind == "simplex" and draft.dialect.sample is not None:
+        return False  # sampling/follows-density[simplex] holds samples to it
     asked = any(options.get(name) == "real" for name in ("domain", "support"))
     return context is None and facts.domain.kind in ("simplex", "real") and not asked
 

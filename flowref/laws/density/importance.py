@@ -138,12 +138,12 @@ def mass_at_most_one(flow: Density, batch: Batch) -> Residual:
     mass far from where it was found: a mass that seems too small decides nothing, except on a
     sphere of three dimensions, of rotations and of three angles, where half of the points are uniform.
     """
+    if math.prod(flow.density_shape) > FITTED:
+        return annealed(flow, batch)
     surface = flow.facts.surface
     # On a simplex a density may be infinite in a corner that no point reaches.
     closed = surface is not None and surface.kind not in ("", "simplex")
     reached = closed and math.prod(flow.density_shape) <= THREE
-    if math.prod(flow.density_shape) > FITTED:
-        return annealed(flow, batch)
 
     def mass(look: Look) -> Finding:
         found = estimate(flow, batch, look)

@@ -91,8 +91,10 @@ def mapped(
 
 
 def dense(obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold) -> Any:
-    """A density on the manifold, per volume of its coordinates."""
-    return call(obj, _point(within, u), context) + within.log_area(u)
+    """A density on the manifold, per volume of its coordinates; without a graph where the object records none."""
+    told = call(obj, _point(within, u), context)
+    recorded = getattr(told, "requires_grad", True)
+    return told + within.log_area(u if recorded else u.detach())
 
 
 def _point(within: Manifold, u: Any) -> Any:
