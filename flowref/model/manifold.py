@@ -183,7 +183,7 @@ def reflected(image: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     axis[..., -1] += 1
     length = np.linalg.norm(axis, axis=-1, keepdims=True)
     axis = np.where(length > 1e-6, axis / np.maximum(length, 1e-6), 0.0)
-    flip = partial(reflect, axis=axis)
+    flip = partial(reflect, axis=axis.tolist())
     return flip, flip
 
 
@@ -324,8 +324,8 @@ def multiplied(image: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     """The multiplications that take an image to the identity, and back."""
     image = np.asarray(image, dtype=np.float64)
     return (
-        partial(product, left=image.swapaxes(-1, -2)),
-        partial(product, left=image),
+        partial(product, left=image.swapaxes(-1, -2).tolist()),
+        partial(product, left=image.tolist()),
     )
 
 

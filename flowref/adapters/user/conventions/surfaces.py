@@ -98,11 +98,8 @@ def dense(obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold)
 
 
 def _point(within: Manifold, u: Any) -> Any:
-    if tuple(u.shape[1:]) != within.shape:
-        raise ValueError(
-            f"coordinates {within.words} are of shape {within.shape}, not {tuple(u.shape[1:])}"
-        )
-    return within.point(u)
+    """The points of coordinates, which of another number are refused."""
+    return within.point(u.reshape(len(u), *within.shape))
 
 
 def drawn(obj: Any, count: int, *given: Any, call: Any, within: Manifold) -> Any:
