@@ -22,12 +22,14 @@ from flowref.model import (
     Batch,
     DataError,
     Law,
+    Manifold,
     Shape,
     Subject,
     Target,
     one_line,
     seed_of,
 )
+from flowref.model.manifold import NEAR
 
 # Rows that are picked, the seeds of what is measured there, and the coordinates and the rows times
 # operations of a round trip that one call takes.
@@ -88,10 +90,19 @@ def visits(law: Law) -> bool:
 @functools.lru_cache(maxsize=16)
 def _fitted(target: Target, rows: Rows, seed: int) -> Data:
     subject = loading.load(target)
-    _refuse_other_shape(rows, subject, target)
+    surface = subject.facts.surface
+    event = subject.density_shape if surface is None else surface.event
+    _refuse_other_shape(rows, event, target)
     numbers = picked(rows.count, rows.shape, seed)
-    x = _read(rows, numbers).reshape(-1, *subject.density_shape)
+    x = _read(rows, numbers).reshape(-1, *event)
     context, notes = _contexts(rows, numbers, subject)
+    if surface is not None:
+        on = _lying_on(surface, x, rows)
+        notes += (f"{(~on).sum()} more are off {surface.name}, and are left out",) * bool(
+            (~on).any()
+        )
+        numbers, context = numbers[on], None if context is None else context[on]
+        x = np.asarray(surface.coordinates(np.asarray(x[on], dtype=np.float64)))
     finite = np.asarray(np.isfinite(x).reshape(len(x), -1).all(1))
     if context is not None:
         finite &= np.isfinite(context).reshape(len(x), -1).all(1)
@@ -118,6 +129,18 @@ def _fitted(target: Target, rows: Rows, seed: int) -> Data:
     return Data(rows, numbers[kept], x[kept], None if context is None else context[kept], notes)
 
 
+def _lying_on(surface: Manifold, x: Array, rows: Rows) -> Array:
+    """Which rows lie on a manifold. Raises `DataError` where none does."""
+    off = np.asarray(surface.off(np.asarray(x, dtype=np.float64)))
+    if not (off <= NEAR).any():
+        least = np.nanmin(off, initial=np.inf)
+        raise DataError(
+            f"all {len(x)} rows of {rows.name} that were picked are off {surface.name}, by {least:.3g} at least: give points "
+            "of it"
+        )
+    return np.asarray(off <= NEAR)
+
+
 def picked(count: int, shape: Shape, seed: int) -> Array:
     """The numbers of the rows that are picked, in the order in which they are measured."""
     rng = np.random.default_rng(seed_of(seed, "data", count, *shape) % 2**63)
@@ -138,9 +161,9 @@ def _read(rows: Rows, numbers: Array) -> Array:
     return found
 
 
-def _refuse_other_shape(rows: Rows, subject: Subject, target: Target) -> None:
+def _refuse_other_shape(rows: Rows, event: Shape, target: Target) -> None:
     """Refuse points of another shape, with the way to reshape them where they have as many entries."""
-    event, given = subject.density_shape, rows.shape
+    given = rows.shape
     if given == event or (given == () and event == (1,)):
         return
     sizes = ", ".join(map(str, event))

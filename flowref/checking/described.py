@@ -36,6 +36,8 @@ def _likely(subject: Subject, batch: Batch, which: str) -> str:
     density = _finite(subject.log_prob, batch)
     if density is None:
         return ""
+    if (surface := subject.facts.surface) is not None:  # per area, as it is called
+        density = density - surface.log_area(batch.x)
     words = f"log p(x) of {which}: mean {density.mean():.4g} nats"
     (width, _), size = level_of(subject), math.prod(subject.density_shape)
     if width:
@@ -47,7 +49,7 @@ def _likely(subject: Subject, batch: Batch, which: str) -> str:
 def _latents(subject: Subject, batch: Batch) -> str:
     """Mean, spread and extent of the latents, and their density beside that of draws."""
     call = subject.calls.get(subject.normalizing)
-    if call is None or not on_data_side(subject, "data"):
+    if call is None or not on_data_side(subject, "data") or subject.facts.surface is not None:
         return ""
     latents = _finite(lambda x, context: call(x, context).value, batch)
     if latents is None or not latents.size:

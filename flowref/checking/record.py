@@ -18,6 +18,7 @@ from flowref.checking.shrink import shrink
 from flowref.checking.tolerance import vast
 from flowref.model import (
     ADVICE,
+    STATISTICAL,
     Batch,
     Condition,
     Counterexample,
@@ -28,6 +29,9 @@ from flowref.model import (
     one_line,
 )
 from flowref.model.means import Beyond
+
+# So many entries of a point are shown.
+SHOWN = 9
 
 
 def record(target: Target, judgement: Judgement) -> Verdict:
@@ -46,6 +50,7 @@ def record(target: Target, judgement: Judgement) -> Verdict:
     moved = f"after moving the parameters by {condition.scale:g}"
     where = moved if measurement.moved else "at the weights as given"
     where = "after training" if condition.history == "trained" else where
+    note = "; ".join(filter(None, (on_surface(judgement), note)))
     return Verdict(
         str(target),
         measurement.law.id,
@@ -59,6 +64,23 @@ def record(target: Target, judgement: Judgement) -> Verdict:
         figure=picture(judgement),
         size=size,
     )
+
+
+def on_surface(judgement: Judgement) -> str:
+    """The manifold on which a violation was seen, with the point of it whose coordinates stand in the worst row; empty
+    where there is none.
+    """
+    measurement = judgement.measurement
+    surface, law, x = measurement.subject.facts.surface, measurement.law, measurement.batch.x
+    if surface is None:
+        return ""
+    words = f"on {surface.name}"
+    if law.tolerance == STATISTICAL or law.size == 1 or x.shape[1:] != surface.shape:
+        return words
+    row = judgement.worst()
+    point = np.ravel(surface.point(np.asarray(x[row : row + 1], dtype=np.float64)))
+    shown = ", ".join(f"{one:.4g}" for one in point[:SHOWN]) + ", ..." * (len(point) > SHOWN)
+    return f"{words}, at the point [{shown}]"
 
 
 def accusing(law: Law) -> Status:

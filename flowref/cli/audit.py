@@ -96,7 +96,9 @@ from flowref.cli.parameters import (
 @device_option
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), help="Precision to judge in.")
 @click.option(
-    "--domain", metavar="SET", help="real, unit, positive, ordered, simplex or (low,high)."
+    "--domain",
+    metavar="SET",
+    help="real, unit, positive, ordered, simplex, sphere, axes, so3, torus, circle, centred, subspace or (low,high).",
 )
 @format_options
 @click.option(

@@ -13,7 +13,11 @@ from flowref.adapters.user.conventions import answers
 from flowref.adapters.user.conventions.call_forms import GIVEN_ONES
 from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
 from flowref.adapters.user.conventions.simplex import FROM, opened
-from flowref.adapters.user.conventions.surfaces import in_coordinates, surface_of
+from flowref.adapters.user.conventions.surfaces import (
+    in_coordinates,
+    seen_from_images,
+    surface_of,
+)
 from flowref.adapters.user.inquiry import Inquiry
 from flowref.adapters.user.probing import settle
 from flowref.loading.draft import Draft, points_of
@@ -22,7 +26,7 @@ from flowref.loading.instance import GIVE_SHAPE, Instance
 from flowref.loading.recognition import unread
 from flowref.loading.shapes import shaped
 from flowref.loading.size import called
-from flowref.model import CORNER, Dialect, Facts, Normalizer, TargetError
+from flowref.model import CORNER, CURVED, Dialect, Facts, Normalizer, TargetError
 
 
 def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
@@ -39,7 +43,7 @@ def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
         asked = made_ready(inquiry.obj, inquiry.dialect, backend, point)
         draft = _settled(instance, inquiry, point, options)
         draft, shown = _by_batches(inquiry, draft, point, asked, options.get("kind"))
-        if draft.facts.normalizer is None and context is None and not draft.facts.declared:
+        if _may_be_on_a_surface(draft, options, context):
             draft = _on_surface(inquiry.obj, draft, point[0])
         if FROM in inquiry.chosen and draft.dialect.log_prob is None:
             draft = _of_simplex(inquiry.obj, draft, point)
@@ -115,16 +119,56 @@ def _of_normalizer(spoken: Settled, normalizer: Normalizer) -> Settled:
     return replace(spoken, dialect=dialect, conventions=said, hints=())
 
 
+def on_manifold(draft: Draft) -> Draft:
+    """A draft of an object whose adapter says how it is called, in coordinates of the manifold on which it is, if it is."""
+    instance, options = draft.instance, dict(draft.instance.source.target.options)
+    backend = instance.backend
+    with backend.sandbox(0, instance.dtype):
+        x, context = points_of(draft.facts)
+        if not _may_be_on_a_surface(draft, options, context):
+            return draft
+        return _on_surface(instance.resting(), draft, backend.tensor(x, instance.dtype))
+
+
+def _may_be_on_a_surface(draft: Draft, options: Mapping[str, str], context: Any) -> bool:
+    """Whether a manifold is declared, or is looked for: of what is given no context, and lies in a space that nobody
+    asked for by an option.
+    """
+    facts = draft.facts
+    if facts.normalizer is not None or draft.dialect.push is not None:
+        return False
+    if facts.domain.kind in CURVED:
+        return True
+    if facts.domain.kind == "simplex" and draft.dialect.sample is not None:
+        return False  # sampling/follows-density[simplex] holds samples to it
+    asked = any(options.get(name) == "real" for name in ("domain", "support"))
+    return context is None and facts.domain.kind in ("simplex", "real") and not asked
+
+
 def _on_surface(obj: Any, draft: Draft, x: Any) -> Draft:
-    """Of what is on a surface, in coordinates of it; as it was of what fills a volume."""
-    chart = surface_of(obj, draft.dialect, x)
-    if chart is None:
-        return draft
+    """Of what is on a manifold, in coordinates of it; as it was of what fills a volume."""
     facts, spoken = draft.facts, draft.spoken
-    latent = None if spoken.latent is None else spoken.latent[..., : chart.size]
-    spoken = replace(spoken, dialect=in_coordinates(spoken.dialect, chart), latent=latent)
-    facts = replace(facts, event_shape=(chart.size,), latent_shape=())
-    return replace(draft, facts=facts, spoken=spoken).saying(chart.words)
+    found = surface_of(obj, spoken.dialect, x, facts.domain)
+    if found is None:
+        return draft
+    image = seen_from_images(spoken.dialect, obj, found, x)
+    latent = None if spoken.latent is None else image.coordinates(spoken.latent)
+    dialect = in_coordinates(spoken.dialect, found, image)
+    spoken = replace(spoken, dialect=dialect, latent=latent, ladj_event=())
+    promises = {name: told for name, told in facts.promises.items() if name != "batch-dims"}
+    facts = replace(
+        facts,
+        event_shape=found.shape,
+        latent_shape=None if facts.latent_shape is None else found.shape,
+        domain=found.support,
+        codomain=found.support if found.support.bounded and dialect.forward is not None else None,
+        ladj_event=(),
+        guessed=(),
+        knots=(),
+        promises=promises,
+        surface=found,
+    )
+    return replace(draft, facts=facts, spoken=spoken).saying(found.words)
 
 
 def _of_simplex(obj: Any, draft: Draft, point: tuple[Any, Any]) -> Draft:

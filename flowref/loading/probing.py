@@ -15,6 +15,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.samples import asks_for
 from flowref.adapters.user.conventions.settling import Settled
 from flowref.backends import Blueprint
+from flowref.loading.calls import on_manifold
 from flowref.loading.declared import Declared
 from flowref.loading.draft import Draft, Finding, measured
 from flowref.loading.experiments import (
@@ -144,6 +145,8 @@ def _drafted(instance: Instance, recognition: Recognition, facts: Facts) -> Draf
                 if code.derived is not None and code.backend == backend.name:
                     facts, conventions = code.derived(instance.copy(), dialect, facts)
     draft = Draft(instance, facts, Settled(dialect, conventions=conventions))
+    if instance.source.target.adapter in (USER, OBJECT):
+        draft = on_manifold(draft)
     return draft if adapter.settles is None else measured(draft, OF_OBJECTS)
 
 

@@ -14,11 +14,13 @@ import numpy as np
 from flowref.adapters.user.calls import density_method, takes_context_first
 from flowref.adapters.user.conventions.labels import GIVEN_LABELS
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM
+from flowref.adapters.user.conventions.surfaces import refuse_event
 from flowref.adapters.user.event_shapes import alternatives, infer_shape
 from flowref.adapters.user.extras import LABELLED, PADDING, given, kind_of
 from flowref.adapters.user.inquiry import Inquiry
 from flowref.loading.instance import Instance
 from flowref.model import (
+    CURVED,
     Ambiguous,
     Array,
     Dialect,
@@ -151,6 +153,8 @@ def _inferred(inquiry: Inquiry, instance: Instance) -> Shape:
 def _refuse_other_size(inquiry: Inquiry, target: Target) -> None:
     facts = inquiry.facts
     size = math.prod(facts.event_shape)
+    if facts.domain.kind in CURVED:
+        refuse_event(facts.domain.kind, facts.event_shape)
     for name, support in (("domain", facts.domain), ("codomain", facts.codomain)):
         if support is not None and support.coordinates and len(support.coordinates) != size:
             raise TargetError(

@@ -18,7 +18,7 @@ from flowref.loading.draft import Draft, measured
 from flowref.loading.experiments import OF_CALLS
 from flowref.loading.instance import Instance
 from flowref.loading.recognition import minus_hint
-from flowref.model import Dialect, Facts, Shape, TargetError
+from flowref.model import Dialect, Facts, FlowrefError, Shape, Support, TargetError
 
 
 def draft_of(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
@@ -51,13 +51,33 @@ def draft_of(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
 
 def _known(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     """What is known of it with these facts, and within the domain in which alone it gives numbers."""
-    draft, words = drafted(instance, dialect, facts), ""
+    try:
+        draft, words = drafted(instance, dialect, facts), ""
+    except FlowrefError:
+        raise
+    except Exception:
+        if (within := _on_manifold(instance, dialect, facts)) is None:
+            raise
+        draft, words = within
     if unknown(draft) and (found := numbers(draft)):
         # What was asked of points without an image has told nothing.
         draft = drafted(instance, dialect, replace(facts, domain=found))
         words = f"domain: {found}, since it gives no numbers elsewhere"
     draft = measured(draft, OF_CALLS)
     return (checked(draft) if draft.dialect.push is None else draft).saying(words)
+
+
+def _on_manifold(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Draft, str] | None:
+    """What is known of an object that takes the points of a manifold alone, and that it does; None of any other."""
+    if facts.declared or facts.domain.kind != "real" or not facts.event_shape:
+        return None
+    for kind in ("so3", "sphere", "simplex"):
+        if kind == "so3" and facts.event_shape[-2:] != (3, 3):
+            continue
+        with contextlib.suppress(Exception):  # it raises there as well
+            draft = drafted(instance, dialect, replace(facts, domain=Support.parse(kind)))
+            return draft, f"domain: {kind}, since it raises elsewhere"
+    return None
 
 
 def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:

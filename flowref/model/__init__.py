@@ -51,6 +51,7 @@ from flowref.model.law import (
     spelled,
     statement_of,
 )
+from flowref.model.manifold import Manifold
 from flowref.model.problem import Problem
 from flowref.model.promises import PROMISES, Promise
 from flowref.model.recognized import Method, Recognized
@@ -66,7 +67,7 @@ from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.structure.spreads import DEVIATION, ROOT_MEAN_SQUARE, SPREADS
 from flowref.model.subject import Batch, Subject, per_point
-from flowref.model.support import CORNER, REAL, Support, draw
+from flowref.model.support import CORNER, CURVED, REAL, Support, draw
 from flowref.model.target import CONVENTIONS, OBJECT, USER, Condition, History, Target
 from flowref.model.verdict import (
     PROVED_WHOLE,
@@ -88,6 +89,7 @@ __all__ = [
     "CONTRACT",
     "CONVENTIONS",
     "CORNER",
+    "CURVED",
     "DEVIATION",
     "EXACT",
     "GIVEN",
@@ -145,6 +147,7 @@ __all__ = [
     "LawError",
     "Life",
     "Line",
+    "Manifold",
     "Manner",
     "Mapped",
     "Method",

@@ -10,6 +10,7 @@ from flowref.model.call import CALLS, OPPOSITE
 from flowref.model.certainty import Certainty
 from flowref.model.cost import UNCOUNTED, Cost
 from flowref.model.errors import Unsupported
+from flowref.model.manifold import Manifold
 from flowref.model.promises import canonical
 from flowref.model.structure.batch_norm import Normalizer
 from flowref.model.structure.coupling import Coupling
@@ -164,6 +165,7 @@ class Facts:
     is moved; empty of all others.
     ``optional_context``: the option that gives a context which is None by default; empty where there is none.
     ``unended``: what to say of an object of which no call was waited for; empty of all others.
+    ``surface``: the manifold of which its events are coordinates, where it is judged on one.
     ``built_here``: built by name in the precision that it is judged in, so that what it keeps in
     single precision all the same is its own doing.
     """
@@ -192,6 +194,7 @@ class Facts:
     guessed: tuple[Shape, ...] = ()
     unmoved: str = ""
     unended: str = ""
+    surface: Manifold | None = None
 
     def __post_init__(self) -> None:
         promises = {canonical(name): value for name, value in self.promises.items()}

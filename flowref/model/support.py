@@ -19,9 +19,18 @@ NAMED = {
     "positive": (0.0, math.inf),
     "ordered": (-math.inf, math.inf),
     "simplex": (0.0, 1.0),
+    "sphere": (-1.0, 1.0),
+    "axes": (-1.0, 1.0),
+    "so3": (-1.0, 1.0),
+    "torus": (-math.pi, math.pi),
+    "circle": (-math.pi, math.pi),
+    "centred": (-math.inf, math.inf),
+    "subspace": (-math.inf, math.inf),
 }
+# Sets without a volume, or that go around, which are judged in coordinates of them (see `manifold`).
+CURVED = ("sphere", "axes", "so3", "torus", "circle", "centred", "subspace")
 # Sets that speak of several coordinates at once.
-JOINT = ("ordered", "simplex", "corner")
+JOINT = ("ordered", "simplex", "corner", *CURVED)
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,9 @@ class Support:
 
     ``kind`` is "real", "unit", "positive", "ordered" (increasing along the last axis), "simplex"
     (positive, summing to one along the last axis), "corner" (a simplex without its last coordinate:
-    positive, summing to less than one), "interval" or "product": each coordinate of the
+    positive, summing to less than one), "sphere" (unit vectors along the last axis), "axes" (the same, of which
+    opposite ones are one), "so3" (rotation matrices), "torus" or "circle" (angles), "centred" (sum zero along the
+    first axis of an event), "subspace" (that of its samples), "interval" or "product": each coordinate of the
     flattened event in its own interval, those of ``coordinates``; (low, high) then holds all.
     """
 
@@ -41,8 +52,8 @@ class Support:
 
     @classmethod
     def parse(cls, text: object) -> Support:
-        """Read "real", "unit", "positive", "ordered", "simplex", "(-1,1)", a pair of numbers, a
-        Support, or one of these for each coordinate, separated by commas or in a tuple.
+        """Read one of the names of `NAMED`, "(-1,1)", a pair of numbers, a Support, or one of these for each coordinate,
+        separated by commas or in a tuple.
 
         Raises `SpecError` for anything else.
         """
@@ -160,6 +171,8 @@ def draw(
         weights = rng.exponential(size=(*shape[:-1], shape[-1] + last))
         weights /= weights.sum(-1, keepdims=True)
         return np.asarray(weights[..., : shape[-1]])
+    if support.kind in CURVED:
+        return _curved(support.kind, shape, rng)
     low, high = support.low, support.high
     if math.isfinite(low) and math.isfinite(high):
         return low + (high - low) * (0.02 + 0.96 * rng.random(shape))
@@ -168,3 +181,19 @@ def draw(
     if math.isfinite(high):
         return high - 0.1 - rng.exponential(size=shape)
     return rng.standard_normal(shape)
+
+
+def _curved(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Uniform points of a manifold; normal ones of a subspace."""
+    if kind in ("torus", "circle"):
+        return rng.uniform(-math.pi, math.pi, shape)
+    noise = rng.standard_normal(shape)
+    if kind == "centred":
+        return np.asarray(noise - noise.mean(1, keepdims=True))
+    if kind in ("sphere", "axes"):
+        return np.asarray(noise / np.linalg.norm(noise, axis=-1, keepdims=True))
+    if kind == "so3":
+        left, _, right = np.linalg.svd(noise)
+        left[..., 0] *= np.linalg.det(left @ right)[..., None]
+        return np.asarray(left @ right)
+    return noise

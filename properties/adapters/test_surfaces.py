@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from flowref import checking, registry
 from flowref.checking import Settings
+from flowref.checking.data import data_of
 from flowref.loading.recipe import recipe_of
-from flowref.model import Status
+from flowref.model import DataError, Manifold, Status, TargetError
+from flowref.model.manifold import axes, centred, rotations, simplex, sphere, torus
 
-SPHERE, SUBSPACE = "on the unit sphere", "on a subspace of 4 dimensions"
+SPHERE, SUBSPACE = "on the unit sphere S^2", "on a subspace of 4 dimensions"
 
 
 class Stretched(nn.Module):
@@ -144,16 +148,18 @@ ROWS: dict[str, tuple[str, set[str]]] = {
     "Stretched": (SPHERE, set()),
     "stretched_off": (SPHERE, {"map/log-det"}),
     "Radial": ("", set()),
-    "Girdle": (SPHERE, set()),
-    "girdle_of_the_sphere": (SPHERE, {"density/mass"}),
+    "Girdle": ("on the unit circle", set()),
+    "girdle_of_the_sphere": ("on the unit circle", {"density/mass"}),
     "Centred": (SUBSPACE, set()),
-    "Shares": ("on a subspace of 2 dimensions", set()),
-    "centred_of_all": ("", {"sampling/follows-density[ratios]"}),
+    "Shares": ("on the simplex of 3 entries", set()),
+    "centred_of_all": (SUBSPACE, {"sampling/follows-density[ratios]"}),
 }
 LAWS = (
     "map/log-det", "map/log-det[inverse]", "map/inverse", "map/one-to-one[orientation]", "map/finite",
     "density/mass", "sampling/follows-density[ratios]", "density/base-constant[quadratic-form]",
 )  # fmt: skip
+RATIOS, IMPORTANCE = "sampling/follows-density[ratios]", "density/mass[importance]"
+OVERLAP = "sampling/follows-density"
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -166,3 +172,100 @@ def test_what_is_on_a_surface_is_judged_there(name: str) -> None:
     verdicts = [checking.check(target, law, Settings(profile="quick")) for law in LAWS]
     violated = {one.law for one in verdicts if one.status is Status.VIOLATED}
     assert wrong <= violated if wrong else not violated, verdicts
+
+
+# A specimen of `manifolds` -> what sentences name, and the law that its wrong twin violates.
+TWINS = {
+    "circle": ("the unit circle", "density/mass"),
+    "angle": ("the circle", "density/mass"),
+    "two_angles": ("the torus of 2 angles", RATIOS),
+    "three_angles": ("the torus of 3 angles", IMPORTANCE),
+    "cylinder": ("the circle and a line", "density/mass"),
+    "on_rays": ("the unit sphere S^2", "density/mass"),
+    "strict": ("the unit sphere S^2", "density/mass"),
+    "declared": ("the unit sphere S^2", "density/mass"),
+    "four": ("the unit sphere S^3", RATIOS),
+    "four_unsampled": ("the unit sphere S^3", IMPORTANCE),
+    "quaternions": ("the half sphere S^3", RATIOS),
+    "rotations": ("the rotations SO(3)", RATIOS),
+    "rotations_unsampled": ("the rotations SO(3)", IMPORTANCE),
+    "shares": ("the simplex of 3 entries", "density/mass"),
+    "plane": ("the subspace of 2 dimensions", "density/mass"),
+    "stretch": ("the unit sphere S^3", "map/log-det"),
+    "moebius": ("the unit circle", "map/log-det"),
+    "turned": ("the rotations SO(3)", "map/log-det"),
+    "around": ("the torus of 2 angles", "map/log-det"),
+    "centred": ("the subspace of sum zero", "map/log-det"),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_what_is_right_on_a_manifold_holds(name: str) -> None:
+    """In the law that its wrong twin violates, and in what is said of maps and samples."""
+    target = registry.parse_target(f"adapters.manifolds:{name}")
+    for law in (TWINS[name][1], "map/one-to-one[orientation]", "map/finite", OVERLAP):
+        verdict = checking.check(target, law, Settings(profile="quick"))
+        assert verdict.status in (Status.HOLDS, Status.NOT_APPLICABLE), verdict
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_what_is_wrong_on_a_manifold_is_seen_there(name: str) -> None:
+    """The sentence names the manifold."""
+    surface, law = TWINS[name]
+    target = registry.parse_target(f"adapters.manifolds:{name}?wrong=1")
+    verdict = checking.check(target, law, Settings(profile="quick"))
+    assert verdict.status is Status.VIOLATED
+    assert f"on {surface}" in verdict.reason
+
+
+def test_a_domain_that_samples_contradict_is_refused() -> None:
+    """In one sentence."""
+    with pytest.raises(
+        TargetError, match=r"the unit sphere S\^2, and 512 of 512 samples do not lie"
+    ):
+        recipe_of(registry.parse_target("adapters.manifolds:contradicted"))
+
+
+def test_an_event_that_is_no_point_of_a_declared_domain_is_refused() -> None:
+    """It says which is one."""
+    with pytest.raises(TargetError, match=r"no event of shape \(3,\) is a point of that"):
+        recipe_of(registry.parse_target("adapters.manifolds:on_rays?domain=so3"))
+
+
+def test_rows_of_data_beside_a_manifold_are_refused(tmp_path: Path) -> None:
+    """They are no members."""
+    np.save(tmp_path / "points.npy", np.ones((9, 3)))
+    settings = Settings(profile="quick", data=str(tmp_path / "points.npy"))
+    with pytest.raises(DataError, match=r"off the unit sphere S\^2, by 0.732 at least"):
+        data_of(registry.parse_target("adapters.manifolds:declared"), settings)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        sphere((2,)), sphere((4,)), sphere((2, 3)), axes((4,)), rotations((3, 3)), simplex((4,)), torus((3,)),
+    ],
+    ids=lambda made: made.name,
+)  # fmt: skip
+def test_uniform_points_have_the_density_that_is_told(made: Manifold) -> None:
+    """The mean over them of a normal density of coordinates over theirs is one, and they are points of it."""
+    u, log_q = made.uniform(100_000, np.random.default_rng(0))
+    assert made.holds(made.point(u))
+    flat = u.reshape(len(u), -1)
+    log_r = -2 * (flat**2).sum(1) + 0.5 * made.size * math.log(2 / math.pi)
+    ratios = np.exp(log_r - log_q)
+    assert abs(ratios.mean() - 1) < 5 * ratios.std() / len(u) ** 0.5
+
+
+@pytest.mark.parametrize(
+    "made", [sphere((3,)), axes((4,)), simplex((3,)), centred((4, 2))], ids=lambda made: made.name
+)
+def test_log_areas_are_those_of_jacobians(made: Manifold) -> None:
+    """The Gram determinant of the derivative of a point; per first entries on a simplex."""
+    u = torch.tensor(np.random.default_rng(1).standard_normal((1, *made.shape)))
+    point: Any = lambda v: made.point(v[None])[0].reshape(-1)  # noqa: E731
+    jacobian = torch.autograd.functional.jacobian(point, u[0]).reshape(-1, made.size)
+    jacobian = jacobian[: made.size] if made.kind == "simplex" else jacobian
+    area = 0.5 * torch.logdet(jacobian.T @ jacobian)
+    assert torch.allclose(area, made.log_area(u)[0])
+    assert torch.allclose(made.coordinates(made.point(u)), u)

@@ -150,8 +150,8 @@ def test_areas_are_not_judged_as_volumes(law: str) -> None:
 
 
 def test_samples_of_one_turn_are_those_of_an_angle() -> None:
-    """Which turn they are of is not known."""
-    assert check(Angle(), LAWS[0], QUICK).status is Status.INCONCLUSIVE
+    """They follow the density on one turn, whichever they are of."""
+    assert check(Angle(), LAWS[0], QUICK).status is Status.HOLDS
 
 
 @pytest.mark.parametrize("bent", [False, True])

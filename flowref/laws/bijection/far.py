@@ -6,7 +6,7 @@ import numpy as np
 
 from flowref.laws.common.amounts import sparing
 from flowref.laws.common.outcomes import attempt, log_det
-from flowref.laws.common.requirements import exact_density, exact_log_det
+from flowref.laws.common.requirements import exact_density, exact_log_det, in_space
 from flowref.model import (
     ADVICE,
     EXACT,
@@ -81,7 +81,7 @@ def rays(
     effort=1,
     size=1,
     scales=GIVEN,
-    applies=goes_on & exact_log_det,
+    applies=goes_on & in_space & exact_log_det,
     source="log s(x) + log(1 - s(x)) is -inf from 37 on, where s(x) rounds to one; -softplus(x) - softplus(-x) is not",
     pointwise=True,
 )
@@ -116,7 +116,7 @@ def far_log_det(flow: Bijection, batch: Batch) -> Residual:
     effort=1,
     size=1,
     scales=GIVEN,
-    applies=density_goes_on & exact_density,
+    applies=density_goes_on & in_space & exact_density,
     source="log(exp(a) + exp(b)) is -inf where both underflow; logaddexp is not",
 )
 def far_log_prob(flow: Density, batch: Batch) -> Residual:

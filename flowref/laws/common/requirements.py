@@ -16,6 +16,12 @@ def refuse_coupled(flow: Flow) -> None:
         raise Unsupported(COUPLED, waits=False)
 
 
+@requires("it is judged in coordinates of a manifold, whose far end is that of the coordinates")
+def in_space(flow: Flow) -> bool:
+    """How far out a point is, is said by the object itself."""
+    return flow.facts.surface is None
+
+
 @requires("it promises an estimate, which may differ from call to call", waits=True)
 def not_estimator(flow: Flow) -> bool:
     """Estimators (random probes, adaptive solvers) may draw random numbers and may couple the rows

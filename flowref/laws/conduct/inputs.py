@@ -22,7 +22,7 @@ from flowref.laws.common.probes import (
     probes,
     random,
 )
-from flowref.laws.common.requirements import not_estimator, repeatable
+from flowref.laws.common.requirements import in_space, not_estimator, repeatable
 from flowref.model import (
     ADVICE,
     CONTRACT,
@@ -290,6 +290,7 @@ def outside_domain(flow: Bijection, batch: Batch) -> Residual:
     force=ADVICE,
     tolerance=EXACT,
     effort=1,
+    applies=in_space,
     source="zero of either sign, subnormal, tiny and huge numbers are numbers",
 )
 def extremes(flow: Bijection, batch: Batch) -> Residual:

@@ -1,117 +1,72 @@
-"""Maps and densities of points of a surface, of a sphere or of a subspace, in coordinates of it: in these
-a Jacobian is square, and what is with respect to an area is with respect to a volume.
+"""Maps and densities of points of a manifold, in coordinates of it: in these a Jacobian is square, and what is with
+respect to an area is with respect to a volume. Which manifold is declared, or is that on which samples or images lie.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.volumes import agrees
-from flowref.model import Dialect, Shape
+from flowref.model import CURVED, Array, Dialect, Shape, Support, TargetError, draw
+from flowref.model import manifold as manifolds
+from flowref.model.manifold import NEAR, Manifold
 
-# Points that are looked at; how near to one lengths are, relative to which singular values are none, and entries
-# of an event up to which a surface is looked for.
-POINTS, NEAR, NONE, FEW = 512, 1e-4, 1e-6, 32
-# By how much a point is moved off a sphere, and how far a density that means its area falls there at most.
+# Points that are looked at, relative to which singular values are none in single and in double precision, entries of
+# an event up to which a manifold is looked for, and of which share of samples none may be another one.
+POINTS, NONE, ROUNDED, FEW, DISTINCT = 512, 1e-6, 1e-10, 96, 0.9
+# By how much a point is moved off a manifold, and how far a density that means its volume falls there at most.
 OFF, FALLEN = (0.5, 1.6), 5.0
-# Points by which the mass of a density on a subspace is estimated, what they spread beside its samples, and how
-# far that may be from one.
-DRAWN, WIDER, MASS = 20_000, 1.3, 0.05
+# Points by which the mass of a density is estimated, how much they spread beside its samples, and how far it may be
+# from one.
+DRAWN, WIDER, CLIPPED, MASS = 20_000, 1.3, 5.0, 0.05
+# Widths of angles, in the units that they come in; multiples of one that change nothing, and a move that is no period.
+PERIODS = (2 * math.pi, math.pi, 360.0, 180.0, 24.0, 2.0, 1.0)
+TURNS, NO_PERIOD = (1, 2, -1), (0.731, -1.377)
 
 
-class Chart(NamedTuple):
-    """Coordinates of a surface: ``point`` from these and ``coordinates`` back, and ``log_area``, the logarithm of
-    the area of a unit of them. ``size``: how many there are; ``words``: what the line of a target says.
+def surface_of(obj: Any, dialect: Dialect, x: Any, domain: Support) -> Manifold | None:
+    """The manifold on which an object is what it says that it is; None where it is one of volumes, as most are. ``x``: a
+    batch of ordinary points; ``domain``: the set that was declared, or found. Raises `TargetError` in one sentence where
+    samples or images do not lie on the manifold that is declared.
     """
-
-    size: int
-    words: str
-    point: Callable[[Any], Any]
-    coordinates: Callable[[Any], Any]
-    log_area: Callable[[Any], Any]
-
-
-def of_sphere(size: int) -> Chart:
-    """The unit sphere of so many dimensions, seen from its pole."""
-    words = "on the unit sphere, in stereographic coordinates"
-    return Chart(size, words, sphere_point, stereographic, stereographic_area)
-
-
-def sphere_point(u: Any) -> Any:
-    """$(2u, 1 - |u|^2) / (1 + |u|^2)$."""
-    import torch
-
-    square = (u * u).sum(-1, keepdim=True)
-    return torch.cat([2 * u, 1 - square], -1) / (1 + square)
-
-
-def stereographic(x: Any) -> Any:
-    """The coordinates of a point of the sphere, seen from $-e_n$."""
-    last = x.shape[-1] - 1
-    return x.narrow(-1, 0, last) / (1 + x.narrow(-1, last, 1))
-
-
-def stereographic_area(u: Any) -> Any:
-    r"""$\log (2 / (1 + |u|^2))^{n-1}$."""
-    return u.shape[-1] * (math.log(2) - (u * u).sum(-1).log1p())
-
-
-def of_subspace(basis: Any, center: Any, shape: Shape, area: float) -> Chart:
-    """A subspace of events of a shape, by an orthonormal basis $(n, k)$ and a point of it. ``area``: the logarithm
-    of what a density on it counts of a unit of the coordinates.
-    """
-    size = int(basis.shape[1])
-    return Chart(
-        size,
-        f"on a subspace of {size} dimensions, in coordinates of it",
-        partial(subspace_point, basis=basis, center=center, shape=shape),
-        partial(subspace_coordinates, basis=basis, center=center),
-        partial(constant_area, area=area),
-    )
-
-
-def subspace_point(u: Any, *, basis: Any, center: Any, shape: Shape) -> Any:
-    """The point of some coordinates."""
-    return (u @ basis.to(u).T + center.to(u)).reshape(len(u), *shape)
-
-
-def subspace_coordinates(x: Any, *, basis: Any, center: Any) -> Any:
-    """The coordinates of a point."""
-    return (x.flatten(1) - center.to(x)) @ basis.to(x)
-
-
-def constant_area(u: Any, *, area: float) -> Any:
-    """The same everywhere."""
-    return u.sum(-1) * 0 + area
-
-
-def surface_of(obj: Any, dialect: Dialect, x: Any) -> Chart | None:
-    """The surface on which an object is what it says that it is, or means to be; None where it is one of volumes,
-    as most are. ``x``: a batch of ordinary points.
-    """
+    event = tuple(x.shape[1:])
+    if domain.kind in CURVED or (domain.kind == "simplex" and dialect.forward is None):
+        return _declared(Once(obj), dialect, x, domain.kind)
+    if domain.kind != "real" or len(event) > 3 or not 1 <= math.prod(event) <= FEW:
+        return None
     with contextlib.suppress(Exception):  # what calls raise is the laws' affair
         if dialect.forward is not None:
             return _of_map(Once(obj), dialect.forward, x)
-        if dialect.log_prob is not None and dialect.sample is not None:
-            return _of_density(Once(obj), dialect.log_prob, dialect.sample, x)
+        if dialect.log_prob is not None:
+            return _of_density(Once(obj), dialect, x)
     return None
 
 
-def in_coordinates(dialect: Dialect, chart: Chart) -> Dialect:
-    """How an object speaks of the coordinates of a surface."""
-    _, _, point, coordinates, log_area = chart
-    whole = {"point": point, "coordinates": coordinates, "log_area": log_area}
+def in_coordinates(dialect: Dialect, within: Manifold, image: Manifold) -> Dialect:
+    """How an object is called with coordinates of a manifold; ``image``: the same manifold, in those of its images."""
+    there, back = {"within": within, "image": image}, {"within": image, "image": within}
+    data, latents = (within, image) if dialect.normalizing == "forward" else (image, within)
+    if dialect.forward is None:
+        data = within
     said = {
-        "forward": partial(mapped, **whole),
-        "inverse": partial(mapped, **whole),
-        "log_prob": partial(dense, point=point, log_area=log_area),
-        "sample": partial(drawn, coordinates=coordinates),
+        "forward": partial(mapped, **there),
+        "inverse": partial(mapped, **back),
+        "log_prob": partial(dense, within=data),
+        "base_log_prob": partial(dense, within=latents),
+        "sample": partial(drawn, within=data),
+        "rsample": partial(drawn, within=data),
+        "base_sample": partial(drawn, within=latents),
+        "sample_log_prob": partial(drawn_with, within=data),
     }
     calls: dict[str, Any] = {
         name: partial(one, call=call)
@@ -123,99 +78,413 @@ def in_coordinates(dialect: Dialect, chart: Chart) -> Dialect:
 
 
 def mapped(
-    obj: Any, u: Any, context: Any = None, *, call: Any, point: Any, coordinates: Any, log_area: Any
+    obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold, image: Manifold
 ) -> Any:
-    """A map of the surface, with the log-det of volumes of its coordinates."""
-    y, ladj = call(obj, point(u), context)
-    v = coordinates(y)
-    return v, None if ladj is None else ladj + (log_area(u) - log_area(v)).reshape(ladj.shape)
+    """A map of the manifold, with the log-det of volumes of its coordinates."""
+    y, ladj = call(obj, _point(within, u), context)
+    v = image.coordinates(y)
+    if ladj is None:
+        return v, None
+    gained = within.log_area(u) - image.log_area(v)
+    entries = math.prod(tuple(getattr(ladj, "shape", ()))) // max(1, len(u))
+    return v, (ladj.reshape(len(u), -1).sum(-1) if entries > 1 else ladj.reshape(-1)) + gained
 
 
-def dense(obj: Any, u: Any, context: Any = None, *, call: Any, point: Any, log_area: Any) -> Any:
-    """A density on the surface, per volume of its coordinates."""
-    return call(obj, point(u), context) + log_area(u)
+def dense(obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold) -> Any:
+    """A density on the manifold, per volume of its coordinates; without a graph where the object records none."""
+    told = call(obj, _point(within, u), context)
+    recorded = getattr(told, "requires_grad", True)
+    return told + within.log_area(u if recorded else u.detach())
 
 
-def drawn(obj: Any, count: int, context: Any = None, *, call: Any, coordinates: Any) -> Any:
-    """The coordinates of samples."""
-    return coordinates(call(obj, count, context))
+def _point(within: Manifold, u: Any) -> Any:
+    """The points of coordinates, which of another number are refused."""
+    return within.point(u.reshape(len(u), *within.shape))
 
 
-def _unit(x: Any) -> bool:
-    """Whether all points have length one."""
-    return bool(((x * x).sum(-1).sqrt() - 1).abs().max() <= NEAR)
+def drawn(obj: Any, count: int, *given: Any, call: Any, within: Manifold) -> Any:
+    """The coordinates of samples; of many for each context with that axis in front."""
+    x = call(obj, count, *given)
+    lead = len(x.shape) - len(within.event)
+    if lead == 1:
+        return within.coordinates(x)
+    flat = within.coordinates(x.reshape(-1, *within.event))
+    return flat.reshape(*x.shape[:lead], *within.shape)
 
 
-def _of_map(once: Once, call: Callable[..., Any], x: Any) -> Chart | None:
-    """The unit sphere, where a map brings all points onto it, or keeps it and its log-det is that of areas and
-    none of volumes.
-    """
-    import torch
+def drawn_with(obj: Any, count: int, *given: Any, call: Any, within: Manifold) -> Any:
+    """The coordinates of samples, and the log-densities that come with them."""
+    x, log_p = call(obj, count, *given)
+    u = within.coordinates(x)
+    return u, log_p + within.log_area(u).reshape(log_p.shape)
 
-    if len(x.shape) != 2 or not 2 <= x.shape[-1] <= FEW:
+
+def seen_from_images(dialect: Dialect, obj: Any, within: Manifold, x: Any) -> Manifold:
+    """The manifold in coordinates of which those of images are ordinary where those of points are."""
+    if dialect.forward is None or within.origin is None:
+        return within
+    with contextlib.suppress(Exception):
+        one = np.broadcast_to(np.asarray(within.origin), within.event)
+        image = dialect.forward(obj, manifolds.alike(one, x)[None], None)[0]
+        array = _plain(image)
+        if within.holds(array):
+            return within.seen_from(array[0])
+    return within
+
+
+def _fitting(event: Shape) -> Iterator[tuple[str, Manifold]]:
+    """The manifolds that events of a shape may lie on, the smallest first."""
+    if event[-2:] == (3, 3):
+        yield "so3", manifolds.rotations(event)
+    if event and event[-1] > 1:
+        yield "sphere", manifolds.sphere(event)
+        yield "simplex", manifolds.simplex(event)
+
+
+def _uniform(kind: str, x: Any, scale: float = 1.0) -> Any:
+    """Uniform points of a manifold, as many as ``x`` has, times a number."""
+    points = draw(Support.parse(kind), tuple(x.shape), np.random.default_rng(0))
+    return manifolds.alike(scale * points, x)
+
+
+# What is declared.
+
+
+def refuse_event(kind: str, event: Shape) -> None:
+    """Raises: `TargetError` where events of a shape are no points of a declared manifold."""
+    shaped = {
+        "so3": (event[-2:] == (3, 3), "3,3"),
+        "sphere": (len(event) > 0 and event[-1] > 1, "3"),
+        "axes": (len(event) > 0 and event[-1] > 1, "4"),
+        "simplex": (len(event) > 0 and event[-1] > 1, "3"),
+        "centred": (len(event) > 0 and event[0] > 1, "5,3"),
+    }
+    fits, example = shaped.get(kind, (True, ""))
+    if not fits:
+        raise TargetError(
+            f"its domain is {kind}, and no event of shape {event} is a point of that; of those of shape "
+            f"({example}{',' * (',' not in example)}) some are, as ?event={example} says"
+        )
+
+
+def _declared(once: Once, dialect: Dialect, x: Any, kind: str) -> Manifold:
+    event = tuple(x.shape[1:])
+    points = _samples(once, dialect, x)
+    if kind == "subspace":
+        return _declared_subspace(once, dialect, x, points)
+    found = _of_kind(kind, event)
+    if points is not None:
+        _refuse_others(found, points, "samples")
+        if kind in ("so3", "simplex"):
+            found = _measured(once, dialect, found, points, kind)
+    elif dialect.forward is not None:
+        with contextlib.suppress(ArithmeticError, RuntimeError, ValueError):
+            on = manifolds.alike(
+                draw(Support.parse(kind), tuple(x.shape), np.random.default_rng(0)), x
+            )
+            y = once(dialect.forward, on, None)[0]
+            if tuple(y.shape) == tuple(x.shape):
+                _refuse_others(found, _plain(y), "images")
+    return found
+
+
+def _of_kind(kind: str, event: Shape) -> Manifold:
+    made: dict[str, Callable[[Shape], Manifold]] = {
+        "so3": manifolds.rotations,
+        "sphere": manifolds.sphere,
+        "axes": manifolds.axes,
+        "simplex": manifolds.simplex,
+        "centred": manifolds.centred,
+    }
+    return made.get(kind, manifolds.torus)(event)
+
+
+def _refuse_others(found: Manifold, points: Any, what: str) -> None:
+    off = np.asarray(found.off(points), dtype=np.float64)
+    if not (off <= NEAR).all():
+        raise TargetError(
+            f"its domain is {found.name}, and {int((~(off <= NEAR)).sum())} of {len(off)} {what} do not lie on it: they are "
+            f"off by up to {np.nanmax(off, initial=0.0):.3g}"
+        )
+
+
+def _declared_subspace(once: Once, dialect: Dialect, x: Any, points: Any) -> Manifold:
+    what = "samples"
+    if points is None and dialect.forward is not None:
+        points, what = _plain(once(dialect.forward, _more(x), None)[0]), "images"
+    if points is None:
+        raise TargetError(
+            "its domain is a subspace, and neither samples nor images show which: say ?domain=centred for configurations "
+            "whose sum is zero, or give a sample method"
+        )
+    found = _subspace(points)
+    if found is None:
+        raise TargetError(f"its domain is a subspace, and its {what} fill the whole space")
+    if what == "images":
+        return found
+    return _measured(once, dialect, found, points, "subspace")
+
+
+def _more(x: Any) -> Any:
+    noise = np.random.default_rng(0).standard_normal((POINTS, *x.shape[1:]))
+    return manifolds.alike(noise, x)
+
+
+# What is found.
+
+
+def _samples(once: Once, dialect: Dialect, x: Any) -> Any:
+    """Samples that are as ordinary points are; None where there are none."""
+    if dialect.sample is None:
         return None
-    on = torch.nn.functional.normalize(x, dim=-1)
-    y, ladj = once(call, on, None)
-    if y.shape != x.shape or not _unit(y):
-        return None
-    chart = of_sphere(x.shape[-1] - 1)
-    if _unit(once(call, OFF[1] * on, None)[0]):
-        return chart
-    if ladj is None or ladj.numel() != len(x):
-        return None
-    coordinates = chart.coordinates(on)
-    of_areas = in_coordinates(Dialect(forward=call), chart).forward
-    assert of_areas is not None
-    of_volumes = agrees(once.obj, call, on)
-    return chart if not of_volumes and agrees(once.obj, of_areas, coordinates) else None
-
-
-def _of_density(
-    once: Once, log_prob: Callable[..., Any], sample: Callable[..., Any], x: Any
-) -> Chart | None:
-    """The surface on which all samples lie, where the density does not fall beside a sphere, or is one on a
-    subspace.
-    """
-    import torch
-
-    points = sample(once.obj, POINTS, None).detach().to(x)
-    if tuple(points.shape) != (POINTS, *x.shape[1:]) or not torch.isfinite(points).all():
-        return None
-    if len(x.shape) == 2 and x.shape[-1] > 1 and _unit(points):
-        here = log_prob(once.obj, points, None)
-        beside = torch.stack([log_prob(once.obj, share * points, None) for share in OFF])
-        falls = (beside.max(0).values < here - FALLEN).double().mean() > 0.5
-        return None if falls else of_sphere(x.shape[-1] - 1)
-    flat = points.flatten(1)
-    if not 1 < flat.shape[1] <= FEW:
-        return None
-    center = flat.mean(0)
-    _, values, ways = torch.linalg.svd(flat - center, full_matrices=False)
-    size = int((values > NONE * values[0]).sum())
-    if not 0 < size < flat.shape[1]:
-        return None
-    basis = ways[:size].T.contiguous()
-    if (center - basis @ (basis.T @ center)).abs().max() <= NONE * values[0]:
-        center = torch.zeros_like(center)  # it goes through the origin
-    # Per volume of the subspace, or of its first coordinates.
-    for area in (0.0, float(torch.linalg.slogdet(basis[:size])[1])):
-        chart = of_subspace(basis, center, tuple(x.shape[1:]), area)
-        within = in_coordinates(Dialect(log_prob=log_prob), chart).log_prob
-        assert within is not None
-        if abs(_mass(partial(within, once.obj), chart.coordinates(points)) - 1) <= MASS:
-            return chart
+    jax: Any = sys.modules.get("jax")
+    keys: list[tuple[Any, ...]] = [()] if jax is None else [(), (jax.random.PRNGKey(0),)]
+    for key in keys:
+        with contextlib.suppress(Exception):
+            points = dialect.sample(once.obj, POINTS, None, *key)
+            points = points.detach() if hasattr(points, "detach") else points
+            array = _plain(points)
+            if array.shape == (POINTS, *x.shape[1:]) and np.isfinite(array).all():
+                return points if manifolds.namespace(points) is manifolds.namespace(x) else None
     return None
 
 
-def _mass(log_density: Callable[..., Any], samples: Any) -> float:
-    """The mass of a density, by points of a normal distribution that spreads a little wider than samples do."""
-    import torch
+def _plain(x: Any) -> Array:
+    """An array as numbers."""
+    return np.asarray(x.detach() if hasattr(x, "detach") else x, dtype=np.float64)
 
+
+def _of_map(once: Once, call: Callable[..., Any], x: Any) -> Manifold | None:
+    """The manifold that a map keeps, where its log-det is none of volumes: it brings points beside the manifold on to it,
+    or keeps no multiple of the manifold, or its log-det is that of areas. A subspace on which all images lie.
+    """
+    event = tuple(x.shape[1:])
+    for kind, found in _fitting(event):
+        if kind == "simplex":
+            continue
+        on = _uniform(kind, x)
+        with contextlib.suppress(Exception):
+            y, ladj = once(call, on, None)
+            if not found.holds(y):
+                continue
+            beside = once(call, _uniform(kind, x, OFF[1]), None)[0]
+            if found.holds(beside):
+                return found
+            if ladj is None or math.prod(tuple(ladj.shape)) != len(x):
+                continue
+            if agrees(once.obj, partial(_flat, call=call, event=event), on.reshape(len(x), -1)):
+                continue
+            flat = partial(
+                _flat,
+                call=in_coordinates(Dialect(forward=call), found, found).forward,
+                event=found.shape,
+            )
+            coordinates = found.coordinates(on).reshape(len(x), -1)
+            lengths = (beside.reshape(len(x), -1) ** 2).sum(-1) ** 0.5
+            multiple = bool((abs(lengths - lengths[0]) <= NEAR * lengths[0]).all())
+            if not multiple or agrees(once.obj, flat, coordinates):
+                return found
+    return None
+
+
+def _flat(obj: Any, x: Any, context: Any = None, *, call: Any, event: Shape) -> Any:
+    """A map of events laid flat."""
+    y, ladj = call(obj, x.reshape(len(x), *event), context)
+    return y.reshape(len(x), -1), ladj
+
+
+def _of_density(once: Once, dialect: Dialect, x: Any) -> Manifold | None:
+    """The manifold on which all samples lie, unless the density falls beside a sphere, as one of volumes does; the sphere
+    where it is the same on each ray; the torus where it is periodic.
+    """
+    log_prob, points = dialect.log_prob, _samples(once, dialect, x)
+    assert log_prob is not None
+    if points is None:
+        if dialect.sample is None and (alone := _alone(once, log_prob, x)):
+            return alone
+        return _periodic(once, log_prob, x, None)
+    for kind, found in _fitting(tuple(x.shape[1:])):
+        if not found.holds(points):
+            continue
+        if kind == "sphere":
+            return None if _falls(once, log_prob, points) else _half(once, log_prob, found, points)
+        return _measured(once, dialect, found, points, kind)
+    if (within := _subspace(points)) is not None:
+        return (
+            _measured(once, dialect, within, points, "subspace")
+            if _steady(once, dialect, within)
+            else None
+        )
+    return _periodic(once, log_prob, points, points)
+
+
+def _falls(once: Once, log_prob: Callable[..., Any], points: Any) -> bool:
+    """Whether a density is a finite number beside a sphere, and much smaller than on it."""
+    here = _plain(log_prob(once.obj, points, None))
+    try:
+        beside = [_plain(log_prob(once.obj, share * points, None)) for share in OFF]
+    except Exception:  # it refuses what is no unit vector
+        return False
+    most = np.max(beside, axis=0)
+    return bool((np.isfinite(most) & (most < here - FALLEN)).mean() > 0.5)
+
+
+def _half(once: Once, log_prob: Callable[..., Any], found: Manifold, points: Any) -> Manifold:
+    """Axes, where all samples lie on one half of a sphere and opposite points have the same density."""
+    last = points[..., -1]
+    sides = [
+        side for side in (points[..., 0], last) if bool((side >= 0).all() or (side <= 0).all())
+    ]
+    if len(points.shape) != 2 or not sides:
+        return found
+    here, there = (_plain(log_prob(once.obj, side * points, None)) for side in (1.0, -1.0))
+    same = bool((abs(here - there) <= NEAR * (1 + abs(here))).all())
+    return manifolds.axes(found.event) if same else found
+
+
+def _alone(once: Once, log_prob: Callable[..., Any], x: Any) -> Manifold | None:
+    """The manifold on which alone a density is a number, or the sphere where it is the same along each ray, and not
+    everywhere; None of any other.
+    """
+
+    def told(points: Any) -> Array:
+        return _plain(log_prob(once.obj, points, None))
+
+    event, here = tuple(x.shape[1:]), told(x)
+    if not np.isfinite(here).any():
+        fitting = _fitting(event)
+        return next(
+            (one for kind, one in fitting if np.isfinite(told(_uniform(kind, x))).all()), None
+        )
+    if len(event) != 1 or event[0] < 2 or not np.isfinite(here).all():
+        return None
+    same = all(np.allclose(told(share * x), here, NEAR, NEAR) for share in OFF)
+    return manifolds.sphere(event) if same and np.ptp(here) > NEAR else None
+
+
+def _subspace(points: Any) -> Manifold | None:
+    """The subspace on which all of some points lie; None where they fill the space, or are no real numbers."""
+    array = _plain(points)
+    flat = array.reshape(len(array), -1)
+    if not 1 < flat.shape[1] <= FEW or len(np.unique(flat, axis=0)) < DISTINCT * len(flat):
+        return None
+    if (flat == np.round(flat)).all():
+        return None
+    center = flat.mean(0)
+    _, values, ways = np.linalg.svd(flat - center, full_matrices=False)
+    single = (flat.astype(np.float32) == flat).all()
+    size = int((values > (NONE if single else ROUNDED) * values[0]).sum())
+    if not 0 < size < flat.shape[1]:
+        return None
+    basis = ways[:size].T.copy()
+    if np.abs(center - basis @ (basis.T @ center)).max() <= NONE * values[0]:
+        center = np.zeros_like(center)  # it goes through the origin
+    return manifolds.subspace(array.shape[1:], basis, center)
+
+
+def _steady(once: Once, dialect: Dialect, found: Manifold) -> bool:
+    """Whether samples lie on the same subspace after parameters were moved."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(once.obj, torch.nn.Module) or dialect.sample is None:
+        return True
+    moved = copy.deepcopy(once.obj)
     generator = torch.Generator().manual_seed(0)
-    noise = torch.randn(DRAWN, samples.shape[1], generator=generator, dtype=torch.float64)
-    root = torch.linalg.cholesky(
-        WIDER**2 * torch.cov(samples.double().T).reshape(2 * [samples.shape[1]])
-    )
-    points = samples.double().mean(0) + noise @ root.T
-    around = -0.5 * (noise**2 + math.log(2 * math.pi)).sum(-1) - root.diagonal().log().sum()
-    return float((log_density(points.to(samples)).double() - around).exp().mean().detach())
+    with torch.no_grad():
+        for one in moved.parameters():
+            noise = torch.randn(one.shape, generator=generator, dtype=torch.float64)
+            one.add_(0.1 * noise.to(one))
+        try:
+            return found.holds(dialect.sample(moved, POINTS, None))
+        except Exception:  # what moved weights do is the laws' affair
+            return True
+
+
+def _periodic(once: Once, log_prob: Callable[..., Any], x: Any, samples: Any) -> Manifold | None:
+    """The torus on which a density is, where it repeats along a coordinate: on one period, the smallest that all samples
+    lie within, else a whole turn.
+    """
+    x = x[:4]
+    flat = x.reshape(len(x), -1)
+    size = flat.shape[1]
+
+    def told(shift: float, axis: int) -> Any:
+        moved = flat + 0.0
+        step = manifolds.alike(shift * np.eye(size)[axis], x)
+        return _plain(log_prob(once.obj, (moved + step).reshape(x.shape), None))
+
+    here = _plain(log_prob(once.obj, x, None))
+    if not np.isfinite(here).all():
+        return None
+
+    def repeats(shift: float, axis: int) -> bool:
+        return bool((abs(told(shift, axis) - here) <= 1e-5 * (1 + abs(here))).all())
+
+    periods = np.full(size, np.inf)
+    for axis in range(size):
+        if any(repeats(shift, axis) for shift in NO_PERIOD):
+            continue
+        found = [one for one in PERIODS if all(repeats(turn * one, axis) for turn in TURNS)]
+        if found:
+            periods[axis] = _period(found, samples, axis)
+    return manifolds.torus(tuple(x.shape[1:]), periods) if np.isfinite(periods).any() else None
+
+
+def _period(found: list[float], samples: Any, axis: int) -> float:
+    """The smallest period that samples lie within; a whole turn where they show none."""
+    if samples is not None:
+        column = np.asarray(samples).reshape(len(samples), -1)[:, axis]
+        within = [one for one in found if np.ptp(column) <= one * (1 + 1e-6)]
+        if within:
+            return min(within)
+    return found[0]
+
+
+def _measured(once: Once, dialect: Dialect, found: Manifold, points: Any, kind: str) -> Manifold:
+    """A manifold with the measure that a density on it is per, of those that are usual; the first where it has mass one
+    per none of them.
+    """
+    others: list[Manifold] = []
+    freedom = 1.0 if kind == "so3" else math.inf  # that of uniform rotations
+    if kind == "so3":
+        volumes = {"a volume of 8 pi^2": 8 * math.pi**2, "area of unit quaternions": math.pi**2}
+        others = [
+            manifolds.rotations(found.event, math.log(one), f"per {name}")
+            for name, one in volumes.items()
+        ]
+    elif kind == "simplex":
+        others = [manifolds.simplex(found.event, 0.5 * math.log(found.event[-1]))]
+    elif kind == "subspace":
+        basis, center = found.point.keywords["basis"], found.point.keywords["center"]  # type: ignore[attr-defined]
+        sign, of_first = np.linalg.slogdet(basis[: basis.shape[1]])
+        if sign:
+            others = [manifolds.subspace(found.event, basis, center, float(of_first))]
+    for one in (found, *others):
+        within = partial(dense, once.obj, call=dialect.log_prob, within=one)
+        with contextlib.suppress(Exception):
+            if abs(_mass(within, one.coordinates(points), freedom) - 1) <= MASS:
+                return one
+    return found
+
+
+def _mass(log_density: Callable[..., Any], samples: Any, freedom: float) -> float:
+    """The mass of a density, by points of Student's t distribution that spreads a little wider than samples do."""
+    flat = _plain(samples).reshape(len(samples), -1)
+    size = flat.shape[1]
+    low, middle, high = np.quantile(flat, (0.25, 0.5, 0.75), axis=0)
+    spread = np.maximum(high - low, 1e-300) / 1.35
+    scaled = np.clip((flat - middle) / spread, -CLIPPED, CLIPPED)
+    root = spread[:, None] * np.linalg.cholesky(WIDER**2 * np.cov(scaled.T).reshape(size, size))
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((DRAWN, size))
+    if math.isfinite(freedom):
+        noise /= np.sqrt(rng.chisquare(freedom, (DRAWN, 1)) / freedom)
+    square = (noise * noise).sum(-1)
+    around = -0.5 * square - 0.5 * size * math.log(2 * math.pi)
+    if math.isfinite(freedom):
+        half = (freedom + size) / 2
+        around = math.lgamma(half) - math.lgamma(freedom / 2) - half * np.log1p(square / freedom)
+        around -= 0.5 * size * math.log(freedom * math.pi)
+    around -= np.linalg.slogdet(root)[1]
+    points = (middle + noise @ root.T).reshape(-1, *samples.shape[1:])
+    told = _plain(log_density(manifolds.alike(points, samples)))
+    return float(np.exp(told - around).mean())
