@@ -23,7 +23,7 @@ class TokenDiffusion(nn.Module):
     Shapes: x `(N, length)`, whole numbers below K; log-probability `(N,)`. There are $S = K^{length}$
     sequences, which are enumerated; `logits`: $\log \pi$ up to a constant, `(S,)`; `log_rates`: logarithms
     of $R_k$ off the diagonal, `(n, S, S)`.  Units: nats.
-    Raises: `ValueError` for rates of another kind, and for sequences of another length or of other numbers.
+    Raises: `ValueError` for rates of another kind, and for sequences of another length.
     Source: Campbell et al. 2022, A continuous time framework for discrete denoising models (arXiv:2205.14987);
     the bound: Austin et al. 2021, D3PM (arXiv:2107.03006), equation 1.
     """
@@ -81,11 +81,13 @@ class TokenDiffusion(nn.Module):
         return total
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """The exact log-probability of each row."""
+        r"""The exact log-probability of each row, $-\infty$ of what is no sequence of tokens."""
         at = self.logits.softmax(0)
         for step in reversed(self.reversal()):
             at = at @ step
-        return at.log()[self.state(x)]
+        some = ((x == x.round()) & (x >= 0) & (x < self.tokens)).all(1, keepdim=True)
+        found = at.log()[self.state(x.where(some, 0.0))]
+        return found.where(some[:, 0], -torch.inf)
 
     def lower_bound(self, x: Tensor) -> Tensor:
         r"""$\sum_k E_q \log \frac{p(x_{k-1} \mid x_k)}{q(x_k \mid x_{k-1})} + E_q \log \pi(x_n) \le \log p(x)$, where
@@ -101,6 +103,8 @@ class TokenDiffusion(nn.Module):
     @torch.no_grad()
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n sequences, in the dtype of the rates."""
+        if n == 0:
+            return self.rates.new_zeros(0, self.length)
         at = torch.multinomial(self.logits.softmax(0), n, replacement=True, generator=generator)
         for step in reversed(self.reversal()):
             at = torch.multinomial(step[at], 1, generator=generator)[:, 0]

@@ -211,7 +211,9 @@ def test_bad_arguments_are_refused() -> None:
         with pytest.raises(ValueError, match="rows do not sum to zero"):
             ref.TokenDiffusion(rates, 2, 3)
     with pytest.raises(ValueError, match="whole numbers"):
-        chain().log_prob(torch.tensor([[0.0, 3.0]], dtype=DOUBLE))
+        chain().lower_bound(torch.tensor([[0.0, 3.0]], dtype=DOUBLE))
+    with pytest.raises(ValueError, match="sequences of tokens"):
+        chain().log_prob(torch.zeros(1, 3))
     with pytest.raises(ValueError, match="expected x0"):
         ref.ProbabilityFlow(path(ref.Cosine()), ref.Cosine(), "noise")  # type: ignore[arg-type]
 
