@@ -86,6 +86,7 @@ def test_no_component_is_left_out(data: Any) -> None:
         ref.Residual,
         ref.CNF,
         ref.OTFlow,
+        ref.ProbabilityFlow,
     }  # which come back within a tolerance, not within rounding
     assert maps - of_sampling - iterated <= stated
 

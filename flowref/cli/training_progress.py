@@ -11,6 +11,7 @@ import click
 
 from flowref.cli.screen import BAR, ELAPSED, LEFT, Bar, Pulse
 from flowref.training.data import Dataset
+from flowref.training.flows import MATCHED
 from flowref.training.loop import Listener, Training
 
 HEARTBEAT = 10.0
@@ -39,6 +40,10 @@ class TrainingProgress(Listener):
     def __exit__(self, *error: object) -> None:
         self.bar.__exit__(*error)
 
+    def _shown(self, training: Training) -> str:
+        """What is minimized."""
+        return "loss" if training.recipe.flow in MATCHED else self.name
+
     def step(self, training: Training) -> None:
         """Move the bar, some times a second."""
         if not self.bar.drawn or not self.redraw.due():
@@ -49,7 +54,7 @@ class TrainingProgress(Listener):
             description=f"{self.dataset.name} epoch {progress.epoch + 1}/{epochs}",
             total=epochs * training.steps,
             completed=progress.step,
-            values=f"{self.name} {running:.3f}{self.validation}",
+            values=f"{self._shown(training)} {running:.3f}{self.validation}",
         )
 
     def epoch(self, training: Training, row: dict[str, Any]) -> None:
@@ -60,7 +65,7 @@ class TrainingProgress(Listener):
         if not last and not self.heartbeat.due():
             return
         if not self.bar.drawn or last:
-            values = f"{self.name} {self.unit * row['train_nll']:.3f}{self.validation}"
+            values = f"{self._shown(training)} {self.unit * row['train_nll']:.3f}{self.validation}"
             count = f"epoch {row['epoch']}/{training.recipe.epochs}"
             with self.bar.aside():
                 click.echo(f"{count}: {values}   {row['seconds']:.0f} s", err=True)

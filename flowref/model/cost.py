@@ -55,8 +55,9 @@ class CallCost:
 
     ``operations``: dispatched with one row; ``work``: nominal nanoseconds; ``written``: bytes of
     all results on the way, which a graph keeps; ``held``: the most bytes of them that are held at
-    one time where no graph keeps them. ``complete``: False of a call that was cut short; then it
-    takes at least so much. ``walks``: whether it walks a graph itself; ``repeats``: whether it takes
+    one time where no graph keeps them, but those that the call walks itself. ``complete``: False of
+    a call that was cut short; then it takes at least so much. ``walks``: whether it walks a graph
+    itself; ``repeats``: whether it takes
     many steps with the same parameters, of which what comes of these alone is computed once.
     ``redrawn``: how many draws fell between two evaluations of a field, as `Observation` has it.
     """

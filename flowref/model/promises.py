@@ -104,6 +104,13 @@ PROMISES: Mapping[str, Promise] = _table(
         'its base is standard normal; "initially", where it is trained',
         ("initially",),
     ),
+    Promise(
+        "equivariant",
+        WORD,
+        "f(gx) = g f(x) and log p(gx) = log p(x): for rotations of the last axis of an event, permutations of its "
+        "first (permutation), or its sign (sign)",
+        ("rotation", "permutation", "sign"),
+    ),
     Promise("identity-init", FLAG, "it starts as the identity"),
     Promise("alternating-mask", FLAG, "a coupling that leaves every other entry unchanged"),
     Promise("checkerboard-mask", FLAG, "a coupling that leaves one color of a checkerboard unchanged"),

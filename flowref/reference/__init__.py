@@ -22,6 +22,14 @@ from flowref.reference.masks import alternating_mask, channel_mask, checkerboard
 from flowref.reference.multi_scale import MultiScale, Split
 from flowref.reference.ot_flow import OTFlow, Potential
 from flowref.reference.permutation import Permute, Reverse, Squeeze
+from flowref.reference.probability_flow import (
+    NormalPath,
+    ProbabilityFlow,
+    flow_matching_loss,
+    matching_loss,
+    noise_flow,
+    score_matching_loss,
+)
 from flowref.reference.rad import RAD
 from flowref.reference.real_nvp import RealNVP, VectorRealNVP
 from flowref.reference.residual import Contraction, NotConverged, Residual
@@ -35,6 +43,13 @@ from flowref.reference.sampling import (
     inverse_transform_sample,
     latent_log_likelihood,
 )
+from flowref.reference.schedule import (
+    Cosine,
+    Schedule,
+    StraightLine,
+    VarianceExploding,
+    VariancePreserving,
+)
 from flowref.reference.spline import Spline, SplineCoupling
 from flowref.reference.stochastic import Langevin, Metropolis
 from flowref.reference.surjections import (
@@ -46,6 +61,7 @@ from flowref.reference.surjections import (
     Sort,
     augment,
 )
+from flowref.reference.token_diffusion import TokenDiffusion
 from flowref.reference.wide_convolution import (
     EmergingConvolution,
     MaskedConvolution,
@@ -54,14 +70,16 @@ from flowref.reference.wide_convolution import (
 
 __all__ = [
     "ANODE", "CNF", "MADE", "MLP", "RAD", "Abs", "ActNorm", "AdditiveCoupling", "Affine", "AffineCoupling", "Atoms",
-    "AutoregressiveSpline", "BatchNorm", "Bijection", "Chain", "ConditionalNormal", "Contraction", "Dequantize",
-    "Draw", "ElementwiseCDF", "EmergingConvolution", "Exact", "Exp", "Exponential", "Flow", "GaussianLatentModel",
-    "Inverse", "InverseNotAvailable", "InvertibleBatchNorm", "InvertibleConv1x1", "Kernel", "KernelChain",
-    "KernelFlow", "Langevin", "Logit", "Loss", "MaskedAutoregressive", "MaskedConvolution", "MaxPool", "Metropolis",
-    "MultiScale", "NotConverged", "OTFlow", "PeriodicConvolution", "Permute", "Potential", "PowerSeries", "RealNVP",
-    "ResNet", "Residual", "Reverse", "Reversed", "Rosenblatt", "Roulette", "Rounding", "Sigmoid", "Slice", "Sort",
-    "Spline", "SplineCoupling", "Split", "Squeeze", "StandardNormal", "StopGradientCentering", "TimedMLP",
-    "VectorRealNVP", "alternating_mask", "augment", "batch_norm_backward", "batch_norm_backward_by_steps",
-    "bits_per_dim", "channel_mask", "checkerboard_mask", "exponential_quantile", "inverse_transform_sample",
-    "latent_log_likelihood", "real_nvp_loss",
+    "AutoregressiveSpline", "BatchNorm", "Bijection", "Chain", "ConditionalNormal", "Contraction", "Cosine",
+    "Dequantize", "Draw", "ElementwiseCDF", "EmergingConvolution", "Exact", "Exp", "Exponential", "Flow",
+    "GaussianLatentModel", "Inverse", "InverseNotAvailable", "InvertibleBatchNorm", "InvertibleConv1x1", "Kernel",
+    "KernelChain", "KernelFlow", "Langevin", "Logit", "Loss", "MaskedAutoregressive", "MaskedConvolution", "MaxPool",
+    "Metropolis", "MultiScale", "NormalPath", "NotConverged", "OTFlow", "PeriodicConvolution", "Permute",
+    "Potential", "PowerSeries", "ProbabilityFlow", "RealNVP", "ResNet", "Residual", "Reverse", "Reversed",
+    "Rosenblatt", "Roulette", "Rounding", "Schedule", "Sigmoid", "Slice", "Sort", "Spline", "SplineCoupling",
+    "Split", "Squeeze", "StandardNormal", "StopGradientCentering", "StraightLine", "TimedMLP", "TokenDiffusion",
+    "VarianceExploding", "VariancePreserving", "VectorRealNVP", "alternating_mask", "augment", "batch_norm_backward",
+    "batch_norm_backward_by_steps", "bits_per_dim", "channel_mask", "checkerboard_mask", "exponential_quantile",
+    "flow_matching_loss", "inverse_transform_sample", "latent_log_likelihood", "matching_loss", "noise_flow",
+    "real_nvp_loss", "score_matching_loss",
 ]  # fmt: skip

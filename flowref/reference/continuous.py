@@ -29,7 +29,7 @@ TOGETHER = {"cpu": 2**16, "gpu": 2**22}
 class TimedMLP(nn.Module):
     """A field: linear layers that see the time beside the state, with tanh between them.
 
-    Shapes: a time without axes and x `(N, features)` to `(N, features)`.
+    Shapes: a time without axes, or one for each row, `(N, 1)`, and x `(N, features)` to `(N, features)`.
     """
 
     def __init__(self, features: int, hidden: Sequence[int] = (64, 64)) -> None:

@@ -34,7 +34,7 @@ TABLE = (
     (STATE, "batch-norm/as-built batch-norm/conventions batch-norm/statistics batch-norm/eval-map[] batch-norm/eval-map[w*]"),
     (STATE, "batch-norm/modes-agree[*average*] batch-norm/modes-agree[many-batches] effects/* mode/* random/seeded"),
     (STATE, "same/copied same/saved same/history same/train-mode[first-call] state/*"),
-    (SAMPLES, "sampling/* map/domain map/inverse map/inverse-jacobian"),
+    (SAMPLES, "sampling/* map/domain map/equivariant map/inverse map/inverse-jacobian"),
     (VALUES, "batch-norm/* sample-norm/* coupling/* multi-scale/* squeeze/* composition/algebra map/finite same/rows"),
     (VALUES, "same/rows-in-train same/train-mode shape/any-batch shape/wrong-refused"),
     (INTERFACE, "same/manner"),

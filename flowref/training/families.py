@@ -1,5 +1,5 @@
-"""Flows of points besides Real NVP that can be fitted: splines, autoregressive, residual and continuous
-ones, of about the same number of parameters; and Real NVP with noise beside the data, with layers
+"""Flows of points besides Real NVP that can be fitted: splines, autoregressive, residual, continuous
+and matched ones, of about the same number of parameters; and Real NVP with noise beside the data, with layers
 that draw, or with a gate.
 """
 
@@ -21,10 +21,13 @@ from flowref.reference import (
     KernelChain,
     Langevin,
     MaskedAutoregressive,
+    ProbabilityFlow,
     Residual,
     Reverse,
     SplineCoupling,
+    StraightLine,
     TimedMLP,
+    VariancePreserving,
     VectorRealNVP,
     alternating_mask,
     augment,
@@ -60,6 +63,17 @@ def residual(features: int, depth: int, hidden: Sequence[int], lipschitz: float)
 def cnf(features: int, hidden: Sequence[int], time: float, tolerance: float) -> Bijection:
     """A continuous flow with exact traces."""
     return CNF(TimedMLP(features, hidden), time, tolerance=tolerance)
+
+
+def matching(features: int, hidden: Sequence[int], tolerance: float) -> Bijection:
+    """Flow matching: a field that is trained on straight lines to noise, with exact traces."""
+    return ProbabilityFlow(TimedMLP(features, hidden), StraightLine(), tolerance=tolerance)
+
+
+def diffusion(features: int, hidden: Sequence[int], tolerance: float) -> Bijection:
+    """A predictor of noise under a schedule that preserves the variance, with exact traces."""
+    model = TimedMLP(features, hidden)
+    return ProbabilityFlow(model, VariancePreserving(), "epsilon", tolerance=tolerance)
 
 
 def augmented(features: int, depth: int, hidden: Sequence[int], added: int) -> KernelChain:
@@ -109,6 +123,8 @@ FAMILIES: Mapping[str, tuple[Callable[..., Bijection | KernelChain], dict[str, A
     "maf": (maf, {"depth": 6, "hidden": [64, 64]}),
     "residual": (residual, {"depth": 8, "hidden": [64, 64], "lipschitz": 0.9}),
     "cnf": (cnf, {"hidden": [64, 64], "time": 1.0, "tolerance": 1e-4}),
+    "matching": (matching, {"hidden": [64, 64], "tolerance": 1e-4}),
+    "diffusion": (diffusion, {"hidden": [64, 64], "tolerance": 1e-4}),
     "augmented": (augmented, {"depth": 6, "hidden": [64, 64], "added": 2}),
     "stochastic": (
         stochastic,

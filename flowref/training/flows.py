@@ -1,4 +1,9 @@
 """The names of the flows that can be fitted; `families` builds them, and loads torch."""
 
 REAL_NVP = "real-nvp"
-FLOWS = (REAL_NVP, "spline", "maf", "residual", "cnf", "augmented", "stochastic", "rad")
+# Trained by matching, not by their likelihood.
+MATCHED = ("matching", "diffusion")
+FLOWS = (
+    *(REAL_NVP, "spline", "maf", "residual", "cnf", "augmented", "stochastic", "rad"),
+    *MATCHED,
+)

@@ -1,4 +1,4 @@
-"""The training loop: Adam on the negative log-likelihood, stopping early, in steps that a killed
+"""The training loop: Adam on the negative log-likelihood, or what stands for it, stopping early, in steps that a killed
 process loses none of.
 """
 
@@ -18,12 +18,13 @@ import torch
 from torch import Tensor
 
 from flowref.model import one_line
-from flowref.reference import Dequantize, real_nvp_loss
+from flowref.reference import Dequantize
 from flowref.training import runs
 from flowref.training.bounds import FEW, AnyFlow, drawing, log_density
 from flowref.training.data import Dataset
 from flowref.training.extras import RunError
 from flowref.training.models import build, standardize, tensor
+from flowref.training.objective import objective
 from flowref.training.recipes import Recipe
 
 # Seconds of work that a killed training has to do again, at most: within an epoch, and at the end
@@ -131,8 +132,7 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate(now.step)
         self.flow.train()
-        with drawing(self.flow, self.random):
-            loss = real_nvp_loss(self.flow, x, self.recipe.penalty)
+        loss = objective(self.flow, x, self.recipe.penalty, self.random)
         self.optimizer.zero_grad()
         loss.total.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.flow.parameters(), self.recipe.clip)

@@ -165,6 +165,30 @@ def test_a_transform_of_functions_within_is_made_as_it_is() -> None:
     assert sparing(tried) == "taken"
 
 
+def gone_along(layer: Layer, x: torch.Tensor, kept: bool) -> object:
+    """A hundred steps along the gradient of a layer; with one graph, or one for each step."""
+    x = x.requires_grad_()
+    for _ in range(100):
+        (slope,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=kept)
+        x = x + slope if kept else (x + slope).detach().requires_grad_()
+    return x, x.sum(1)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_graphs_keep_within_a_call_is_counted(kept: bool) -> None:
+    """Of a call that walks graphs itself: all of one graph, or a hundredth of that where each step has its own."""
+
+    def forward(obj: Layer, x: torch.Tensor, context: object = None) -> object:
+        """As dialects say it."""
+        return gone_along(obj, x, kept)
+
+    found = cost_of(Layer(3, 3), Dialect(forward=forward), Facts((3,)), torch.float64, 1e12)
+    call = found.of("forward")
+    assert call.walks
+    share = call.held.per_row / call.written.per_row
+    assert 0.2 < share <= 1 if kept else share < 0.03
+
+
 def test_what_writes_into_what_it_used_leaks_nothing() -> None:
     """The graph of an inverse that fills in its features one by one holds itself: none is kept."""
 

@@ -98,6 +98,14 @@ def test_continuous_flows_agree(impl: str) -> None:
     assert 0 < coarse < fine < 1000
 
 
+@pytest.mark.parametrize("op", ["log_prob", "sample"])
+@pytest.mark.parametrize("kind", ["continuous", "matching", "diffusion"])
+def test_matched_flows_are_measured(kind: str, op: str) -> None:
+    """Along one network, with finite results."""
+    suite = importlib.import_module("benchmarks._matched")
+    assert torch.isfinite(suite.matched(kind, op, "small").call()).all()
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_family_that_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here splines of which the slopes are not those of the library."""

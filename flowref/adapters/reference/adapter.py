@@ -10,6 +10,7 @@ from flowref.adapters.common.normalizers import spellings
 from flowref.adapters.common.published import components_of_models
 from flowref.adapters.reference import (
     constructions,
+    constructions_diffusion,
     constructions_kernels,
     constructions_wide,
     published,
@@ -136,6 +137,7 @@ FLOW = Dialect(
 UNIVARIATE = Dialect(log_prob=log_prob, sample=sample, cdf=cdf, icdf=icdf)
 ATOMS = Dialect(cdf=cdf, icdf=icdf)
 LATENT = Dialect(log_prob=log_prob, sample=sample, estimate=estimate)
+TOKENS = Dialect(log_prob=log_prob, sample=sample)
 KERNEL = Dialect(push=push, pull=pull, repair=repair)
 BOUND = Dialect(log_prob=log_prob, sample=sample, repair=repair)
 # A surjection: its inverse forgets the noise, so that it is no bijection.
@@ -151,7 +153,10 @@ def components() -> Mapping[str, Component]:
         **components_of(constructions.normalizers(), _normalizer_dialect, describe),
         **components_of(constructions.bijections(), LAYER, describe, promised),
         **components_of(constructions_wide.bijections(), LAYER, describe),
+        **components_of(constructions_diffusion.bijections(), LAYER, describe),
         **components_of(constructions.flows(), FLOW, describe, promised),
+        **components_of(constructions_diffusion.flows(), FLOW, describe),
+        **components_of(constructions_diffusion.tokens(), TOKENS, describe),
         **components_of(constructions.univariate(), _univariate_dialect, describe),
         **components_of(constructions.latent_models(), LATENT, describe),
         **components_of(constructions.surjections(), DEQUANTIZER, describe),
@@ -190,6 +195,7 @@ def recognizes(obj: Any) -> Dialect | None:
         GaussianLatentModel,
         Kernel,
         KernelFlow,
+        TokenDiffusion,
     )
 
     if isinstance(obj, BatchNorm):
@@ -200,6 +206,7 @@ def recognizes(obj: Any) -> Dialect | None:
         (Exponential, UNIVARIATE),
         (Atoms, ATOMS),
         (GaussianLatentModel, LATENT),
+        (TokenDiffusion, TOKENS),
         (Dequantize, DEQUANTIZER),
         (Kernel, KERNEL),
         (KernelFlow, BOUND),

@@ -121,6 +121,8 @@ def promised(name: str) -> dict[str, Any]:
     """
     if name == "Rosenblatt":
         return {"rosenblatt": {"mean": MEAN, "covariance": COVARIANCE}}
+    if name == "StandardNormalFlow":
+        return {"equivariant": "rotation"}
     if name == "Flow[uniform]":
         return {"uniform-data": 256.0}
     masks = {

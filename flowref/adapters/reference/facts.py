@@ -56,6 +56,9 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         )
     if lineage(obj) & {"Exponential", "Atoms"}:
         return _univariate(obj)
+    if "TokenDiffusion" in lineage(obj):
+        within = interval(0.0, float(obj.tokens))
+        return Facts(event_shape=(obj.length,), domain=within, promises={"atoms": "exact"})
     shape = event_shape or _event(obj)
     if shape is None:
         raise unknown_shape(obj)

@@ -21,6 +21,8 @@ class Ungraphed:
     """Whether anything asked for what was not kept, or refuses to be asked for what to keep."""
 
     walked = False
+    # Whether that was a transform of torch.func.
+    transformed = False
 
 
 @contextlib.contextmanager
@@ -54,7 +56,7 @@ def noting_transforms(state: Ungraphed) -> Iterator[None]:
     forbid = module._saved_tensors_hooks_disable
 
     def noted(*asked: Any) -> Any:
-        state.walked = True
+        state.walked = state.transformed = True
         return forbid(*asked)
 
     module._saved_tensors_hooks_disable = noted

@@ -294,7 +294,7 @@ class Live:
         if self.counting:  # that depends on what was called before
             return
         cost = self.facts.cost.of(name)
-        kept = cost.written.of(rows) if graphed or cost.walks else 2 * cost.held.of(rows)
+        kept = cost.written.of(rows) if graphed else 2 * cost.held.of(rows)
         means().ask(what, kept, work, copies=COPIES * self.facts.cost.state)
 
     def count(self, what: str, run: Callable[[], Any]) -> None:

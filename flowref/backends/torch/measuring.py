@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -26,6 +28,13 @@ class Enough(BaseException):
     """
 
 
+class Saved:
+    """What a graph keeps of a tensor."""
+
+    def __init__(self, value: torch.Tensor) -> None:
+        self.value = value
+
+
 class Measuring(Watching):
     """Count operations, numbers written, products, and the bytes that results hold.
 
@@ -37,6 +46,8 @@ class Measuring(Watching):
         self.most = most
         self.entries = self.products = self.factors = 0.0
         self.written = self.holding = self.held = 0
+        # By where results lie: how many hold them, and their bytes.
+        self.owners: dict[int, tuple[int, int]] = {}
         # Whether anything was computed in single precision.
         self.single = False
         # Whether anything was computed in half precision, of either kind.
@@ -77,12 +88,38 @@ class Measuring(Watching):
             return
         size = value.numel() * value.element_size()
         self.written += size
-        self.holding += size
-        self.held = max(self.held, self.holding)
-        weakref.finalize(value, self._released, size).atexit = False
+        self._hold(value, value)
 
-    def _released(self, size: int) -> None:
-        self.holding -= size
+    def _hold(self, owner: Any, value: torch.Tensor) -> None:
+        """Count the bytes of a result until the last of its owners is gone."""
+        storage = value.untyped_storage()
+        place, size = storage.data_ptr(), value.numel() * value.element_size()
+        owners, size = self.owners.get(place, (0, size))
+        self.owners[place] = owners + 1, size
+        if not owners:
+            self.holding += size
+            self.held = max(self.held, self.holding)
+        weakref.finalize(owner, self._released, place).atexit = False
+
+    def _released(self, place: int) -> None:
+        owners, size = self.owners.pop(place)
+        if owners > 1:
+            self.owners[place] = owners - 1, size
+        else:
+            self.holding -= size
+
+    @contextlib.contextmanager
+    def graphs(self) -> Iterator[None]:
+        """Count what graphs keep for a way back, until they let it go, beside what Python holds."""
+
+        def keep(value: torch.Tensor) -> Saved:
+            saved = Saved(value.detach())
+            if value.untyped_storage().data_ptr() in self.owners:  # no parameter, and no input
+                self._hold(saved, value)
+            return saved
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved.value):
+            yield
 
 
 def _products(name: str, args: tuple[Any, ...], out: Any) -> float:

@@ -130,18 +130,22 @@ def _priced(
 ) -> torch.Tensor | None:
     """Enter what a call takes; returns its value, if it is a map that was called to the end."""
     counts: list[Measuring] = []
-    value, ended, walks = None, True, False
+    value, ended, walks, transformed = None, True, False, False
     while len(counts) < 2 and ended:
         rows = MORE if counts else FEW
         given = x[:rows].clone(), None if context is None else context[:rows].clone()
         measuring, ended = Measuring(most), False
         spared = contextlib.nullcontext(Ungraphed()) if walks else ungraphed()
-        with contextlib.suppress(Enough, Exception), spared as state, measuring:
+        # Transforms of torch.func forbid to look at what graphs keep.
+        graphs = measuring.graphs() if walks and not transformed else contextlib.nullcontext()
+        with contextlib.suppress(Enough, Exception), spared as state, graphs, measuring:
             value = function(obj, *given)
             ended = True
         if state.walked:  # it differentiates itself
-            walks, ended, counts = True, True, []
+            walks, ended, counts, transformed = True, True, [], state.transformed
             continue
+        if transformed:
+            measuring.held = measuring.written
         counts.append(measuring)
     if not ended and counts[-1].work <= most:  # it was refused
         return None

@@ -19,6 +19,7 @@ from flowref.laws.common.statistics import (
     critical,
     two_stage,
 )
+from flowref.laws.common.truncation import samples_of_steps
 from flowref.laws.density.draws import SampledDensity, refuse_surfaces, repeats
 from flowref.laws.density.pictures import samples_beside
 from flowref.model import (
@@ -42,6 +43,8 @@ HALF_WIDTH, SPREAD = 1.2, 0.7
 # Widths of r that are tried, as shares of the spread of the samples: where the density is uneven or
 # cut off, narrow ones do.
 WIDTHS = (1.0, 0.5, 0.25)
+# What no solver that anybody would use is off by.
+GROSS = 0.5
 # Operations of a round trip up to which more samples are drawn at once where a few cannot judge.
 AFFORDABLE = 800
 # Points from which the variance of r/p is measured; the largest share that one may have of it; and
@@ -123,7 +126,25 @@ def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
                 raise
             return ratio_scores(flow, STAGES[-1], batch.seed + 500, given)
 
-    return two_stage(ratios, STAGES, batch.seed).residual()
+    found = two_stage(ratios, STAGES, batch.seed)
+    mean = mean_of_ratio(found)
+
+    def again(finer: SampledDensity) -> tuple[float, float]:
+        one = ratio_scores(finer, STAGES[0], batch.seed, given)
+        return abs(mean_of_ratio(one) - 1), 3 * float(np.asarray(one.observed["standard error"]))
+
+    conspicuous = found.accuses and 0 < abs(mean - 1) < GROSS
+    if conspicuous and samples_of_steps(flow, batch, abs(mean - 1), again):
+        raise Undecidable(
+            f"the mean of r/p is {mean:.4g}, and comes nearer to one with the steps of its solver: it is the "
+            "error of these"
+        )
+    return found.residual()
+
+
+def mean_of_ratio(found: Finding) -> float:
+    """As it was found; one where there was none to find."""
+    return float(np.asarray(found.observed.get("mean of r/p", 1.0)))
 
 
 def one_context(flow: Sampler, batch: Batch) -> Array | None:

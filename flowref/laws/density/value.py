@@ -12,8 +12,9 @@ import numpy as np
 from flowref.laws.common.arithmetic import finite_rows, reported, rows_max
 from flowref.laws.common.cases import CONTEXT, TRAIN
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.common.quadrature import MASS_FLOOR, mass_apart, total_mass
+from flowref.laws.common.quadrature import MASS_FLOOR, total_mass
 from flowref.laws.common.requirements import exact_density, exact_log_det
+from flowref.laws.common.truncation import mass_of_steps
 from flowref.laws.composition.chain import has_parts
 from flowref.laws.density.base import normalizing_call
 from flowref.laws.density.draws import atoms
@@ -40,8 +41,6 @@ from flowref.model.abilities import (
     Expanding,
     Flow,
     LabelledSampler,
-    Refinable,
-    offers,
 )
 
 
@@ -67,10 +66,8 @@ class ExpandingDensity(Density, Expanding, Protocol):
 
 CHANGE = "log p(x) = log p_Z(f(x)) + log|det df/dx|; Dinh et al., Real NVP (arXiv:1605.08803), section 3.1"
 QUADRATURE_FACTOR = 20.0
-# With so many times the steps of a solver its error falls to a quarter of itself or less, whatever its order;
-# which share of it may be left, with room for the coarse grid on which that is seen; and what no solver that
-# anybody would use is off by.
-STEPS, LEFT, GROSS = 4, 0.35, 0.5
+# What no solver that anybody would use is off by.
+GROSS = 0.5
 # By how much an error of an iterative inverse may grow in the log-density.
 GROWTH = 16.0
 # How torch.distributions refuses a point, which it was asked to check for.
@@ -352,7 +349,7 @@ def normalizes(flow: Density, batch: Batch) -> Residual:
         raise Undecidable(
             f"the quadrature does not settle (estimate {mass:.4g}, error {error:.1g})"
         )
-    if allowed < abs(mass - 1) < GROSS and _of_its_steps(flow, batch, mass - 1):
+    if allowed < abs(mass - 1) < GROSS and mass_of_steps(flow, batch, mass - 1):
         raise Undecidable(
             f"the mass is {mass:.4g}, and comes nearer to one with the steps of its solver: it is the error "
             "of these"
@@ -363,17 +360,3 @@ def normalizes(flow: Density, batch: Batch) -> Residual:
         nats=np.log(np.array([max(mass, 0.0)])),
         observed={"integral": np.array([mass])},
     )
-
-
-def _of_its_steps(flow: Density, batch: Batch, off: float) -> bool:
-    """Whether what the mass is off by falls as a solver takes more steps, of which nobody states how
-    accurate it is.
-    """
-    if not offers(flow, Refinable):
-        return False
-    try:
-        finer = flow.refined(STEPS)
-        fallen = 0.0 if finer is None else mass_apart(flow, finer, batch)
-    except Exception:  # more steps may take more than there is
-        return False
-    return abs(off - fallen) <= LEFT * abs(off)

@@ -12,7 +12,7 @@ from flowref.training.baselines import normal_nll
 from flowref.training.bounds import MANY, drawing
 from flowref.training.data import Dataset
 from flowref.training.families import FAMILIES
-from flowref.training.flows import FLOWS, REAL_NVP
+from flowref.training.flows import FLOWS, MATCHED, REAL_NVP
 from flowref.training.loop import mean_nll
 from flowref.training.recipes import Recipe
 from real_nvp_page import pictures, truth, words
@@ -46,6 +46,7 @@ def tasks(effort: Effort) -> list[Task]:
             ),
         )
         for flow in FLOWS
+        if flow not in MATCHED
         for seed in effort.seeds(SEEDS)
     ]
 

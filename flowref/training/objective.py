@@ -1,0 +1,33 @@
+"""What a training minimizes: the negative log-likelihood, or the loss of matching of a probability flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flowref.reference import Flow, Loss, ProbabilityFlow, matching_loss, real_nvp_loss
+from flowref.training.bounds import AnyFlow, drawing
+
+
+def objective(flow: AnyFlow, x: Tensor, penalty: float, random: torch.Generator) -> Loss:
+    """The loss of a batch. Of a flow whose last map is a `ProbabilityFlow` that is the one of matching, at times
+    that are uniform between the ends of its schedule: a squared distance in the place of nats.
+
+    ``random``: what times and noise, or latents, are drawn from.
+    """
+    # A chain, as it is built.
+    maps: Any = flow.bijection if isinstance(flow, Flow) else [None]
+    *before, last = maps
+    if not isinstance(last, ProbabilityFlow):
+        with drawing(flow, random):
+            return real_nvp_loss(flow, x, penalty)
+    for bijection in before:
+        x, _ = bijection(x)
+    schedule = last.schedule
+    t = torch.rand(len(x), 1, generator=random, dtype=x.dtype)
+    t = schedule.start + (schedule.end - schedule.start) * t
+    noise = torch.randn(x.shape, generator=random, dtype=x.dtype)
+    value = matching_loss(last.model, schedule, last.prediction, x, t, noise)
+    return Loss(value, x.new_zeros(()))
