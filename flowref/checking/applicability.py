@@ -68,7 +68,13 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
     base = registry.find_law(law.base)
     try:
         usual = loading.load(
-            target, replace(base.condition, contextual=law.contextual, one_context=law.one_context)
+            target,
+            replace(
+                base.condition,
+                contextual=law.contextual,
+                one_context=law.one_context,
+                resized=law.resized,
+            ),
         )
     except Unsupported as refusal:
         return Silence(str(refusal), bool(refusal.waits), refusal.remedy)

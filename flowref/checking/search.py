@@ -414,6 +414,7 @@ class Search:
             grad=self.law.grad,
             contextual=self.law.contextual,
             one_context=self.law.one_context,
+            resized=self.law.resized,
             device=self.settings.device,
         )
 

@@ -19,12 +19,14 @@ from flowref.adapters.user.one_context import at_one_context, draws_at_each, sta
 from flowref.adapters.user.parts import columns
 from flowref.backends import Backend, Blueprint, Wish
 from flowref.loading.contradictions import contradiction, refuse_contradicted
-from flowref.loading.declared import Declared, declare
+from flowref.loading.declared import OVERRIDE, Declared, declare
 from flowref.loading.draft import points_of
 from flowref.loading.estimators import fitted_to
+from flowref.loading.event_sizes import keeps_size, other_sizes
 from flowref.loading.inner import event_of_part
 from flowref.loading.instance import Instance, OtherPrecision, Refusal, instance_of
 from flowref.loading.kinds import kind_of
+from flowref.loading.live_objects import renamed
 from flowref.loading.options import event_option
 from flowref.loading.place import place_of
 from flowref.loading.probing import Probed, probe
@@ -110,7 +112,11 @@ class Recipe:
         """That of the same object, given a context that may be left out. Raises: `Unsupported` where none may."""
         if not self.facts.optional_context:
             raise Unsupported("it takes no context that may be left out", waits=False)
-        return recipe_of(self.source.target.with_options(context=self.facts.optional_context))
+        return self._with(context=self.facts.optional_context)
+
+    def _with(self, **options: str) -> Recipe:
+        target = self.source.target
+        return recipe_of(renamed(target, target.with_options(**options)))
 
     @functools.cached_property
     def at_one_context(self) -> Recipe:
@@ -129,15 +135,31 @@ class Recipe:
         dialect = replace(at_one_context(self.dialect, shape, each), stated=stated)
         return replace(self, probed=replace(self.probed, dialect=dialect, facts=facts))
 
+    @functools.cached_property
+    def resized(self) -> Recipe:
+        """That of the same object at events of another size. Raises: `Unsupported` where it takes none, or is told its size."""
+        event, target = self.facts.event_shape, self.source.target
+        sizes = list(other_sizes(event)) if target.adapter in (USER, OBJECT) else []
+        with self.backend.sandbox(0, self.dtype):
+            if not sizes or keeps_size(self.build(), event):
+                raise Unsupported("its events have one size", waits=False)
+        for size in sizes:
+            try:
+                return self._with(event=",".join(map(str, size)), **{OVERRIDE: "true"})
+            except (TargetError, SpecError):
+                continue
+        raise Unsupported("it refuses events of another size", waits=False)
+
     def given(self, condition: Condition) -> Recipe:
         """That of the object as it is given contexts in a condition."""
-        recipe = self.contextual if condition.contextual else self
+        recipe = self.resized if condition.resized else self
+        recipe = recipe.contextual if condition.contextual else recipe
         return recipe.at_one_context if condition.one_context else recipe
 
     def subject(self, condition: Condition) -> Subject:
         """The subject in a condition; in float32 where the target cannot run in float64."""
-        if condition.contextual or condition.one_context:
-            plain = replace(condition, contextual=False, one_context=False)
+        if condition.contextual or condition.one_context or condition.resized:
+            plain = replace(condition, contextual=False, one_context=False, resized=False)
             return self.given(condition).subject(plain)
         if condition.dtype == "float64":
             condition = replace(condition, dtype=self.dtype)

@@ -115,7 +115,7 @@ Echo = Callable[[Any, Batch], Callable[[], Array]]
 
 # Names of circumstances in which any law can be measured, the last in the brackets of an id; the way
 # back is one of them where it is not the first.
-CIRCUMSTANCES = ("train", "trained", "no-grad", "context", "one-context", "many")
+CIRCUMSTANCES = ("train", "trained", "no-grad", "context", "one-context", "other-size", "many")
 
 
 def statement_of(law_id: str) -> str:
@@ -208,8 +208,8 @@ class Law:
     else in the domain), "beyond" (outside the domain) or "data" (where the log-density lives).
     ``history``: how the subject has lived before the measurement, ``mode``: in which mode it is, ``direction``: "inverse"
     where it is turned around, ``grad``: whether calls record gradients, ``contextual``: whether
-    they are given a context that may be left out, ``one_context``: whether all are given the same (see
-    `Condition`). ``cases``: further
+    they are given a context that may be left out, ``one_context``: whether all are given the same, ``resized``: whether
+    events are of another size (see `Condition`). ``cases``: further
     circumstances in which it is measured, each by a law of its own; ``case_of``: the id of the law
     that such a one is a case of.
     ``local``: a violation must persist beside the point (else it is a kink, or a jump of the
@@ -253,6 +253,7 @@ class Law:
     grad: bool = True
     contextual: bool = False
     one_context: bool = False
+    resized: bool = False
     local: bool = True
     scales: tuple[float, ...] = ANYWHERE
     effort: int = 10
@@ -306,7 +307,7 @@ class Law:
     @property
     def condition(self) -> Condition:
         """The condition in which it is asked whether it speaks."""
-        fields = ("history", "mode", "direction", "grad", "contextual", "one_context")
+        fields = ("history", "mode", "direction", "grad", "contextual", "one_context", "resized")
         return Condition(**{name: getattr(self, name) for name in fields})
 
     def in_case(self, case: Case) -> Law:

@@ -116,7 +116,7 @@ class Condition:
     ``mode``: in which mode its calls are made after that, each on a copy of its own.
     ``direction``: "inverse" where it is turned around (see `inverted`).
     ``grad``: whether calls record gradients. ``contextual``: whether a context is given that may be left out;
-    ``one_context``: whether all calls are given one and the same.
+    ``one_context``: whether all calls are given one and the same. ``resized``: whether events are of another size than usual.
     ``part``: index path of a sub-component, for the search for an offending layer.
     ``weights``: the digest of the file that the weights come from, empty where there is none.
     ``device``: where laws of devices move it, by name; empty for one that is not there.
@@ -135,4 +135,5 @@ class Condition:
     grad: bool = True
     contextual: bool = False
     one_context: bool = False
+    resized: bool = False
     device: str = ""

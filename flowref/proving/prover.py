@@ -87,7 +87,7 @@ def _repairs(statement: Statement, graph: Graph, whole: Composition) -> tuple[st
 
 # The last target that was asked for, and its calls by their circumstances.
 _LAST: list[Recipe] = []
-_KEPT: dict[tuple[bool, bool, str, str], Calls] = {}
+_KEPT: dict[tuple[bool, bool, bool, str, str], Calls] = {}
 
 
 def calls_of(target: Target, condition: Condition, mode: str = "") -> Calls:
@@ -96,7 +96,7 @@ def calls_of(target: Target, condition: Condition, mode: str = "") -> Calls:
     """
     recipe, mode = recipe_of(target), mode or condition.mode
     own = recipe.given(condition)
-    key = condition.contextual, condition.one_context, mode, condition.direction
+    key = condition.contextual, condition.one_context, condition.resized, mode, condition.direction
     if not _LAST or _LAST[0] is not recipe:
         _LAST[:] = [recipe]
         _KEPT.clear()

@@ -390,6 +390,7 @@ CIRCUMSTANCES = {
     ("direction", "inverse"): "the other way round",
     ("contextual", True): "given a context that may be left out",
     ("one_context", True): "at one context",
+    ("resized", True): "at events of another size",
 }
 
 

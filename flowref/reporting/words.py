@@ -110,8 +110,9 @@ def circumstances(case: Counterexample, part: str = "", *, usual: bool = True) -
     manner = "" if condition.grad else "under no_grad"
     given = "with contexts" if condition.contextual else ""
     given = "at one context" if condition.one_context else given
+    size = "at another size" if condition.resized else ""
     return ", ".join(
-        filter(None, [weights, mode, manner, given, dtype, device, history, data, where])
+        filter(None, [weights, mode, manner, given, size, dtype, device, history, data, where])
     )
 
 

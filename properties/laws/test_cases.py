@@ -36,7 +36,16 @@ def test_a_case_is_its_law_elsewhere(law: Law) -> None:
     assert law.measure is base.measure and law.statement.endswith(said)
     assert (law.version, law.force, law.promise) == (base.version, base.force, base.promise)
     assert registry.find_law(law.key) is law and registry.select_laws((law.id,)) == (law,)
-    changed = ("mode", "history", "rows", "direction", "grad", "contextual", "one_context")
+    changed = (
+        "mode",
+        "history",
+        "rows",
+        "direction",
+        "grad",
+        "contextual",
+        "one_context",
+        "resized",
+    )
     assert any(getattr(law, name) != getattr(base, name) for name in changed)
 
 

@@ -22,6 +22,8 @@ class InvertiblePulling(Invertible, Pulling, Protocol):
 # Points and what comes back for them are ordinary up to here; a kink is no place where gradients are asked
 # for, and is left by a step of so much.
 ORDINARY, BESIDE = 1e3, 1e-3
+# How much farther out points lie as well, beyond the interval of a spline: there its tail is chosen by torch.where.
+FARTHER = 4.0
 
 
 @requires("its inverse is iterative, and what autograd records of it is not its derivative")
@@ -36,38 +38,43 @@ def goes_straight_back(flow: Flow) -> bool:
     points="latents",
     tolerance=EXACT,
     local=False,
-    effort=1,
+    effort=2,
     size=16,
     scales=NEARBY,
     applies=goes_straight_back & in_double & not_estimator,
     source="a nan in the branch that torch.where does not choose is still a nan in the gradient (flowjax issue 239)",
     pointwise=True,
-    version=2,
+    version=3,
 )
 def inverse_gradient_finite(flow: InvertiblePulling, batch: Batch) -> Residual:
-    """At ordinary points, where what the inverse returns is finite, its gradient is finite, and beside
-    them as well.
+    """At ordinary points, and at points four times as far out, where what the inverse returns is finite, its gradient is
+    finite, and beside them as well.
     """
     refuse_to_walk_back(flow, batch.x[0].size)
     rng = np.random.default_rng(batch.seed)
     support = flow.domain if flow.codomain is None else flow.codomain
     z = latents(flow, draw(support, batch.x.shape, rng), batch.context)
+    good, lost = lost_at(flow, z, batch)
+    if support.kind == "real":
+        there, far = lost_at(flow, FARTHER * z, batch)
+        if far.any() and not lost.any():
+            z = FARTHER * z
+        good, lost = good | there, lost | far
+    note = ""
+    if lost.any():
+        _, of_value = gradient_at(flow, z, batch, log_det=False)
+        whose = "its log-det" if finite_rows(of_value)[lost].all() else "it"
+        note = f"the inverse is finite, and the gradient through {whose} is not"
+    return Residual(lost.astype(float), decidable=good, note=note, observed={"z": z})
+
+
+def lost_at(flow: InvertiblePulling, z: Array, batch: Batch) -> tuple[Array, Array]:
+    """At which points something is known, and at which of these gradients are lost, there and beside them."""
     good, lost = np.ones(len(z), dtype=bool), np.ones(len(z), dtype=bool)
-    gradient = z
     for points in (z * (1 - BESIDE), z):
         known, gradient = gradient_at(flow, points, batch)
         good, lost = good & known, lost & ~finite_rows(gradient)
-    wrong, note = lost & good, ""
-    if wrong.any():
-        _, of_value = gradient_at(flow, z, batch, log_det=False)
-        whose = "its log-det" if finite_rows(of_value)[wrong].all() else "it"
-        note = f"the inverse is finite, and the gradient through {whose} is not"
-    return Residual(
-        wrong.astype(float),
-        decidable=good,
-        note=note,
-        observed={"z": z},
-    )
+    return good, lost & good
 
 
 def gradient_at(

@@ -32,7 +32,7 @@ from flowref.laws.common.arithmetic import (
     rows_max,
     square,
 )
-from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, TRAIN
+from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, RESIZED, TRAIN
 from flowref.laws.common.ends import finite_beside
 from flowref.laws.common.requirements import (
     exact_log_det,
@@ -113,7 +113,7 @@ def lost(usable: Array, near: Array) -> str:
     source=FORMULA,
     pointwise=True,
     version=2,
-    cases=(TRAIN, CONTEXT),
+    cases=(TRAIN, CONTEXT, RESIZED),
 )
 def log_det(flow: Differentiable, batch: Batch) -> Residual:
     r"""The log-det returned by forward is $\log|\det \partial f / \partial x|$, as autograd and
@@ -144,7 +144,7 @@ def inverse_in_closed_form(flow: Flow) -> bool:
     source=FORMULA,
     pointwise=True,
     version=2,
-    cases=(TRAIN, CONTEXT),
+    cases=(TRAIN, CONTEXT, RESIZED),
 )
 def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The log-det returned by inverse is $\log|\det \partial f^{-1} / \partial z|$, as autograd

@@ -15,7 +15,7 @@ from flowref.laws.common.arithmetic import (
     reported,
     rows_max,
 )
-from flowref.laws.common.cases import CONTEXT, TRAIN
+from flowref.laws.common.cases import CONTEXT, RESIZED, TRAIN
 from flowref.laws.common.outcomes import attempt
 from flowref.model import CONTRACT, EXACT, VALUES, Array, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible
@@ -53,7 +53,7 @@ def promised(flow: Flow) -> float:
     source=ROUND_TRIP,
     parted=True,
     pointwise=True,
-    cases=(TRAIN, CONTEXT),
+    cases=(TRAIN, CONTEXT, RESIZED),
 )
 def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for every $x$ in the domain."""

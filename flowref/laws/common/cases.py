@@ -238,6 +238,12 @@ CONTEXT_NO_GRAD = Case(
     {"contextual": True, "grad": False, "effort": 1, "scales": AWAY},
     records_on_request,
 )
+RESIZED = Case(
+    "other-size",
+    "At events of another size",
+    {"resized": True, "effort": 1, "scales": NEARBY, "lines": False, "parted": False},
+    affordable,
+)
 MANY = Case(
     "many",
     "Of a thousand points at once",

@@ -31,6 +31,8 @@ from flowref.model import (
 from flowref.model.abilities import Living
 from flowref.model.steps import Eval, Learn, Nudge, Step, Train, Trained
 
+# How much farther out points lie as well, where tails are chosen by torch.where.
+FARTHER = 4.0
 # Perturbations and steps after which a parameter without any gradient is called dead.
 SEEDS, STEPS = 4, 3
 
@@ -41,14 +43,14 @@ SEEDS, STEPS = 4, 3
     tolerance=EXACT,
     effort=4,
     scales=NEARBY,
-    version=4,
+    version=5,
     applies=has_parameters,
     source="a nan in the branch that torch.where does not choose is still a nan in the gradient (flowjax issue 239)",
     pointwise=True,
 )
 def gradients_finite(flow: Living, batch: Batch) -> Residual:
-    """At ordinary points, where the loss is finite and its square is, its gradient is finite for every
-    parameter; and that of the input is where all entries are zero or one, and differences have a limit.
+    """At ordinary points, and at points four times as far out, where the loss is finite and its square is, its gradient is
+    finite for every parameter; and that of the input is where all entries are zero or one, and differences have a limit.
     """
     # Points without special values: where a map has a kink, a gradient may not exist.
     points = draw(flow.domain, batch.x.shape, np.random.default_rng(batch.seed))
@@ -63,6 +65,26 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
     if error:
         raise RuntimeError(error)
     (outcome,) = life
+    (finite, broken), where = lost_in(flow, outcome), ""
+    if not broken and flow.domain.kind == "real" and not sparing(flow):
+        tails = Batch(FARTHER * points, batch.context, batch.seed)
+        far, _ = attempt(lambda: flow.play([Learn(data(flow, tails), batch.context)]))
+        if far is not None:
+            (outcome,) = far
+            broken = lost_in(flow, outcome)[1]
+            where = f" at points {FARTHER:g} times as far out" * bool(broken)
+    if not broken and (place := without_gradient(flow)):
+        return absent(
+            [place],
+            len(batch.x),
+            "autograd's derivative of {} is not finite, and differences have one",
+        )
+    note = f"the loss{where} is {outcome.loss:.4g}, and the gradient of {{}} is not finite"
+    return absent(broken, len(batch.x), note, decidable=np.full(len(batch.x), finite))
+
+
+def lost_in(flow: Living, outcome: Trained) -> tuple[bool, list[str]]:
+    """Whether a loss is one of which gradients are asked, and the parameters of which they are not finite."""
     # Derivatives may divide by squares, and so overflow long before the loss does.
     finite = bool(abs(outcome.loss) < math.sqrt(np.finfo(flow.dtype).max))
     broken = [
@@ -70,14 +92,7 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
         for name, gradient in outcome.gradients.items()
         if finite and gradient is not None and not np.isfinite(gradient).all()
     ]
-    if not broken and (where := without_gradient(flow)):
-        return absent(
-            [where],
-            len(batch.x),
-            "autograd's derivative of {} is not finite, and differences have one",
-        )
-    note = f"the loss is {outcome.loss:.4g}, and the gradient of {{}} is not finite"
-    return absent(broken, len(batch.x), note, decidable=np.full(len(batch.x), finite))
+    return finite, broken
 
 
 # Advice, because healthy tensors without any gradient exist: weights that a mask empties when there

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from flowref.laws.common.amounts import stepwise
+from flowref.laws.common.amounts import sparing, stepwise
 from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import absent
@@ -20,6 +20,8 @@ from flowref.model.abilities import Density, Sampler
 # How many samples are asked for: squeezed axes show where there is one, swapped ones where there are
 # as many as coordinates. Fewer where each is solved step by step.
 NUMBERS, DEAR_NUMBERS = (1, 2, 5), (1, ALONE)
+# In how many random states one sample is asked for: what counts the modes that were drawn has fewer then.
+STATES = 16
 # How many samples are searched for what is no number, twice, and how many of them are chance: a uniform
 # number in single precision is zero once in sixteen million draws.
 SEARCHED, CHANCE = 8_000, 2
@@ -32,6 +34,7 @@ CLOSE = 1e-4
 @law(
     "shape/one-number-per-point[samples]",
     key="sampling/sample-shape",
+    version=2,
     points="data",
     tolerance=EXACT,
     scales=GIVEN,
@@ -44,10 +47,13 @@ CLOSE = 1e-4
 def sample_shape(flow: SampledDensity, batch: Batch) -> Residual:
     """Samples are points of the density: ``sample(n)`` gives n of them in the shape of an event and
     in the precision of the object, and ``log_prob`` takes them and gives n numbers, for one sample
-    as for several.
+    as for several, in any random state.
     """
     numbers = DEAR_NUMBERS if stepwise(flow, "sample") else NUMBERS
     wrong = [note for count in numbers for note in misshapen(flow, count, batch.seed)]
+    if not wrong and not sparing(flow):
+        states = range(batch.seed + 1, batch.seed + STATES)
+        wrong = [note for seed in states for note in misshapen(flow, 1, seed)]
     return absent(wrong[:1], len(batch.x), "{}")
 
 

@@ -67,6 +67,7 @@ def loaded(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> Case:
             grad=recorded.grad,
             contextual=recorded.contextual,
             one_context=recorded.one_context,
+            resized=recorded.resized,
         ),
         obj=obj,
         as_built=as_built,
