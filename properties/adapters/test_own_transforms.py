@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.distributions import Transform, constraints
+from torch.distributions import AffineTransform, Transform, constraints
 
-from flowref.loading import recipe_of
-from flowref.model import TargetError
+from flowref.checking import Settings, check
+from flowref.loading import load, recipe_of
+from flowref.model import Status, TargetError
 from flowref.registry import parse_target
 
 
@@ -50,3 +51,18 @@ def test_where_none_fits_it_is_asked_for() -> None:
     """A log-det of every entry is none of vectors."""
     with pytest.raises(TargetError, match="does not state the shape of its events"):
         recipe_of(parse_target(f"{__file__}:Stretch?total=false"))
+
+
+class SideBySide(Stretch):
+    """What it keeps as ``parts`` acts on an entry each, one beside the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = [AffineTransform(0.5, 2.0), AffineTransform(1.0, 3.0)]
+
+
+def test_what_a_transform_calls_parts_is_no_composition() -> None:
+    """Parts are those of a ComposeTransform."""
+    target = parse_target(f"{__file__}:SideBySide")
+    assert check(target, "composition/parts", Settings("quick")).status is not Status.VIOLATED
+    assert load(target).parts == ()

@@ -30,7 +30,9 @@ def inverse(obj: Any, y: Any, context: Any = None) -> Any:
 
 
 def parts(obj: Any) -> Any:
-    return numbered(getattr(obj, "parts", ()))
+    # What others keep under that name may stand side by side, as in a stack, or be something else.
+    composed = any(kind.__name__ == "ComposeTransform" for kind in type(obj).__mro__)
+    return numbered(obj.parts if composed else ())
 
 
 def invert(obj: Any) -> Any:
