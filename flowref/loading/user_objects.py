@@ -71,13 +71,22 @@ def _on_manifold(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Dr
     """What is known of an object that takes the points of a manifold alone, and that it does; None of any other."""
     if facts.declared or facts.domain.kind != "real" or not facts.event_shape:
         return None
-    for kind in ("so3", "sphere", "simplex"):
+    for kind, around in (("so3", "(-1,1)"), ("sphere", "(-1,1)"), ("simplex", "unit")):
         if kind == "so3" and facts.event_shape[-2:] != (3, 3):
             continue
-        with contextlib.suppress(Exception):  # it raises there as well
-            draft = drafted(instance, dialect, replace(facts, domain=Support.parse(kind)))
-            return draft, f"domain: {kind}, since it raises elsewhere"
+        found = _within(instance, dialect, facts, kind)
+        # What takes all points around those of a manifold is no map of it.
+        if found is not None and _within(instance, dialect, facts, around) is None:
+            return found, f"domain: {kind}, since it raises elsewhere"
     return None
+
+
+def _within(instance: Instance, dialect: Dialect, facts: Facts, domain: str) -> Draft | None:
+    """What is known of an object on a domain; None where it raises there as well."""
+    try:
+        return drafted(instance, dialect, replace(facts, domain=Support.parse(domain)))
+    except Exception:  # which error says so is the object's own
+        return None
 
 
 def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -17,8 +18,8 @@ def objective(flow: AnyFlow, x: Tensor, penalty: float, random: torch.Generator)
 
     ``random``: what times and noise, or latents, are drawn from.
     """
-    # A chain, as it is built.
-    maps: Any = flow.bijection if isinstance(flow, Flow) else [None]
+    chained = isinstance(flow, Flow) and isinstance(flow.bijection, Iterable)
+    maps: Any = flow.bijection if chained else [None]
     *before, last = maps
     if not isinstance(last, ProbabilityFlow):
         with drawing(flow, random):

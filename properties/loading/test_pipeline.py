@@ -27,7 +27,7 @@ from flowref.model import SpecError, Status, Target, TargetError
 # Each stage imports only those before it.
 ORDER = (
     "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "estimators", "source", "factory",
-    "declaration", "instance", "recognition", "declared",
+    "declaration", "instance", "recognition", "declared", "event_sizes",
     "size", "initialization", "shapes", "trips", "draft", "calls", "kernels", "unended",
     "domains", "drawing", "estimates", "latents", "log_dets", "lower_bounds", "parameters", "sets",
     "solvers", "whole_steps", "experiments",

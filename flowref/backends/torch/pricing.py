@@ -133,19 +133,22 @@ def _priced(
     value, ended, walks, transformed = None, True, False, False
     while len(counts) < 2 and ended:
         rows = MORE if counts else FEW
-        given = x[:rows].clone(), None if context is None else context[:rows].clone()
         measuring, ended = Measuring(most), False
         spared = contextlib.nullcontext(Ungraphed()) if walks else ungraphed()
-        # Transforms of torch.func forbid to look at what graphs keep.
-        graphs = measuring.graphs() if walks and not transformed else contextlib.nullcontext()
-        with contextlib.suppress(Enough, Exception), spared as state, graphs, measuring:
-            value = function(obj, *given)
+        with contextlib.suppress(Enough, Exception), spared as state, measuring:
+            value = function(obj, *_first(x, context, rows))
             ended = True
         if state.walked:  # it differentiates itself
             walks, ended, counts, transformed = True, True, [], state.transformed
             continue
-        if transformed:
+        if transformed:  # transforms of torch.func forbid to look at what graphs keep
             measuring.held = measuring.written
+        elif walks and ended:
+            # A call of its own: looking at what graphs keep takes operations.
+            graphed = Measuring(math.inf)
+            with contextlib.suppress(Exception), graphed.graphs(), graphed:
+                function(obj, *_first(x, context, rows))
+            measuring.held = graphed.held
         counts.append(measuring)
     if not ended and counts[-1].work <= most:  # it was refused
         return None
@@ -164,6 +167,12 @@ def _priced(
     first = value[0]
     fits = isinstance(first, torch.Tensor) and math.prod(first.shape[:1]) == MORE
     return first.detach().clone() if fits else None
+
+
+def _first(
+    x: torch.Tensor, context: torch.Tensor | None, rows: int
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    return x[:rows].clone(), None if context is None else context[:rows].clone()
 
 
 def _line(few: float, more: float) -> Line:
