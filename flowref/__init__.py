@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from flowref.model import Verdict as Verdict
     from flowref.model import law as law
     from flowref.model import mutant as mutant
-    from flowref.reporting.raising import FlowrefViolation as FlowrefViolation
-    from flowref.reporting.raising import FlowrefViolations as FlowrefViolations
     from flowref.reporting.report import Report as Report
+    from flowref.reporting.violation_errors import FlowrefViolation as FlowrefViolation
+    from flowref.reporting.violation_errors import FlowrefViolations as FlowrefViolations
     from flowref.watching import watch as watch
 
 # Public name -> the module that defines it. No module bears the name of a public function, which it
@@ -60,8 +60,8 @@ _HOMES = {
         "flowref.model",
     ),
     **dict.fromkeys(("Target", "Verdict", "law", "mutant"), "flowref.model"),
-    "FlowrefViolation": "flowref.reporting.raising",
-    "FlowrefViolations": "flowref.reporting.raising",
+    "FlowrefViolation": "flowref.reporting.violation_errors",
+    "FlowrefViolations": "flowref.reporting.violation_errors",
     "Report": "flowref.reporting.report",
     "watch": "flowref.watching",
 }

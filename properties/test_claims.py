@@ -50,7 +50,7 @@ from claims.cases import (
 )
 from flowref import reference as ref
 from flowref import registry
-from flowref.proving import certified, same
+from flowref.proving import certified, compare_targets
 
 # The first failure is shown as it is: numbers from a smaller seed are no simpler.
 drawn = partial(settings, phases=[Phase.explicit, Phase.generate])
@@ -264,7 +264,7 @@ def test_proofs(name: str) -> None:
 def test_proof_of_parity() -> None:
     """In eval mode, with the weights and the statistics of either."""
     layers = "reference:BatchNorm", "torch.nn:BatchNorm1d?num_features=3&event=3"
-    (found,) = same(*map(registry.parse_target, layers)).comparisons()
+    (found,) = compare_targets(*map(registry.parse_target, layers)).comparisons()
     assert found.claim.proof.whole, found.claim.text()
 
 

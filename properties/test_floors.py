@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -145,3 +147,50 @@ def test_naming_things_loads_nothing_heavy(program: str, heavy: tuple[str, ...])
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+# Nouns of the field in -ing; other participles name no file, nor do prepositions and adverbs.
+NOUNS = frozenset(
+    {
+        *(
+            "annealing",
+            "centering",
+            "coupling",
+            "lightning",
+            "normalizing",
+            "preprocessing",
+            "rounding",
+        ),
+        *("sampling", "tracing", "training"),
+    }
+)
+OTHERS = frozenset(
+    {"ahead", "back", "beside", "between", "beyond", "later", "once", "onward", "within"}
+)
+# Modules that each library's folder has, with functions of the same names; and commands, named as they are typed.
+FOLDERS = frozenset(
+    {"adapter", "bases", "calls", "constructions", "facts", "published_models", "structure"}
+)
+# One of the protocol of derivatives, in both frameworks, and a public one.
+SHARED = frozenset({"steps"})
+
+
+def test_a_file_is_named_by_a_noun() -> None:
+    """By none of its participles, and by no preposition."""
+    names = {path.stem for path in (ROOT / PACKAGE).rglob("*.py")} - NOUNS
+    assert [one for one in sorted(names) if "_" not in one and one.endswith(("ing", "ed"))] == []
+    assert sorted(names & OTHERS) == []
+
+
+def test_no_name_stands_in_three_modules() -> None:
+    """A function or a class has a name of its own."""
+    places = defaultdict(set)
+    for path in (ROOT / PACKAGE).rglob("*.py"):
+        room = path.relative_to(ROOT / PACKAGE).parts[0]
+        if room == "cli" or (room == "adapters" and path.stem in FOLDERS):
+            continue
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                places[statement.name].add(str(path.relative_to(ROOT)))
+    often = {name: sorted(paths) for name, paths in places.items() if len(paths) > 2}
+    assert {name: often[name] for name in set(often) - SHARED} == {}

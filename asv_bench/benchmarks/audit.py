@@ -65,7 +65,7 @@ def prepared(spec: str) -> tuple[Any, Any]:
         registry.find_component(target)
     except model.SpecError as error:
         raise SkipNotImplemented(f"this commit does not know {spec}") from error
-    checking.check(target, registry.laws()[0], settings)
+    checking.pair_verdict(target, registry.laws()[0], settings)
     return target, settings
 
 
@@ -80,7 +80,7 @@ def audited(spec: str, law_ids: tuple[str, ...] = ()) -> float:
         raise SkipNotImplemented(f"this commit has no law {', '.join(law_ids)}")
     began = time.process_time()
     for law in chosen:
-        checking.check(target, law, settings)
+        checking.pair_verdict(target, law, settings)
     return time.process_time() - began
 
 
@@ -158,7 +158,7 @@ class FirstViolation:
         settings = checking.Settings(profile=PROFILE)
         began = time.process_time()
         for law in registry.laws():
-            if checking.check(target, law, settings).status.name == "VIOLATED":
+            if checking.pair_verdict(target, law, settings).status.name == "VIOLATED":
                 return time.process_time() - began
         raise AssertionError(f"no law is violated by {mutant}")
 

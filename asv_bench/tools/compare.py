@@ -70,7 +70,7 @@ def call_of(component: str, op: str, size: str) -> Callable[[], Any]:
     from flowref import checking, registry
 
     target, law = registry.parse_target(size), registry.find_law(op)
-    return lambda: checking.check(target, law, checking.Settings(profile="quick"))
+    return lambda: checking.pair_verdict(target, law, checking.Settings(profile="quick"))
 
 
 def work() -> None:

@@ -25,10 +25,10 @@ from flowref.auditing import remote
 from flowref.auditing.journal import file_digests
 from flowref.auditing.pool import Broken, Limits
 from flowref.auditing.remote import Order
-from flowref.auditing.schedule import Pair, Schedule
-from flowref.auditing.worker import Outcome
+from flowref.auditing.schedule import Schedule, ScheduledPair
+from flowref.auditing.worker import PairOutcome
 from flowref.model import FlowrefError, Status, Target, one_line
-from flowref.model.extras import imported
+from flowref.model.extras import import_optional
 
 # The most pairs of a batch, and seconds after which it hands back what did not start.
 MOST, SLICE = 32, 1.0
@@ -59,7 +59,7 @@ class Slot:
     """One thread of a worker, and what it has in hand."""
 
     address: str
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[ScheduledPair, ...] = ()
     future: Any = None
     last: Target | None = None
 
@@ -85,7 +85,7 @@ class Cluster:
         self.client = _client(self.address)
         self.looked, self.seen = 0.0, time.monotonic()
         data = getattr(self.settings, "data", "")
-        self.own = remote.identity(self.targets, data)
+        self.own = remote.dependency_versions(self.targets, data)
         self.files = {"source of flowref", *file_digests(self.targets, data)}
         self.known = (tuple(self.targets), data, tuple(sys.path), os.getcwd())
         return self
@@ -98,7 +98,9 @@ class Cluster:
         with contextlib.suppress(Exception), _quiet():
             self.client.close()
 
-    def run(self, schedule: Schedule) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
+    def run(
+        self, schedule: Schedule
+    ) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken | None]]:
         """Run what the schedule hands out, as `Pool.run` does.
 
         Raises: `FlowrefError` where the cluster is lost, or is no match for this machine.
@@ -115,12 +117,12 @@ class Cluster:
             with contextlib.suppress(queue.Empty):
                 yield from self._hear(self.ended.get(timeout=TICK), schedule)
 
-    def _batch(self, schedule: Schedule, last: Target | None) -> tuple[Pair, ...]:
+    def _batch(self, schedule: Schedule, last: Target | None) -> tuple[ScheduledPair, ...]:
         """Pairs of one target, fewer where few are left for all; a probe comes alone, and so does
         what a worker was lost on.
         """
         fair = -(-schedule.left // (2 * len(self.slots)))
-        pairs: list[Pair] = []
+        pairs: list[ScheduledPair] = []
         while len(pairs) < max(1, min(MOST, fair)):
             pair = schedule.next(last)
             if pair is None:
@@ -134,7 +136,7 @@ class Cluster:
                 break
         return tuple(pairs)
 
-    def _send(self, slot: Slot, pairs: tuple[Pair, ...]) -> None:
+    def _send(self, slot: Slot, pairs: tuple[ScheduledPair, ...]) -> None:
         order = Order(
             self.audit,
             pairs,
@@ -156,7 +158,7 @@ class Cluster:
 
     def _hear(
         self, slot: Slot, schedule: Schedule
-    ) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
+    ) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken | None]]:
         """What a batch gave; what it handed back is on the schedule again."""
         future, pairs = slot.future, slot.pairs
         if future is None or not future.done():  # its worker was given up meanwhile
@@ -170,12 +172,12 @@ class Cluster:
             schedule.give_back(pair)
         yield from zip(pairs, results, strict=False)
 
-    def _results(self, future: Any) -> list[Outcome | Broken] | None:
+    def _results(self, future: Any) -> list[PairOutcome | Broken] | None:
         """What came of a batch; None where its worker was lost."""
         from distributed import CancelledError, KilledWorker
 
         try:
-            results: list[Outcome | Broken] = future.result()
+            results: list[PairOutcome | Broken] = future.result()
         except (CancelledError, KilledWorker):
             self._vouch()
             return None
@@ -194,7 +196,9 @@ class Cluster:
                 f"the scheduler at {self.address} is gone; start it, and the same command goes on"
             )
 
-    def _lose(self, pairs: Sequence[Pair], schedule: Schedule) -> Iterator[tuple[Pair, Broken]]:
+    def _lose(
+        self, pairs: Sequence[ScheduledPair], schedule: Schedule
+    ) -> Iterator[tuple[ScheduledPair, Broken]]:
         """A worker was lost with these in hand: they run again, one by one, a few times."""
         for pair in reversed(pairs):
             self.lost[str(pair)] += 1
@@ -203,7 +207,7 @@ class Cluster:
             else:
                 yield pair, Broken(Status.CRASHED, f"{LOST} workers were lost on it", 0.0)
 
-    def _staff(self, schedule: Schedule) -> Iterator[tuple[Pair, Broken]]:
+    def _staff(self, schedule: Schedule) -> Iterator[tuple[ScheduledPair, Broken]]:
         """Look who works: who is new is asked whether it matches, who is gone is given up.
 
         Waits while nobody works.
@@ -287,7 +291,7 @@ class Cluster:
 
 def _client(address: str) -> Any:
     """A connection. Raises `FlowrefError` in one sentence."""
-    cluster = imported("distributed", "dask", "--dask")
+    cluster = import_optional("distributed", "dask", "--dask")
     if "://" not in address:
         raise FlowrefError(
             f"{address!r} is no address of a scheduler; expected one such as tcp://host:8786"

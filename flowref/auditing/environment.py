@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flowref import __version__, backends, registry
-from flowref.auditing.usage import free, total
+from flowref.auditing.usage import free, total_memory
 from flowref.backends.versions import untested
 from flowref.model import TargetError
-from flowref.model.means import MEBIBYTE
+from flowref.model.budget import MEBIBYTE
 
 # Mebibytes below which an audit of anything but small flows ends early.
 LITTLE = 2048
@@ -20,7 +20,7 @@ PACKAGES = ("numpy", "scipy", "hypothesis", "click", "rich")
 
 
 @dataclass(frozen=True)
-class Part:
+class EnvironmentItem:
     """One thing that flowref runs on; ``trouble``: what is to be fixed, empty where it is as it should be."""
 
     name: str
@@ -28,7 +28,7 @@ class Part:
     trouble: str = ""
 
 
-def parts() -> Iterator[Part]:
+def environment_items() -> Iterator[EnvironmentItem]:
     """Everything that flowref runs on."""
     yield from _versions()
     yield from _libraries()
@@ -42,12 +42,14 @@ def _version(package: str) -> str:
         return ""
 
 
-def _versions() -> Iterator[Part]:
+def _versions() -> Iterator[EnvironmentItem]:
     """The versions of flowref, Python, what flowref is made of, and the frameworks."""
-    yield Part("flowref", __version__)
-    yield Part("python", platform.python_version())
+    yield EnvironmentItem("flowref", __version__)
+    yield EnvironmentItem("python", platform.python_version())
     for package in PACKAGES:
-        yield Part(package, _version(package), "" if _version(package) else f"{package} is missing")
+        yield EnvironmentItem(
+            package, _version(package), "" if _version(package) else f"{package} is missing"
+        )
     troubles = {}
     for name in backends.OURS:
         try:
@@ -61,12 +63,12 @@ def _versions() -> Iterator[Part]:
         trouble = (
             troubles.get(name, "") if version or (without and name == backends.DEFAULT) else ""
         )
-        yield Part(name, version or "not installed", trouble)
+        yield EnvironmentItem(name, version or "not installed", trouble)
         if not trouble:
-            yield from (Part("", sentence) for sentence in untested([name]))
+            yield from (EnvironmentItem("", sentence) for sentence in untested([name]))
 
 
-def _libraries() -> Iterator[Part]:
+def _libraries() -> Iterator[EnvironmentItem]:
     """The libraries that flowref knows, and which of them are installed."""
     names = [
         name
@@ -77,19 +79,23 @@ def _libraries() -> Iterator[Part]:
         f"{name} {registry.library_version(name)}" for name in names if registry.installed(name)
     ]
     missing = [name for name in names if not registry.installed(name)]
-    yield Part("libraries", ", ".join(there) or "none")
+    yield EnvironmentItem("libraries", ", ".join(there) or "none")
     if missing:
-        yield Part("", f"not installed: {', '.join(missing)}")
+        yield EnvironmentItem("", f"not installed: {', '.join(missing)}")
 
 
-def _machine() -> Iterator[Part]:
+def _machine() -> Iterator[EnvironmentItem]:
     """Processors, threads, memory and graphics cards."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Part("processors", f"{own} of {os.cpu_count()}, a worker each")
+    yield EnvironmentItem("processors", f"{own} of {os.cpu_count()}, a worker each")
     threads = os.environ.get("OMP_NUM_THREADS", "")
-    yield Part("threads", f"1 in each worker{f'; OMP_NUM_THREADS={threads}' if threads else ''}")
-    memory, left = total() // MEBIBYTE, free() // MEBIBYTE
+    yield EnvironmentItem(
+        "threads", f"1 in each worker{f'; OMP_NUM_THREADS={threads}' if threads else ''}"
+    )
+    memory, left = total_memory() // MEBIBYTE, free() // MEBIBYTE
     little = 0 < memory < LITTLE
     trouble = f"{memory} MiB of memory are little: a pair may take {LITTLE} MiB" if little else ""
-    yield Part("memory", f"{memory} MiB, {left} MiB of them free" if memory else "unknown", trouble)
-    yield Part("GPU", "not used: flowref judges on the processor")
+    yield EnvironmentItem(
+        "memory", f"{memory} MiB, {left} MiB of them free" if memory else "unknown", trouble
+    )
+    yield EnvironmentItem("GPU", "not used: flowref judges on the processor")

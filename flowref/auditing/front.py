@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flowref.auditing.audit_run import conduct
 from flowref.auditing.options import Options
 from flowref.auditing.pool import Limits
 from flowref.auditing.progress import following
-from flowref.auditing.running import conduct
 from flowref.auditing.selection import select
+from flowref.baseline.baseline_parser import load_baseline
 from flowref.baseline.entry import Baseline
-from flowref.baseline.reading import load
 from flowref.model import FlowrefError, Law, Target
-from flowref.reporting.raising import FlowrefViolation, FlowrefViolations
 from flowref.reporting.report import Report
+from flowref.reporting.violation_errors import FlowrefViolation, FlowrefViolations
 
 
 def audit(
@@ -59,13 +59,13 @@ def audit(
         isinstance(targets, str | Target) or not isinstance(targets, list | tuple | set)
     ):
         targets = [targets]
-    known = Baseline() if baseline is None else load(Path(baseline))
+    known = Baseline() if baseline is None else load_baseline(Path(baseline))
     limits = Limits(timeout, memory or Limits.memory, stretched=memory is None)
     options = Options(
         profile, seed, jobs, limits, budget, str(data), baseline=known, dask=dask, device=device
     )
     try:
-        chosen = None if event_shape is None else select(targets, _event(event_shape))
+        chosen = None if event_shape is None else select(targets, _event_option(event_shape))
         with following(progress) as listener:
             given = targets if chosen is None else list(chosen.targets)
             report = conduct(given, laws, options, listener)
@@ -75,7 +75,7 @@ def audit(
         raise error.with_traceback(None) from None
 
 
-def _event(shape: int | Sequence[int]) -> dict[str, str]:
+def _event_option(shape: int | Sequence[int]) -> dict[str, str]:
     """The option that states an event shape; none where it is empty."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     return {"event": ",".join(str(size) for size in sizes)} if sizes else {}

@@ -22,13 +22,13 @@ import flowref
 from flowref.loading import data
 from flowref.model import USER, Law, Problem, Recognized, ReportError, Target, Verdict
 from flowref.reporting.contents import FREE, Expense
-from flowref.reporting.encoding import (
+from flowref.reporting.report import Report
+from flowref.reporting.verdict_json import (
     recognized_from_json,
     recognized_to_json,
     verdict_from_json,
     verdict_to_json,
 )
-from flowref.reporting.report import Report
 
 FOLDER = ".flowref"
 LAST = "report.json"
@@ -102,7 +102,7 @@ class Journal:
         Raises: `ReportError` when the folder cannot be written.
         """
         try:
-            _made(self.path.parent)
+            _make_report_folder(self.path.parent)
             self.file = self.path.open("w", encoding="utf-8")
         except OSError as error:
             raise ReportError(f"{self.path} cannot be written: {error.strerror}") from None
@@ -148,7 +148,7 @@ class Journal:
                     self.path.unlink()
 
 
-def _made(folder: Path) -> None:
+def _make_report_folder(folder: Path) -> None:
     """Make the folder in which reports are kept, which no repository takes in."""
     folder.mkdir(parents=True, exist_ok=True)
     ignore = folder / ".gitignore"
@@ -159,7 +159,7 @@ def _made(folder: Path) -> None:
 def save_last(report: Report, folder: Path) -> None:
     """Keep a report as the last one of a folder. Raises: `ReportError` when it cannot be written."""
     try:
-        _made(folder)
+        _make_report_folder(folder)
     except OSError as error:
         raise ReportError(f"{folder} cannot be written: {error.strerror}") from None
     names = [LAST, *(f"report-{age}.json" for age in range(1, EARLIER + 1))]
@@ -241,7 +241,7 @@ def file_digests(targets: Sequence[Target], points: str) -> dict[str, str]:
         if run := target.option("path"):
             digests[run] = _of_files([Path(run) / name for name in RUN])
     if points:
-        digests[points] = data.digest_of(points)
+        digests[points] = data.data_digest(points)
     return digests
 
 

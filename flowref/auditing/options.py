@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flowref.auditing.pool import CHECK, Limits
-from flowref.auditing.schedule import Pair
+from flowref.auditing.schedule import ScheduledPair
 from flowref.baseline.entry import Baseline
 from flowref.model import KnownFailure, Law, Problem, Recognized, Target, Verdict
 from flowref.registry import Listing
@@ -52,7 +52,7 @@ class Options:
     device: str = ""
 
 
-class Listener:
+class AuditListener:
     """Hears what happens; a front end overrides what it shows."""
 
     def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
@@ -61,7 +61,7 @@ class Listener:
     def share(self, pairs: int) -> None:
         """Only so many pairs of these targets and laws are to be run."""
 
-    def start(self, pair: Pair) -> None:
+    def start(self, pair: ScheduledPair) -> None:
         """A pair starts."""
 
     def verdict(self, verdict: Verdict) -> None:

@@ -12,14 +12,14 @@ from flowref.auditing.cluster import Cluster
 from flowref.auditing.deadline import OutOfTime, deadline
 from flowref.auditing.options import Options
 from flowref.auditing.pool import Broken, Pool
-from flowref.auditing.schedule import Pair, Schedule
+from flowref.auditing.schedule import Schedule, ScheduledPair
 from flowref.auditing.worker import (
     Entry,
-    Outcome,
+    PairOutcome,
     Replay,
     guarded,
     import_frameworks,
-    name_of,
+    law_id_or_self,
     resolve,
 )
 from flowref.model import Law, Status, Target
@@ -40,19 +40,21 @@ class Here:
     def __exit__(self, *_: object) -> None:
         """Nothing is left."""
 
-    def run(self, schedule: Schedule) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
+    def run(
+        self, schedule: Schedule
+    ) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken | None]]:
         """What `Pool.run` yields."""
         last, entry = None, resolve(self.entry)
         while (pair := schedule.next(last)) is not None:
             yield pair, None
-            last, law = pair.target, name_of(pair.law) if pair.law else None
+            last, law = pair.target, law_id_or_self(pair.law) if pair.law else None
             how = self.settings if pair.case is None else Replay(pair.case, self.settings)
             yield pair, bounded(entry, pair.target, law, how, self.settings.seconds)
 
 
 def bounded(
     entry: Entry, target: Target, law: str | Law | None, how: Any, seconds: float
-) -> Outcome | Broken:
+) -> PairOutcome | Broken:
     """Run ``entry`` here as `guarded` does, for so many seconds of processor time at most, where the
     platform can end it.
     """
@@ -64,7 +66,7 @@ def bounded(
         return Broken(Status.TIMEOUT, reason, seconds)
 
 
-def place(
+def audit_executor(
     options: Options, settings: Any, frameworks: tuple[str, ...], targets: Sequence[Target]
 ) -> Here | Pool | Cluster:
     """Where an audit runs, by its options: a context manager, whose end ends every process."""

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from flowref.auditing.schedule import Pair
+from flowref.auditing.schedule import ScheduledPair
 from flowref.auditing.usage import free, peak, resident, usage
-from flowref.auditing.worker import GROWN, MEBIBYTE, Outcome, Replay, Start, outcome_of
+from flowref.auditing.worker import GROWN, MEBIBYTE, PairOutcome, Replay, Start, outcome_of
 from flowref.model import FlowrefError, Status, Target
 from flowref.reporting.contents import FREE, Expense
 
@@ -62,14 +62,14 @@ class Limits:
     asleep: float = 10.0
     stretched: bool = False
 
-    def processor(self, pair: Pair | None) -> float:
+    def processor(self, pair: ScheduledPair | None) -> float:
         """Seconds of processor time that a pair may take. Loading a target may take several times as
         many: no law of it would be judged otherwise.
         """
         loads = pair is not None and pair.law is None
         return self.seconds * (LOADING if loads else 1)
 
-    def granted(self, pair: Pair) -> int:
+    def granted(self, pair: ScheduledPair) -> int:
         """Mebibytes that a pair may take."""
         return pair.memory or self.memory
 
@@ -104,7 +104,7 @@ class Worker:
     began: float
     ready: bool = False
     baseline: int = 0
-    pair: Pair | None = None
+    pair: ScheduledPair | None = None
     last: Target | None = None
     had: tuple[str, ...] = ()
     settled: tuple[Target, int] | None = None
@@ -124,17 +124,19 @@ class Pairs(Protocol):
         """Pairs that were not handed out."""
         ...
 
-    def next(self, last: Target | None = None, had: Sequence[str] | None = None) -> Pair | None:
+    def next(
+        self, last: Target | None = None, had: Sequence[str] | None = None
+    ) -> ScheduledPair | None:
         """A pair for a worker whose last one was about ``last``, and that had pairs of these kinds (see
-        `Pair`), the last of them last; None where none can start now.
+        `ScheduledPair`), the last of them last; None where none can start now.
         """
         ...
 
-    def ahead(self, last: Target | None = None) -> Pair | None:
+    def ahead(self, last: Target | None = None) -> ScheduledPair | None:
         """What a worker may load that can start nothing now."""
         ...
 
-    def give_back(self, pair: Pair) -> None:
+    def give_back(self, pair: ScheduledPair) -> None:
         """A pair that was handed out did not start after all."""
         ...
 
@@ -178,7 +180,7 @@ class Pool:
         for worker in list(self.workers):
             self._end(worker)
 
-    def run(self, schedule: Pairs) -> Iterator[tuple[Pair, Outcome | Broken | None]]:
+    def run(self, schedule: Pairs) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken | None]]:
         """Run what the schedule hands out: yields (pair, None) when a pair starts, and what came of
         it when it ends.
 
@@ -195,7 +197,7 @@ class Pool:
                         if any(one.pair for one in self.workers):  # which may leave room
                             schedule.give_back(pair)
                         else:
-                            yield pair, Outcome(pair.refused)
+                            yield pair, PairOutcome(pair.refused)
                         continue
                     self._give(worker, pair)
                     yield pair, None
@@ -209,7 +211,7 @@ class Pool:
             for worker in list(self.workers):
                 yield from self._watch(worker)
 
-    def _has_room(self, worker: Worker, pair: Pair) -> bool:
+    def _has_room(self, worker: Worker, pair: ScheduledPair) -> bool:
         """Whether the machine has what a pair asks for."""
         return not pair.memory or self._leaves_room(worker, pair.memory)
 
@@ -253,7 +255,7 @@ class Pool:
             for line in worker.process.stdout:
                 self.messages.put((worker, line))
 
-    def _give(self, worker: Worker, pair: Pair) -> None:
+    def _give(self, worker: Worker, pair: ScheduledPair) -> None:
         if pair.target != worker.last:
             worker.had = ()
         if pair.kin:
@@ -272,7 +274,9 @@ class Pool:
             worker.process.stdin.write(pickle.dumps(order))
             worker.process.stdin.flush()
 
-    def _hear(self, worker: Worker, line: bytes) -> Iterator[tuple[Pair, Outcome | Broken]]:
+    def _hear(
+        self, worker: Worker, line: bytes
+    ) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken]]:
         """One message; those of a worker that was ended meanwhile are ignored."""
         if worker.retired:
             return
@@ -281,7 +285,7 @@ class Pool:
             if "ready" in message:
                 worker.ready, worker.baseline, self.failed_starts = True, int(message["ready"]), 0
                 return
-            outcome: Outcome | Broken = outcome_of(message)
+            outcome: PairOutcome | Broken = outcome_of(message)
         except (ValueError, KeyError, TypeError, FlowrefError):  # the target wrote into our pipe
             self._end(worker)
             outcome = Broken(
@@ -293,7 +297,7 @@ class Pool:
         if pair is not None:
             yield pair, outcome
 
-    def _watch(self, worker: Worker) -> Iterator[tuple[Pair, Broken]]:
+    def _watch(self, worker: Worker) -> Iterator[tuple[ScheduledPair, Broken]]:
         """Whether a worker died, takes too long or takes too much."""
         if worker.retired:
             return

@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flowref.auditing.options import Listener
-from flowref.auditing.schedule import Pair
+from flowref.auditing.options import AuditListener
+from flowref.auditing.schedule import ScheduledPair
 from flowref.model import Law, Target, Verdict
-from flowref.reporting.counting import Count
+from flowref.reporting.progress_counts import Count
 from flowref.reporting.text import clean
 
 # Seconds between two drawings, and the letters that a terminal's line has.
@@ -25,17 +25,17 @@ KERNEL = "ZMQInteractiveShell"
 
 
 @contextlib.contextmanager
-def following(wanted: bool | None = None) -> Iterator[Listener]:
+def following(wanted: bool | None = None) -> Iterator[AuditListener]:
     """A listener that draws where a person looks, or where that is ``wanted``; what was drawn is
     gone afterwards.
     """
     display = None if wanted is False else _display()
     if display is not None:
-        listener: Listener = Bar(display)
+        listener: AuditListener = Bar(display)
     elif wanted or (wanted is None and sys.stderr.isatty() and not _tested()):
-        listener = Line()
+        listener = ProgressLine()
     else:
-        listener = Listener()
+        listener = AuditListener()
     try:
         yield listener
     finally:
@@ -43,7 +43,7 @@ def following(wanted: bool | None = None) -> Iterator[Listener]:
             listener.clear()
 
 
-class Progress(Listener):
+class Progress(AuditListener):
     """Counts checks and violations, and draws now and then."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Progress(Listener):
         """The selection is made."""
         self.count = Count(len(targets) * len(laws))
 
-    def start(self, pair: Pair) -> None:
+    def start(self, pair: ScheduledPair) -> None:
         """A pair starts."""
         self.hand = clean(str(pair))
         if time.monotonic() - self.drawn > EVERY:
@@ -72,7 +72,7 @@ class Progress(Listener):
         """Take away what was shown."""
 
 
-class Line(Progress):
+class ProgressLine(Progress):
     """A line on standard error that is written over."""
 
     def draw(self) -> None:

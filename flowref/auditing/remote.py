@@ -22,9 +22,9 @@ from typing import Any
 import flowref
 from flowref.auditing.journal import file_digests, own_digest
 from flowref.auditing.pool import Broken, Limits, Pool
-from flowref.auditing.schedule import Pair
+from flowref.auditing.schedule import ScheduledPair
 from flowref.auditing.selection import library_versions
-from flowref.auditing.worker import Outcome
+from flowref.auditing.worker import PairOutcome
 from flowref.model import FlowrefError, Target
 
 # A pool that nobody has used for so many seconds is ended: its audit may have been killed.
@@ -44,7 +44,7 @@ class Order:
     """
 
     audit: str
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ScheduledPair, ...]
     seconds: float
     settings: Any
     limits: Limits
@@ -59,22 +59,24 @@ class Batch:
     """The pairs of an order, as a `Pool` takes them."""
 
     audit: str
-    pairs: deque[Pair]
+    pairs: deque[ScheduledPair]
 
     @property
     def left(self) -> int:
         """Pairs that did not start; none of an audit that is over."""
         return 0 if self.audit in _pools.over else len(self.pairs)
 
-    def next(self, last: Target | None = None, had: Sequence[str] | None = None) -> Pair | None:
+    def next(
+        self, last: Target | None = None, had: Sequence[str] | None = None
+    ) -> ScheduledPair | None:
         """The next pair."""
         return self.pairs.popleft() if self.left else None
 
-    def ahead(self, last: Target | None = None) -> Pair | None:
+    def ahead(self, last: Target | None = None) -> ScheduledPair | None:
         """Nothing: each pool here has one worker."""
         return None
 
-    def give_back(self, pair: Pair) -> None:
+    def give_back(self, pair: ScheduledPair) -> None:
         """A pair that did not start; it comes next."""
         self.pairs.appendleft(pair)
 
@@ -145,14 +147,14 @@ class Pools:
 _pools = Pools()
 
 
-def work(order: Order) -> list[Outcome | Broken]:
+def work(order: Order) -> list[PairOutcome | Broken]:
     """What came of the first pairs of an order, at least one; the others are handed back.
 
     A broken pair ends the batch, since it may keep others from being run.
     """
     pool = _pools.borrow(order)
     batch = Batch(order.audit, deque(order.pairs))
-    results: list[Outcome | Broken] = []
+    results: list[PairOutcome | Broken] = []
     until = time.monotonic() + order.seconds
     try:
         for _, outcome in pool.run(batch):
@@ -171,7 +173,7 @@ def end(audit: str) -> None:
     _pools.end(audit)
 
 
-def identity(targets: Sequence[Target], data: str) -> dict[str, str]:
+def dependency_versions(targets: Sequence[Target], data: str) -> dict[str, str]:
     """All that verdicts depend on and that is installed or lies on a machine: what, and which
     version; of files a digest.
     """
@@ -187,7 +189,7 @@ def identity(targets: Sequence[Target], data: str) -> dict[str, str]:
 def identify(
     targets: Sequence[Target], data: str, path: Sequence[str], folder: str
 ) -> dict[str, str]:
-    """The `identity` of this machine, as a process in a folder of the audit sees it.
+    """The `dependency_versions` of this machine, as a process in a folder of the audit sees it.
 
     Raises: `FlowrefError` where the folder is not there.
     """

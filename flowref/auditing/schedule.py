@@ -36,7 +36,7 @@ SILENT = (*STRIKING, Status.NOT_APPLICABLE, Status.NOT_RUN)
 
 
 @dataclass(frozen=True)
-class Pair:
+class ScheduledPair:
     """One target and one law; ``law`` None is the probe: load the target and call it once.
 
     ``case``: measure this recorded case again, instead of searching. ``memory``: mebibytes that it may
@@ -79,7 +79,7 @@ class _Group:
 
     target: Target
     pending: deque[Law]
-    cases: deque[Pair]
+    cases: deque[ScheduledPair]
     state: str = "new"  # new, probing, ready
     running: int = 0
     replaying: int = 0
@@ -201,7 +201,7 @@ class Schedule:
             earlier = by_target.get(str(target), [])
             skip = {verdict.law for verdict in earlier}
             recorded = [
-                Pair(target, law, case)
+                ScheduledPair(target, law, case)
                 for law in laws
                 if (case := (cases or {}).get((str(target), law.id))) is not None
             ]
@@ -212,7 +212,7 @@ class Schedule:
                 if verdict.law in self.laws:
                     group.note(self.laws[verdict.law], verdict.status)
             self.groups[target] = group
-        self.late: deque[Pair] = deque()
+        self.late: deque[ScheduledPair] = deque()
 
     @property
     def left(self) -> int:
@@ -220,7 +220,9 @@ class Schedule:
         waiting = sum(len(group.pending) + len(group.cases) for group in self.groups.values())
         return waiting + len(self.late)
 
-    def next(self, last: Target | None = None, had: Sequence[str] | None = None) -> Pair | None:
+    def next(
+        self, last: Target | None = None, had: Sequence[str] | None = None
+    ) -> ScheduledPair | None:
         """The next pair for a worker whose last pair was about ``last``, and that measured laws of these
         kinds where there are several workers (see `kin`); None where nothing can start now.
         """
@@ -232,7 +234,7 @@ class Schedule:
         for group in self.groups.values():
             if group.state == "new" and (group.pending or group.cases):
                 group.state = "probing"
-                return Pair(group.target, None)
+                return ScheduledPair(group.target, None)
         for group in self.groups.values():
             if group.state == "ready" and group.cases:
                 return self._replay(group)
@@ -247,14 +249,14 @@ class Schedule:
             max(ready, key=lambda group: len(group.pending)), None if had is None else ()
         )
 
-    def ahead(self, last: Target | None = None) -> Pair | None:
+    def ahead(self, last: Target | None = None) -> ScheduledPair | None:
         """A target that another worker is loading, and of which there will be enough to do for a worker
         that can start nothing now.
         """
         for group in self.groups.values():
             waits = group.state == "probing" and len(group.pending) >= WORTH_LOADING
             if waits and group.target != last:
-                return Pair(group.target, None, ahead=True)
+                return ScheduledPair(group.target, None, ahead=True)
         return None
 
     def _ahead(self, group: _Group) -> bool:
@@ -266,7 +268,7 @@ class Schedule:
             for other in self.groups.values()
         )
 
-    def _take(self, group: _Group, had: Sequence[str] | None = None) -> Pair:
+    def _take(self, group: _Group, had: Sequence[str] | None = None) -> ScheduledPair:
         group.running += 1
         law = group.neediest if self.hurried else group.pending[0]
         if had is not None and not self.hurried:
@@ -277,9 +279,9 @@ class Schedule:
         group.met.add(kin)
         if self.hurried:  # another worker takes another family
             group.measured[law.family] += 1
-        return Pair(group.target, law, room=group.room, kin=kin)
+        return ScheduledPair(group.target, law, room=group.room, kin=kin)
 
-    def postpone(self, pair: Pair, refused: Verdict, memory: int) -> None:
+    def postpone(self, pair: ScheduledPair, refused: Verdict, memory: int) -> None:
         """A pair needs so many mebibytes: it comes again when all else was handed out."""
         group = self.groups[pair.target]
         group.running = max(0, group.running - 1)
@@ -289,7 +291,7 @@ class Schedule:
             group.measured[pair.law.family] -= self.hurried
         self.late.append(replace(pair, memory=memory, refused=refused))
 
-    def _postponed(self, last: Target | None) -> Pair | None:
+    def _postponed(self, last: Target | None) -> ScheduledPair | None:
         """What waits for memory; that of the worker's own target first."""
         if not self.late:
             return None
@@ -298,12 +300,12 @@ class Schedule:
         self.groups[pair.target].running += 1
         return pair
 
-    def _replay(self, group: _Group) -> Pair:
+    def _replay(self, group: _Group) -> ScheduledPair:
         group.running += 1
         group.replaying += 1
         return group.cases.popleft()
 
-    def give_back(self, pair: Pair) -> None:
+    def give_back(self, pair: ScheduledPair) -> None:
         """A pair that was handed out did not start after all; it comes next."""
         group = self.groups[pair.target]
         if pair.law is None:
@@ -358,7 +360,7 @@ class Schedule:
             for law in [law for law in group.pending if ability in needs(law)]:
                 group.pending.remove(law)
                 reason = f"{ability} broke twice ({', '.join(broken[:STRIKES])})"
-                yield Pair(target, law).verdict(Status.NOT_RUN, reason)
+                yield ScheduledPair(target, law).verdict(Status.NOT_RUN, reason)
 
     def broken_probe(
         self, target: Target, status: Status, reason: str, seconds: float
@@ -372,7 +374,7 @@ class Schedule:
             return
         if status is Status.TIMEOUT:
             reason += "; a larger --timeout gives it more"
-        yield Pair(target, group.pending.popleft()).verdict(
+        yield ScheduledPair(target, group.pending.popleft()).verdict(
             status, f"while loading the target, {reason}", seconds
         )
         yield from self.abandon(target, f"loading the target ended in {status}: {reason}")
@@ -382,7 +384,7 @@ class Schedule:
         group = self.groups[target]
         group.cases.clear()
         while group.pending:
-            yield Pair(target, group.pending.popleft()).verdict(Status.NOT_RUN, reason)
+            yield ScheduledPair(target, group.pending.popleft()).verdict(Status.NOT_RUN, reason)
         late = [pair for pair in self.late if pair.target == target]
         self.late = deque(pair for pair in self.late if pair.target != target)
         yield from (pair.refused for pair in late if pair.refused is not None)

@@ -66,7 +66,7 @@ def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = No
                 listings.append(replace(found, targets=chosen))
                 targets += chosen
             else:
-                targets += _targets(item)
+                targets += _selected_targets(item)
         except FlowrefError as error:
             spec = str(item) if isinstance(item, str | Target) else type(item).__name__
             problems.append(Problem(spec, str(error)))
@@ -76,11 +76,11 @@ def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = No
     return Selection(chosen, tuple(problems), tuple(listings))
 
 
-def _targets(item: Any) -> list[Target]:
+def _selected_targets(item: Any) -> list[Target]:
     if isinstance(item, Target | str):
         targets = [item] if isinstance(item, Target) else registry.expand(item)
         for target in targets:
-            registry.vet(target)
+            registry.vet_target(target)
         return targets
     from flowref import loading
 
@@ -109,7 +109,7 @@ def _with_options(target: Target, more: Mapping[str, str]) -> Target:
         return other
     from flowref import loading
 
-    return loading.renamed(target, other)
+    return loading.alias_live_target(target, other)
 
 
 def select_laws(
@@ -120,11 +120,11 @@ def select_laws(
     Raises: `SpecError` for a glob that matches nothing, and where no law is left.
     """
     wanted = [globs] if isinstance(globs, str | Law) else list(globs)
-    texts = _split(item for item in wanted if isinstance(item, str))
+    texts = _split_globs(item for item in wanted if isinstance(item, str))
     laws = {law.id: law for law in wanted if isinstance(law, Law)}
     if texts or not laws:
         laws |= {law.id: law for law in registry.select_laws(texts)}
-    if without := _split(ignore):
+    if without := _split_globs(ignore):
         for law in registry.select_laws(without):
             laws.pop(law.id, None)
         if not laws:
@@ -132,7 +132,7 @@ def select_laws(
     return tuple(laws[key] for key in sorted(laws))
 
 
-def _split(globs: Iterable[str]) -> tuple[str, ...]:
+def _split_globs(globs: Iterable[str]) -> tuple[str, ...]:
     return tuple(glob for text in globs for glob in registry.globs_of(text))
 
 
@@ -140,7 +140,7 @@ def frameworks(targets: Sequence[Target]) -> tuple[str, ...]:
     """The names of the backends that targets need; of user code, all that can be used here."""
     adapters = registry.adapters()
     named = {adapters[name].backend if name in adapters else "" for name in _adapters(targets)}
-    return tuple(name for name in backends.names() if name in named or "" in named)
+    return tuple(name for name in backends.backend_names() if name in named or "" in named)
 
 
 def _adapters(targets: Sequence[Target]) -> list[str]:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flowref import registry
+from flowref.auditing.audit_run import conduct
 from flowref.auditing.journal import own_digest
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.power.lines import append_line, read_lines
-from flowref.auditing.running import conduct
 from flowref.auditing.worker import check_pair, guarded
 from flowref.model import ADVICE, FlowrefError, Mutant, Status, Subject, one_line
 from flowref.reporting.outcomes import BROKEN
@@ -76,14 +76,16 @@ def hosts_of(mutant: Mutant, profile: str = "standard") -> tuple[str, ...]:
     """
     if here(mutant.host):
         return (mutant.host,)
-    wanted = words(mutant.host)
+    wanted = component_words(mutant.host)
     fitting = {
         host: subject.operations
         for host in healthy_specs()
-        if not lacking(mutant.law, host, profile)
+        if not host_silence_reason(mutant.law, host, profile)
         and isinstance(subject := healthy_subject(host), Subject)
     }
-    return tuple(sorted(fitting, key=lambda host: (-len(words(host) & wanted), fitting[host])))
+    return tuple(
+        sorted(fitting, key=lambda host: (-len(component_words(host) & wanted), fitting[host]))
+    )
 
 
 def here(host: str) -> bool:
@@ -95,7 +97,7 @@ def here(host: str) -> bool:
         return True
 
 
-def words(spec: str) -> frozenset[str]:
+def component_words(spec: str) -> frozenset[str]:
     """The words in the name of a component, as "batch" and "norm"."""
     component = spec.partition(":")[2].partition("?")[0]
     return frozenset(word.casefold() for word in re.findall(r"[A-Z]?[a-z]+", component))
@@ -120,7 +122,7 @@ def trial(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Trial:
     if unseen:
         return unseen[0]
     if not reasons:
-        reasons.update(lacking(mutant.law, host, profile) for host in healthy_specs())
+        reasons.update(host_silence_reason(mutant.law, host, profile) for host in healthy_specs())
     nearest = sorted(reasons, key=lambda why: (why.count(" no "), -reasons[why]))
     why = nearest[0] if nearest else "nothing is installed"
     return Trial(
@@ -140,7 +142,7 @@ def healthy_subject(host: str) -> Subject | str:
 
 
 @functools.cache
-def lacking(law: str, host: str, profile: str = "standard") -> str:
+def host_silence_reason(law: str, host: str, profile: str = "standard") -> str:
     """Why a law says nothing of a host, which is then no place for its defects; empty where it does."""
     from flowref.checking import Settings
     from flowref.checking.applicability import not_applicable
@@ -173,7 +175,7 @@ def trial_on(mutant: Mutant, host: str, profile: str, seed: int) -> Trial:
     return Trial(mutant, status is wanted, f"{status} {reason}".strip(), host, planted)
 
 
-def healthy(options: Options, listener: Listener) -> Report:
+def healthy(options: Options, listener: AuditListener) -> Report:
     """Every law on every subject that is known to be correct; anything but a pass or an abstention
     is a false alarm.
     """
@@ -181,7 +183,7 @@ def healthy(options: Options, listener: Listener) -> Report:
 
 
 @dataclass(frozen=True)
-class Told:
+class TrialRecord:
     """A trial as it is kept; ``digest``: of flowref's source and what is installed."""
 
     mutant: str
@@ -195,7 +197,7 @@ class Told:
 
 
 def selftest(
-    options: Options, listener: Listener, show: Callable[[Trial, int, int], None]
+    options: Options, listener: AuditListener, show: Callable[[Trial, int, int], None]
 ) -> tuple[list[Trial], Report]:
     """Both halves: the trials of mutants that were not caught, and the report on healthy subjects.
     ``show`` is given each trial as it is done, its number and how many there are. In the folder of
@@ -210,7 +212,9 @@ def selftest(
     digest = " ".join([own_digest(), *versions])
     known = {
         one.mutant: one
-        for one in ([] if path is None else read_lines(path, lambda row: Told(**row), "trial"))
+        for one in (
+            [] if path is None else read_lines(path, lambda row: TrialRecord(**row), "trial")
+        )
         if (one.digest, one.profile, one.seed) == (digest, options.profile, options.seed)
     }
     mutants = registry.mutants()
@@ -224,7 +228,7 @@ def selftest(
             show(tried, number, len(mutants))
             if path is not None:
                 row = (mutant.id, tried.caught, tried.outcome, tried.host, tried.planted)
-                append_line(path, Told(*row, options.profile, options.seed, digest))
+                append_line(path, TrialRecord(*row, options.profile, options.seed, digest))
         if not tried.caught:
             missed.append(tried)
     report = healthy(options, listener)
@@ -233,7 +237,7 @@ def selftest(
     return missed, report
 
 
-def reasons(missed: list[Trial]) -> Counter[str]:
+def unplanted_reasons(missed: list[Trial]) -> Counter[str]:
     """Why mutants could not be planted, and how many each: what no code that is installed has."""
     return Counter(one.outcome.rpartition(": ")[2] for one in missed if not one.planted)
 

@@ -50,7 +50,7 @@ def costs_of(report: Report) -> dict[str, float]:
     return costs
 
 
-def shares(
+def split_into_shards(
     targets: Sequence[Target],
     laws: Sequence[Law],
     count: int,

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flowref import checking
+from flowref.auditing.pair_verdict import final, loading_refusal, not_run, outcome_verdict
 from flowref.auditing.places import bounded
 from flowref.auditing.pool import Broken
-from flowref.auditing.schedule import STRIKES, Pair
+from flowref.auditing.schedule import STRIKES, ScheduledPair
 from flowref.auditing.selection import frameworks
-from flowref.auditing.settling import final, not_run, refusal, settle
-from flowref.auditing.worker import Outcome, Replay, check_pair, import_frameworks, undisturbed
+from flowref.auditing.worker import PairOutcome, Replay, check_pair, import_frameworks, undisturbed
 from flowref.baseline.entry import Baseline
-from flowref.baseline.standing import known, stand
+from flowref.baseline.failure_status import known_failure, stand
 from flowref.checking import Settings
 from flowref.model import (
     Counterexample,
@@ -67,7 +67,7 @@ class Judge:
             if isinstance(outcome, Broken):
                 self.unloadable[target] = f"{target} cannot be loaded: {outcome.reason}"
             elif outcome.raised or outcome.recognized is None:
-                self.unloadable[target] = refusal(target, outcome.raised)
+                self.unloadable[target] = loading_refusal(target, outcome.raised)
             else:
                 self.recognized[target] = outcome.recognized
         if target in self.unloadable:
@@ -107,17 +107,17 @@ class Judge:
         standing, detail = stand(entry, pinned, verdict, replayed)
         if standing is Standing.FIXED and entry.is_glob:  # it may fail elsewhere
             return Judged(verdict)
-        return Judged(verdict, known(entry, str(target), standing, detail))
+        return Judged(verdict, known_failure(entry, str(target), standing, detail))
 
     def _settled(self, target: Target, law: Law, case: Counterexample | None = None) -> Verdict:
-        pair = Pair(target, law, case)
-        verdict = settle(pair, self._run(target, law, case))
+        pair = ScheduledPair(target, law, case)
+        verdict = outcome_verdict(pair, self._run(target, law, case))
         self.strikes[target] += verdict.status is Status.TIMEOUT
         return verdict
 
     def _run(
         self, target: Target, law: Law | None, case: Counterexample | None
-    ) -> Outcome | Broken:
+    ) -> PairOutcome | Broken:
         how = self.settings if case is None else Replay(case, self.settings)
         with contextlib.chdir(self.folder):
             return bounded(check_pair, target, law, how, self.settings.seconds)

@@ -71,21 +71,21 @@ def forget_peak() -> None:
         file.write("5")
 
 
-def total() -> int:
+def total_memory() -> int:
     """Bytes of memory of this machine, or of what this process may take of it; 0 where the system does
     not tell.
     """
-    whole = _listed("MemTotal:")
+    whole = _meminfo_bytes("MemTotal:")
     return min(whole, _confined()[0] or whole)
 
 
 def free() -> int:
-    """Bytes of memory that nobody takes now, counting what the system would give up; 0 as in `total`."""
-    available, (limit, taken) = _listed("MemAvailable:"), _confined()
+    """Bytes of memory that nobody takes now, counting what the system would give up; 0 as in `total_memory`."""
+    available, (limit, taken) = _meminfo_bytes("MemAvailable:"), _confined()
     return min(available, max(0, limit - taken)) if limit else available
 
 
-def _listed(name: str) -> int:
+def _meminfo_bytes(name: str) -> int:
     with (
         contextlib.suppress(OSError, ValueError, StopIteration),
         open("/proc/meminfo", encoding="ascii") as file,

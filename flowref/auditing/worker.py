@@ -35,9 +35,9 @@ from flowref.model import (
     Verdict,
     one_line,
 )
-from flowref.model.means import Beyond
+from flowref.model.budget import Beyond
 from flowref.reporting.contents import FREE, Expense
-from flowref.reporting.encoding import (
+from flowref.reporting.verdict_json import (
     recognized_from_json,
     recognized_to_json,
     verdict_from_json,
@@ -68,7 +68,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PairOutcome:
     """What came of a pair: its verdict, or the sentence of what it raised; of a probe that went well
     what the target was recognized as. ``expense``: what the process took for it.
     """
@@ -100,14 +100,14 @@ def check_pair(target: Target, law: str | Law | None, settings: Any) -> Verdict 
             loading.fit_to(settings.data)
         subject, recognized = loading.load(target), loading.recipe_of(target).recognized
         data = () if settings is None else checking.described(target, settings)
-        methods = loading.methods_of(subject) if recognized.path else ()
+        methods = loading.entered_methods(subject) if recognized.path else ()
         return replace(recognized, data=data, methods=methods)
     if isinstance(settings, Replay):
         return checking.remeasure(target, law, settings.case, settings.settings)
     return diagnosing.check(target, law, settings)
 
 
-def name_of(law: Law) -> str | Law:
+def law_id_or_self(law: Law) -> str | Law:
     """A law by its id, or itself if no catalogue has it, as while it is being written."""
     from flowref import registry
 
@@ -127,7 +127,7 @@ def resolve(name: str) -> Entry:
     return entry
 
 
-def metered(entry: Entry, target: Target, law: str | Law | None, settings: Any) -> Outcome:
+def metered(entry: Entry, target: Target, law: str | Law | None, settings: Any) -> PairOutcome:
     """What `guarded` gives, with what it took; the peak is that of this whole process."""
     forget_peak()
     began = time.process_time()
@@ -135,7 +135,7 @@ def metered(entry: Entry, target: Target, law: str | Law | None, settings: Any) 
     return replace(outcome, expense=Expense(time.process_time() - began, peak(os.getpid())))
 
 
-def guarded(entry: Entry, target: Target, law: str | Law | None, settings: Any) -> Outcome:
+def guarded(entry: Entry, target: Target, law: str | Law | None, settings: Any) -> PairOutcome:
     """Run ``entry`` and take whatever it raises."""
     began = time.perf_counter()
     try:
@@ -148,9 +148,9 @@ def guarded(entry: Entry, target: Target, law: str | Law | None, settings: Any) 
     else:
         seconds = time.perf_counter() - began
         if isinstance(result, Recognized):
-            return Outcome(seconds=seconds, recognized=result)
-        return Outcome(result, seconds=seconds)
-    return Outcome(raised=raised, seconds=time.perf_counter() - began)
+            return PairOutcome(seconds=seconds, recognized=result)
+        return PairOutcome(result, seconds=seconds)
+    return PairOutcome(raised=raised, seconds=time.perf_counter() - began)
 
 
 def import_frameworks(names: Iterable[str]) -> None:
@@ -172,7 +172,7 @@ def undisturbed() -> Iterator[None]:
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with process.quarantine(0), contextlib.ExitStack() as stack:
-            for backend in backends.imported():
+            for backend in backends.imported_backends():
                 stack.enter_context(backend.sandbox(0))
             stack.enter_context(backends.single_threaded())
             yield
@@ -229,7 +229,7 @@ def main(start_text: str) -> None:
         _answer(answers, message_of(outcome))
 
 
-def message_of(outcome: Outcome) -> dict[str, Any]:
+def message_of(outcome: PairOutcome) -> dict[str, Any]:
     """An outcome as JSON."""
     verdict, recognized = outcome.verdict, outcome.recognized
     return {
@@ -241,10 +241,10 @@ def message_of(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def outcome_of(message: dict[str, Any]) -> Outcome:
+def outcome_of(message: dict[str, Any]) -> PairOutcome:
     """The outcome that `message_of` wrote."""
     verdict, recognized = message["verdict"], message["recognized"]
-    return Outcome(
+    return PairOutcome(
         None if verdict is None else verdict_from_json(verdict),
         str(message["raised"]),
         float(message["seconds"]),

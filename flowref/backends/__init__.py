@@ -28,8 +28,23 @@ OURS = {"torch": "flowref.backends.torch.backend", "jax": "flowref.backends.jax.
 DEFAULT = "torch"
 
 __all__ = [
-    "DEFAULT", "Backend", "Blueprint", "Counter", "Wish", "build_seed", "elsewhere", "find", "importable", "imported", "importing",
-    "installed", "names", "of", "sandbox", "single_threaded", "vet_device",
+    "DEFAULT",
+    "Backend",
+    "Blueprint",
+    "Counter",
+    "Wish",
+    "backend_names",
+    "build_seed",
+    "find",
+    "importable",
+    "imported_backends",
+    "importing",
+    "installed",
+    "of",
+    "sandbox",
+    "single_threaded",
+    "take_device_wish",
+    "vet_device",
 ]  # fmt: skip
 
 
@@ -86,7 +101,7 @@ def installed(name: str) -> bool:
     return True
 
 
-def names() -> tuple[str, ...]:
+def backend_names() -> tuple[str, ...]:
     """The names of the backends that can be used here."""
     return tuple(name for name in _modules() if installed(name))
 
@@ -105,9 +120,9 @@ def importable(package: str) -> bool:
     return spec is not None and spec.origin is not None
 
 
-def imported() -> Iterable[Backend]:
+def imported_backends() -> Iterable[Backend]:
     """The backends whose frameworks this process has imported."""
-    for name in names():
+    for name in backend_names():
         backend = find(name)
         if backend.requires in sys.modules:
             yield backend
@@ -130,7 +145,7 @@ def single_threaded() -> Iterator[None]:
     number, and small calls take many times as long with several.
     """
     with contextlib.ExitStack() as stack:
-        for backend in imported():
+        for backend in imported_backends():
             stack.enter_context(backend.single_threaded())
         yield
 
@@ -139,7 +154,7 @@ def single_threaded() -> Iterator[None]:
 def importing(text: str) -> Iterator[None]:
     """Import code of a user, of this text, as the frameworks want it that it names."""
     with contextlib.ExitStack() as stack:
-        for name in names():
+        for name in backend_names():
             backend = find(name)
             if backend.requires in text:
                 stack.enter_context(backend.importing())
@@ -148,7 +163,7 @@ def importing(text: str) -> Iterator[None]:
 
 def vet_device(name: str) -> None:
     """Raises `SpecError` where a device of a name is asked for that no framework has here."""
-    reasons = [backend.lacks(name) for backend in map(find, names())] if name else []
+    reasons = [backend.lacks(name) for backend in map(find, backend_names())] if name else []
     if reasons and all(reasons):
         raise SpecError(
             f"there is no device {name!r} here: {reasons[0]}; leave --device out, and calls are made on a "
@@ -156,16 +171,16 @@ def vet_device(name: str) -> None:
         )
 
 
-def elsewhere() -> Wish:
+def take_device_wish() -> Wish:
     """What code wanted of another device than the processor since this was last asked, of whichever
     framework it is (see `Backend.elsewhere`).
     """
-    wishes = {backend.elsewhere() for backend in imported()}
+    wishes = {backend.elsewhere() for backend in imported_backends()}
     return next((one for one in (Wish.REFUSED, Wish.GRANTED) if one in wishes), Wish.NONE)
 
 
 def _likely() -> list[Backend]:
-    chosen = {backend.name: backend for backend in imported()}
+    chosen = {backend.name: backend for backend in imported_backends()}
     if installed(DEFAULT):
         chosen.setdefault(DEFAULT, find(DEFAULT))
     return list(chosen.values())
@@ -180,7 +195,7 @@ def of(obj: Any) -> Backend:
     """The backend whose framework a live object is of. Where nothing shows which, the default one is taken, and
     without that the other of ours, if it is imported. `TargetError` where it can be of none that is installed.
     """
-    there = list(imported())
+    there = list(imported_backends())
     owner = next((backend for backend in there if backend.owns(obj)), None)
     if owner is None and not importable(_backend(DEFAULT).requires):
         owner = next((backend for backend in there if backend.name in OURS), None)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model import REAL, Array, Dialect, Facts, Shape, Support, draw
+from flowref.model import REAL, Array, Dialect, Facts, Shape, Support, draw_points
 
 
 def is_mask(array: Any) -> bool:
@@ -36,12 +36,12 @@ def side(facts: Facts, latents: bool = False) -> tuple[Support, Shape]:
     return facts.domain, facts.event_shape
 
 
-def points_of(
+def points_and_contexts(
     facts: Facts,
     rows: int,
     rng: np.random.Generator,
     latents: bool = False,
-    drawn: Callable[..., Array] = draw,
+    drawn: Callable[..., Array] = draw_points,
 ) -> tuple[Array, Array | None]:
     """So many points of one side, and the contexts beside them."""
     support, shape = side(facts, latents)
@@ -51,10 +51,10 @@ def points_of(
     return x, rng.standard_normal((rows, *facts.context_shape))
 
 
-def sample(support: Support, shape: Shape, rng: np.random.Generator) -> Any:
+def skewed_samples(support: Support, shape: Shape, rng: np.random.Generator) -> Any:
     """Points of a set, skewed and with two modes in each coordinate."""
     if support.joint or support.kind == "product":
-        return draw(support, shape, rng)
+        return draw_points(support, shape, rng)
     rows = (shape[0], *[1] * (len(shape) - 1))
     second = rng.random(rows) < 0.35
     noise = rng.standard_normal(shape)
@@ -69,7 +69,7 @@ def sample(support: Support, shape: Shape, rng: np.random.Generator) -> Any:
     return real
 
 
-def parts_of(results: Sequence[Any]) -> list[Any]:
+def flattened_results(results: Sequence[Any]) -> list[Any]:
     """Arrays of several results, of which some are tuples of such."""
     each = [one if isinstance(one, tuple) else (one,) for one in results]
     return [part for parts in each for part in parts if part is not None]

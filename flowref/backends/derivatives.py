@@ -29,7 +29,7 @@ class Derivatives(Protocol):
         """``steps(live, seed, only)``: a direction in the parameters, an array for each."""
 
 
-def slope(
+def directional_derivative(
     framework: Derivatives,
     live: Any,
     call: str,

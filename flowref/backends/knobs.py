@@ -19,14 +19,14 @@ def finer(name: str, value: Any, times: int) -> Any:
     tolerance that a method of fourth order then meets; None for what is none.
     """
     name = name.lower().strip("_")
-    if _ends(name, COUNTS) and type(value) is int and 0 < value <= MOST:
+    if _name_ends_with(name, COUNTS) and type(value) is int and 0 < value <= MOST:
         return value * times
-    if _ends(name, LENGTHS) and type(value) is float and value > 0:
+    if _name_ends_with(name, LENGTHS) and type(value) is float and value > 0:
         return value / times
-    if _ends(name, TOLERANCES) and type(value) is float and 0 < value <= LARGEST:
+    if _name_ends_with(name, TOLERANCES) and type(value) is float and 0 < value <= LARGEST:
         return max(value / times**4, min(value, SMALLEST))
     return None
 
 
-def _ends(name: str, words: tuple[str, ...]) -> bool:
+def _name_ends_with(name: str, words: tuple[str, ...]) -> bool:
     return any(name == word or name.endswith(f"_{word}") for word in words)

@@ -1,5 +1,5 @@
 """Lives of one object, whatever framework it is of: what each typed step (`flowref.model.steps`) does to it,
-in the verbs of a `Stage`, which a framework offers. Steps that only one framework has stand in its folder.
+in the verbs of a `ScenarioObject`, which a framework offers. Steps that only one framework has stand in its folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flowref.model import (
 )
 
 
-class Stage(ABC):
+class ScenarioObject(ABC):
     """The object that lives, and what is done to it. What it cannot take (it has no modules, no context)
     raises `Unsupported`; anything else that it raises goes through.
     """
@@ -118,7 +118,9 @@ class Stage(ABC):
 Action = Callable[[Any, Any], Any]
 
 
-def play(stage: Stage, actions: Mapping[type, Action], plan: Sequence[steps.Step[Any]]) -> Life:
+def play_steps(
+    stage: ScenarioObject, actions: Mapping[type, Action], plan: Sequence[steps.Step[Any]]
+) -> Life:
     """Play steps in order. Each has its own fixed random state, so that two lives that differ earlier
     meet the same draws.
     """
@@ -132,7 +134,7 @@ def play(stage: Stage, actions: Mapping[type, Action], plan: Sequence[steps.Step
     return Life(plan, outcomes)
 
 
-def run(stage: Stage, step: steps.Run) -> Mapped:
+def run(stage: ScenarioObject, step: steps.Run) -> Mapped:
     """A call in the current mode."""
     out = stage.called(step.call, *step.inputs, how=step.how, held=step.held)
     if step.kept:
@@ -140,7 +142,7 @@ def run(stage: Stage, step: steps.Run) -> Mapped:
     return stage.mapped(step.call, out)
 
 
-def value_of(stage: Stage, role: str) -> Any:
+def role_value(stage: ScenarioObject, role: str) -> Any:
     """What plays a role: an array, a number, or None where nothing does."""
     name = stage.normalizer.roles.get(role)
     value = stage.held(name) if name else None
@@ -148,7 +150,7 @@ def value_of(stage: Stage, role: str) -> Any:
     return form.number(value) if form is not None and isinstance(value, np.ndarray) else value
 
 
-def assign(stage: Stage, step: steps.Assign) -> None:
+def assign(stage: ScenarioObject, step: steps.Assign) -> None:
     """Another value plays a role."""
     name = stage.normalizer.roles.get(step.role)
     if not name:
@@ -160,7 +162,7 @@ def assign(stage: Stage, step: steps.Assign) -> None:
     stage.hold(step.role, name, value)
 
 
-def pullback(stage: Stage, step: steps.Pullback) -> steps.Pulled:
+def pullback(stage: ScenarioObject, step: steps.Pullback) -> steps.Pulled:
     """The normalizing call and its vector-Jacobian product."""
     value, rows, gradients = stage.pulled(step.x, step.cotangent)
     for role, form in stage.normalizer.forms.items():
@@ -170,12 +172,12 @@ def pullback(stage: Stage, step: steps.Pullback) -> steps.Pulled:
     return steps.Pulled(value, rows, gradients.get("weight"), gradients.get("bias"))
 
 
-def save(stage: Stage, step: steps.Save) -> None:
+def save(stage: ScenarioObject, step: steps.Save) -> None:
     """What is saved of it is kept."""
     stage.saved = stage.state()
 
 
-def through_pickle(stage: Stage, step: steps.Pickle) -> None:
+def through_pickle(stage: ScenarioObject, step: steps.Pickle) -> None:
     """What comes back from pickling lives on."""
     try:
         data = pickle.dumps(stage.obj)
@@ -184,7 +186,7 @@ def through_pickle(stage: Stage, step: steps.Pickle) -> None:
     stage.obj = pickle.loads(data)
 
 
-def deepcopy(stage: Stage, step: steps.Deepcopy) -> None:
+def deepcopy(stage: ScenarioObject, step: steps.Deepcopy) -> None:
     """The deep copy lives on."""
     stage.obj = copy.deepcopy(stage.obj)
 
@@ -197,7 +199,7 @@ ACTIONS: dict[type, Action] = {
     steps.Normalize: lambda stage, step: (
         stage.run(stage.normalizer.call, step.x, None, how=step.how).value
     ),
-    steps.Roles: lambda stage, step: {role: value_of(stage, role) for role in ROLES},
+    steps.Roles: lambda stage, step: {role: role_value(stage, role) for role in ROLES},
     steps.Assign: assign,
     steps.Pullback: pullback,
     steps.State: lambda stage, step: stage.arrays(),

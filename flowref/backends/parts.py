@@ -27,7 +27,7 @@ def part_at(
     return name, obj, dialect
 
 
-def arranged(expression: Any, obj: Any, parts: Sequence[Any], dialect: Dialect) -> Any:
+def composed_object(expression: Any, obj: Any, parts: Sequence[Any], dialect: Dialect) -> Any:
     """The object that an expression denotes: a part's index, "self", ("chain", ...) or ("inverse",
     e); see `Subject.arrange`.
     """
@@ -36,7 +36,7 @@ def arranged(expression: Any, obj: Any, parts: Sequence[Any], dialect: Dialect) 
     if isinstance(expression, int):
         return parts[expression]
     kind, *operands = expression
-    built = [arranged(operand, obj, parts, dialect) for operand in operands]
+    built = [composed_object(operand, obj, parts, dialect) for operand in operands]
     combine = dialect.chain if kind == "chain" else dialect.invert
     if combine is None:
         raise Unsupported(f"its library offers no {kind}")

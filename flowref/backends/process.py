@@ -24,7 +24,7 @@ SETTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def settings() -> dict[str, Any]:
+def process_settings() -> dict[str, Any]:
     """The process-wide settings that foreign code could change."""
     return {
         "numpy error state": tuple(sorted(np.geterr().items())),
@@ -77,7 +77,7 @@ def quarantine(seed: int) -> Iterator[io.StringIO]:
 
     Warnings are silenced: they speak of the audited code and not of flowref.
     """
-    before = settings()
+    before = process_settings()
     state = random.getstate()
     printed = io.StringIO()
     with numpy_apart():
@@ -92,7 +92,7 @@ def quarantine(seed: int) -> Iterator[io.StringIO]:
                 warnings.simplefilter("ignore")
                 yield printed
         finally:
-            restore(before, settings(), SETTERS)
+            restore(before, process_settings(), SETTERS)
             random.setstate(state)
 
 

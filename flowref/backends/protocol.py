@@ -8,9 +8,9 @@ gives its own.
 
 ``subject`` makes calls, Jacobians and noise of a dialect's functions. The rest is written once, in verbs:
 
-- `flowref.backends.lives.Stage`: lives, of what is called, held, changed, saved and put back;
+- `flowref.backends.lives.ScenarioObject`: lives, of what is called, held, changed, saved and put back;
 - `flowref.backends.training.Trainee`: training, of gradients and moves;
-- `flowref.backends.kept`: results that laws share; `flowref.backends.parts`: parts, and what combines them;
+- `flowref.backends.result_cache`: results that laws share; `flowref.backends.parts`: parts, and what combines them;
   `flowref.backends.data`: points on either side of a map.
 """
 
@@ -36,7 +36,7 @@ from flowref.model import (
     TargetError,
     Unsupported,
 )
-from flowref.model.graph import Traced
+from flowref.model.graph import TracedCall
 
 T = TypeVar("T")
 
@@ -273,7 +273,7 @@ class Backend(Protocol):
 
     def traced(
         self, obj: Any, call: Callable[[Any, Any, Any], Any], x: Any, context: Any
-    ) -> Traced:
+    ) -> TracedCall:
         """The graph of what a call of an object computes for a batch of points, under a context if it is not None.
         Here: `Unsupported`, of a framework whose calls nobody traces.
         """

@@ -11,7 +11,7 @@ import numpy as np
 PROBE = 2.0**-18
 
 
-def ordinary(shape: Any, generator: np.random.Generator) -> Any:
+def ordinary_numbers(shape: Any, generator: np.random.Generator) -> Any:
     """Numbers of both signs, below and above one."""
     size = 2 ** generator.uniform(-3, 2, shape)
     return size * generator.choice((-1.0, 1.0), shape)

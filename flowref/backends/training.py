@@ -10,7 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from flowref.backends.data import data_on_latents, points_of, sample, side, toward_latents
+from flowref.backends.data import (
+    data_on_latents,
+    points_and_contexts,
+    side,
+    skewed_samples,
+    toward_latents,
+)
 from flowref.model import Array, Dialect, Facts, Unsupported, derive
 
 STEPS, RATE, LARGEST_GRADIENT = 30, 1e-2, 10.0
@@ -50,7 +56,7 @@ def mapping(dialect: Dialect) -> str:
     return which
 
 
-def train(
+def train_by_adam(
     trainee: Trainee, dialect: Dialect, facts: Facts, seed: int
 ) -> tuple[tuple[float, ...], str]:
     """Steps of Adam, each on a new batch of a skewed sample with two modes: the losses of those that were
@@ -68,7 +74,9 @@ def train(
     losses: list[float] = []
     for step in range(1, STEPS + 1):
         try:
-            loss, gradients = trainee.gradients(*points_of(facts, ROWS, rng, latents, sample))
+            loss, gradients = trainee.gradients(
+                *points_and_contexts(facts, ROWS, rng, latents, skewed_samples)
+            )
         except Ended as ended:
             return tuple(losses), f"step {step} {ended}" if str(ended) else ""
         if not math.isfinite(loss):

@@ -18,7 +18,7 @@ NEWEST = {"torch": "2.14", "jax": "0.10"}
 def too_old(name: str) -> str:
     """A sentence about an installed framework that is too old; empty otherwise."""
     version = _version(name)
-    if not version or _numbers(version) >= _numbers(OLDEST[name]):
+    if not version or _version_numbers(version) >= _version_numbers(OLDEST[name]):
         return ""
     return (
         f"{name} {version} is installed, and flowref needs {name}>={OLDEST[name]}; "
@@ -35,7 +35,8 @@ def untested(names: Iterable[str] = tuple(OLDEST)) -> list[str]:
         f"{name} {version} is not among the versions that flowref was tested with "
         f"({OLDEST[name]} to {NEWEST[name]}); a rounding error may be judged too strictly or too mildly"
         for name, version in found.items()
-        if version and (too_old(name) or _numbers(version)[:2] > _numbers(NEWEST[name])[:2])
+        if version
+        and (too_old(name) or _version_numbers(version)[:2] > _version_numbers(NEWEST[name])[:2])
     ]
 
 
@@ -50,7 +51,7 @@ def _version(name: str) -> str:
         return ""
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     """The numbers of a release, of major, minor and patch version."""
     found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
     return tuple(int(number or 0) for number in found.groups()) if found else (0, 0, 0)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flowref import registry
+from flowref.baseline.baseline_file import known_failures_text as baseline_text
+from flowref.baseline.baseline_parser import FILE, PROJECT
 from flowref.baseline.entry import Baseline
-from flowref.baseline.reading import FILE, PROJECT
-from flowref.baseline.writing import text as baseline_text
 from flowref.model import BaselineError, FlowrefError, SpecError
 
 WORKFLOW = Path(".github", "workflows", "flowref.yml")
@@ -45,7 +45,7 @@ jobs:
 
 
 @dataclass(frozen=True)
-class Step:
+class FileEdit:
     """A file to write: its whole ``text``, or where ``added`` what is put behind what it holds. ``left``:
     why it stays as it is; ``unlisted``: what is not audited by it, and why, a line each.
     """
@@ -57,13 +57,13 @@ class Step:
     unlisted: tuple[str, ...] = ()
 
 
-def flows(folder: Path) -> Iterator[registry.Listing]:
+def flows_in_folder(folder: Path) -> Iterator[registry.Listing]:
     """What the Python files of a folder define that may be flows, as far as their text tells."""
     for path in list(_files(folder))[:MOST]:
         text = path.read_text(encoding="utf-8", errors="replace")
         if any(name in text for name in FRAMEWORKS):
             try:
-                yield registry.listed(path.relative_to(folder).as_posix())
+                yield registry.full_listing(path.relative_to(folder).as_posix())
             except FlowrefError:  # its text cannot be read
                 continue
 
@@ -78,15 +78,15 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def steps(specs: Sequence[str], folder: Path) -> list[Step]:
+def file_edits(specs: Sequence[str], folder: Path) -> list[FileEdit]:
     """What is to be written so that a project audits these targets, by default the flows that are found.
 
     Raises: `SpecError` where there is none, `BaselineError` where pyproject.toml cannot take the lines.
     """
     for spec in specs:
         for target in registry.expand(spec):
-            registry.vet(target)
-    found = [] if specs else list(flows(folder))
+            registry.vet_target(target)
+    found = [] if specs else list(flows_in_folder(folder))
     chosen = list(specs) or [str(target) for listing in found for target in listing.targets]
     unlisted = tuple(
         f"{listing.place}:{name} {why}" for listing in found for name, why in listing.incomplete
@@ -103,28 +103,28 @@ def steps(specs: Sequence[str], folder: Path) -> list[Step]:
     ]
 
 
-def _new(path: Path, text: str) -> Step:
-    return Step(path, left="it is there") if path.exists() else Step(path, text)
+def _new(path: Path, text: str) -> FileEdit:
+    return FileEdit(path, left="it is there") if path.exists() else FileEdit(path, text)
 
 
-def _project(specs: Sequence[str], path: Path) -> Step:
+def _project(specs: Sequence[str], path: Path) -> FileEdit:
     """The targets in pyproject.toml, behind what it holds."""
     lines = "\n".join(
         ENTRY.format(spec=spec.replace("\\", "\\\\").replace('"', '\\"')) for spec in specs
     )
     if not path.exists():
-        return Step(path, lines)
+        return FileEdit(path, lines)
     before = path.read_text(encoding="utf-8")
     try:
         held = tomllib.loads(before).get("tool", {})
         if isinstance(held, dict) and "flowref" in held:
-            return Step(path, left="it has tool.flowref already")
+            return FileEdit(path, left="it has tool.flowref already")
         tomllib.loads(f"{before}\n{lines}")
     except tomllib.TOMLDecodeError as error:
         raise BaselineError(
             f"{path.name} cannot take the lines of flowref: {error}; write them by hand:\n{lines}"
         ) from None
-    return Step(path, lines, added=True)
+    return FileEdit(path, lines, added=True)
 
 
 def _workflow(specs: Sequence[str], folder: Path) -> str:
@@ -141,7 +141,7 @@ def _workflow(specs: Sequence[str], folder: Path) -> str:
     ).replace("install  ", "install ")
 
 
-def write(step: Step) -> None:
+def write_file_edit(step: FileEdit) -> None:
     """Write one step. Raises: `BaselineError` where that is refused."""
     try:
         step.path.parent.mkdir(parents=True, exist_ok=True)

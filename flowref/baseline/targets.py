@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flowref.baseline.reading import DEFAULTS, located, place_of, section
+from flowref.baseline.baseline_parser import DEFAULTS, key_location, located, section
 from flowref.model import OBJECT, USER, SpecError, Target, nearest
-from flowref.reporting.files import read as read_text
+from flowref.reporting.files import read_file_text as read_text
 
 NAME = "tool.flowref.target"
 KEYS = ("spec", "laws", "event", "profile")
@@ -67,7 +67,7 @@ def declared(path: Path) -> tuple[Declared, ...]:
     rows = section(text, Path(path.name)).get("target", [])
     found = located(rows, NAME, text, Path(path.name))
     common = defaults(path)
-    return tuple(_entry(row, where, common) for row, where in found)
+    return tuple(_parse_target(row, where, common) for row, where in found)
 
 
 def defaults(path: Path) -> Defaults:
@@ -79,7 +79,7 @@ def defaults(path: Path) -> Defaults:
         return Defaults()
     text = read_text(path)
     settings = section(text, Path(path.name))
-    places = {key: place_of(key, text, Path(path.name)) for key in DEFAULTS if key in settings}
+    places = {key: key_location(key, text, Path(path.name)) for key in DEFAULTS if key in settings}
     profile = _profile(settings.get("profile", ""), places.get("profile", ""))
     return Defaults(
         PROFILES.get(profile, ""),
@@ -107,7 +107,7 @@ def with_event(target: Target, event: str) -> Target:
     return target.with_options(event=event)
 
 
-def _entry(row: dict[str, Any], where: str, common: Defaults) -> Declared:
+def _parse_target(row: dict[str, Any], where: str, common: Defaults) -> Declared:
     for key in row:
         if key not in KEYS:
             raise SpecError(
@@ -123,7 +123,9 @@ def _entry(row: dict[str, Any], where: str, common: Defaults) -> Declared:
         )
     laws = _globs(row.get("laws", []), "laws", where) or common.laws
     profile = _profile(row.get("profile", ""), where) or common.profile
-    return Declared(spec.strip(), where, laws, _event(row.get("event", []), where), profile)
+    return Declared(
+        spec.strip(), where, laws, _parse_event_shape(row.get("event", []), where), profile
+    )
 
 
 def _globs(laws: Any, name: str, where: str) -> tuple[str, ...]:
@@ -149,7 +151,7 @@ def _timeout(value: Any, where: str) -> float:
     return seconds
 
 
-def _event(event: Any, where: str) -> str:
+def _parse_event_shape(event: Any, where: str) -> str:
     sizes = [event] if isinstance(event, int) else event
     if isinstance(sizes, list) and all(type(size) is int and size > 0 for size in sizes):
         return ",".join(map(str, sizes))

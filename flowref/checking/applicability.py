@@ -11,8 +11,8 @@ from flowref.checking.plan import trainable
 from flowref.checking.settings import Settings
 from flowref.model import CONTRACT, Law, Silence, Subject, Target, Unsupported, one_line
 from flowref.model.call import OPPOSITE
+from flowref.model.not_judged import UNMOVED
 from flowref.model.promises import canonical
-from flowref.model.silence import UNMOVED
 
 # The operations of a round trip up to which a target is built with several hundred features.
 WIDEST = 5000
@@ -47,7 +47,7 @@ def not_applicable(law: Law, subject: Subject, settings: Settings) -> Silence | 
     """Why a law says nothing about a subject, or None if it does."""
     missing = subject.lacks(law.needs)
     if missing:
-        return lacking(missing, subject)
+        return missing_ability_silence(missing, subject)
     promise = None if law.promise is None else canonical(law.promise)
     if law.force == CONTRACT and promise is not None and not subject.promises.get(promise):
         return Silence(f"it does not promise {promise}")
@@ -81,10 +81,10 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
     silence = not_applicable(base, usual, settings)
     missing = usual.lacks(frozenset(OPPOSITE)) if law.direction == "inverse" else []
     if silence is not None or missing:
-        return silence or lacking(missing, usual)
+        return silence or missing_ability_silence(missing, usual)
     if law.history == "trained" and settings.quick:
         return Silence("trained in the standard profile only", remedy=STANDARD)
-    if law.history == "trained" and not trains(usual, settings):
+    if law.history == "trained" and not affords_training(usual, settings):
         return Silence("it takes too long to train", True)
     try:
         return loading.load(target, replace(law.condition, device=settings.device))
@@ -92,17 +92,17 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
         return Silence(str(refusal), bool(refusal.waits), refusal.remedy)
 
 
-def trains(subject: Subject, settings: Settings) -> bool:
+def affords_training(subject: Subject, settings: Settings) -> bool:
     """Whether a subject is trained: where it is affordable."""
     return subject.operations <= TRAINED_OPERATIONS and trainable(subject, settings)
 
 
-def _size(subject: Subject) -> int:
+def _event_size(subject: Subject) -> int:
     """How many entries an event has."""
     return math.prod(subject.event_shape)
 
 
-def lacking(missing: Sequence[str], subject: Subject) -> Silence:
+def missing_ability_silence(missing: Sequence[str], subject: Subject) -> Silence:
     """The silence of a law that needs abilities which a subject does not have. A batch normalizer
     need not be a layer of a flow.
     """
@@ -128,7 +128,9 @@ def resembled(law: Law, target: Target) -> Target | None:
     return target if law.rebuild is not None and not law.features else None
 
 
-def widened(target: Target, subject: Subject, law: Law, settings: Settings) -> Target | Silence:
+def rebuilt_target(
+    target: Target, subject: Subject, law: Law, settings: Settings
+) -> Target | Silence:
     """The target that a law is measured on: itself, or, where ``law.rebuild`` asks for it, with another
     number of features; or why that cannot be built.
     """
@@ -136,7 +138,7 @@ def widened(target: Target, subject: Subject, law: Law, settings: Settings) -> T
         return target
     if not law.features and subject.operations > WIDEST and not settings.thorough:
         return Silence(
-            f"its calls take {subject.operations} operations with {_size(subject)} features, and "
+            f"its calls take {subject.operations} operations with {_event_size(subject)} features, and "
             "more with several hundred: thorough profile only",
             True,
             THOROUGH,
@@ -153,7 +155,7 @@ def rebuilt(
     target: Target, subject: Subject, law: Law, settings: Settings
 ) -> tuple[Target, Subject] | Silence:
     """The target that a law is measured on, and its subject; or why they cannot be built."""
-    wider = widened(target, subject, law, settings)
+    wider = rebuilt_target(target, subject, law, settings)
     if isinstance(wider, Silence):
         return wider
     if law.rebuild is None:

@@ -19,21 +19,21 @@ def fewer_coordinates(support: Support, point: Array) -> Array:
     rows = [np.zeros_like(flat)]
     for index in _largest(flat)[:ALONE]:
         alone = np.zeros_like(flat)
-        alone[index] = rounded(flat[index], 1)
+        alone[index] = rounded_number(flat[index], 1)
         rows.append(alone)
     for index in _largest(flat)[:SINGLES]:
         without = flat.copy()
         without[index] = 0.0
         rows.append(without)
     most = np.count_nonzero(flat)
-    return _inside(support, point, [row for row in rows if np.count_nonzero(row) < most])
+    return _rows_in_support(support, point, [row for row in rows if np.count_nonzero(row) < most])
 
 
 def rounder_numbers(support: Support, point: Array) -> Array:
     """Points in the support in simpler numbers, in all coordinates or in one; shaped as above."""
     flat = point.reshape(-1)
     rows = [np.ones_like(flat), np.full_like(flat, 0.5), np.round(flat), np.round(flat * 8) / 8]
-    rows += [np.array([rounded(value, digits) for value in flat]) for digits in (1, 2, 3)]
+    rows += [np.array([rounded_number(value, digits) for value in flat]) for digits in (1, 2, 3)]
     least = complexity(flat)
     rows = [row for row in rows if complexity(row) < least]
     for index in _largest(flat)[:SINGLES]:
@@ -41,7 +41,7 @@ def rounder_numbers(support: Support, point: Array) -> Array:
             row = flat.copy()
             row[index] = value
             rows.append(row)
-    return _inside(support, point, rows)
+    return _rows_in_support(support, point, rows)
 
 
 def _largest(flat: Array) -> Array:
@@ -50,7 +50,7 @@ def _largest(flat: Array) -> Array:
     return np.asarray(order[: np.count_nonzero(flat)])
 
 
-def _inside(support: Support, point: Array, rows: list[Array]) -> Array:
+def _rows_in_support(support: Support, point: Array, rows: list[Array]) -> Array:
     """Rows in the shape of a point, those in the support."""
     rows = [row for row in rows if np.isfinite(row).all()]
     if not rows:
@@ -71,7 +71,7 @@ def simpler_numbers(value: float) -> list[float]:
     [0.0, 1.0, -1.0, 2.0, 2.3]
     """
     options = [0.0, 1.0, -1.0, float(np.round(value)), float(np.round(value * 8) / 8)]
-    options += [rounded(value, digits) for digits in (1, 2, 3)]
+    options += [rounded_number(value, digits) for digits in (1, 2, 3)]
     return [
         option
         for option in dict.fromkeys(options)
@@ -91,10 +91,10 @@ def cost(value: float) -> int:
     return len(repr(value))
 
 
-def rounded(value: float, digits: int) -> float:
+def rounded_number(value: float, digits: int) -> float:
     """A number to so many significant decimal digits.
 
-    >>> rounded(-0.0123, 1)
+    >>> rounded_number(-0.0123, 1)
     -0.01
     """
     return float(f"{value:.{digits}g}")

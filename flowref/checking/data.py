@@ -13,7 +13,7 @@ import numpy as np
 
 from flowref import loading
 from flowref.checking.examples import Example
-from flowref.checking.points import points
+from flowref.checking.points import example_batch
 from flowref.checking.settings import Settings
 from flowref.loading import Rows
 from flowref.model import (
@@ -94,7 +94,7 @@ def _fitted(target: Target, rows: Rows, seed: int) -> Data:
     event = subject.density_shape if surface is None else surface.event
     _refuse_other_shape(rows, event, target)
     numbers = picked(rows.count, rows.shape, seed)
-    x = _read(rows, numbers).reshape(-1, *event)
+    x = _read_rows(rows, numbers).reshape(-1, *event)
     context, notes = _contexts(rows, numbers, subject)
     if surface is not None:
         on = _lying_on(surface, x, rows)
@@ -147,7 +147,7 @@ def picked(count: int, shape: Shape, seed: int) -> Array:
     return np.asarray(rng.choice(count, size=min(PICKED, count), replace=False))
 
 
-def _read(rows: Rows, numbers: Array) -> Array:
+def _read_rows(rows: Rows, numbers: Array) -> Array:
     """Rows by number, in that order, of a file that is read from its beginning to its end."""
     order = np.argsort(numbers)
     try:
@@ -168,7 +168,7 @@ def _refuse_other_shape(rows: Rows, event: Shape, target: Target) -> None:
         return
     sizes = ", ".join(map(str, event))
     orders = permutations(range(len(given))) if len(given) == len(event) <= MOST_AXES else ()
-    turned = next((order for order in orders if _turned(given, order) == event), None)
+    turned = next((order for order in orders if _permuted_shape(given, order) == event), None)
     if turned is not None:
         way = f"give them as x.transpose(0, {', '.join(str(axis + 1) for axis in turned)})"
     elif math.prod(given) == math.prod(event):
@@ -187,7 +187,7 @@ def _refuse_other_shape(rows: Rows, event: Shape, target: Target) -> None:
     )
 
 
-def _turned(shape: Shape, order: tuple[int, ...]) -> Shape:
+def _permuted_shape(shape: Shape, order: tuple[int, ...]) -> Shape:
     return tuple(shape[axis] for axis in order)
 
 
@@ -204,7 +204,7 @@ def _contexts(rows: Rows, numbers: Array, subject: Subject) -> tuple[Array | Non
             f"{beside.name} has contexts of shape {beside.shape}, and the flow takes {wanted}: give "
             "them in its shape, or say it with ?context="
         )
-    return _read(beside, numbers).reshape(-1, *wanted), ("with their contexts",)
+    return _read_rows(beside, numbers).reshape(-1, *wanted), ("with their contexts",)
 
 
 def _dequantized(
@@ -238,9 +238,9 @@ def data_batch(
 ) -> Batch:
     """The batch of an example at data: as many rows as one of drawn points has, and where the law
     speaks of latents those of the rows; none where the subject tells no latents. ``most``: as in
-    `points`.
+    `example_batch`.
     """
-    plain = points(subject, replace(example, reach="near"), region, most)
+    plain = example_batch(subject, replace(example, reach="near"), region, most)
     count = min(len(plain.x), len(data.x))
     start = seed_of(example.seed, count) % len(data.x)
     chosen = (start + np.arange(count)) % len(data.x)

@@ -12,7 +12,7 @@ from flowref.checking.judgement import HELD, UNDECIDED, Judgement
 from flowref.checking.measurement import measure
 from flowref.checking.tolerance import judge
 from flowref.model import VALUES, Batch, Law, Subject, seed_of
-from flowref.model.means import Beyond
+from flowref.model.budget import Beyond
 
 # How far beside a point a law of derivatives is measured again, relative to 1 + |x|.
 ASIDE = 2.0**-16
@@ -66,7 +66,7 @@ def _narrow(subject: Subject, rows: Batch, values: bool) -> bool:
     return False
 
 
-def halved(judgement: Judgement) -> Judgement:
+def without_half_precision_violations(judgement: Judgement) -> Judgement:
     """Of the violations of a law that takes derivatives those which half precision inside of a call does
     not explain. The map is made of steps there, so differences tell nothing; derivatives in closed
     form are as coarse as it. Laws of values speak of the map as it is.
@@ -93,7 +93,7 @@ def _in_half(subject: Subject, batch: Batch) -> bool:
     return False
 
 
-def beside(judgement: Judgement) -> Judgement:
+def without_kink_violations(judgement: Judgement) -> Judgement:
     """Keep violations of derivative laws that persist beside the point; the others sit on a kink,
     where any one-sided derivative is right.
     """

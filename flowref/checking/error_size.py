@@ -10,7 +10,7 @@ import numpy as np
 from flowref.checking.examples import Example
 from flowref.checking.judgement import UNDECIDED, Judgement
 from flowref.checking.measurement import DOUBLE, SINGLE, Measurement
-from flowref.checking.points import points
+from flowref.checking.points import example_batch
 from flowref.checking.tolerance import vast
 from flowref.model import ROUNDING, Array, Size
 
@@ -31,7 +31,7 @@ def error_size(judgement: Judgement) -> Size | None:
     errors = _nats(measurement)
     if errors is None:
         return None
-    usual = None if vast(measurement.subject) else _ordinary(measurement)
+    usual = None if vast(measurement.subject) else _ordinary_errors(measurement)
     shown = usual is not None and usual.max(initial=0.0) > SHOWN * errors.max(initial=0.0)
     typical = usual if usual is not None and shown else errors
     if not typical.size:
@@ -56,12 +56,12 @@ def _nats(measurement: Measurement) -> Array | None:
     return errors[known]
 
 
-def _ordinary(measurement: Measurement) -> Array | None:
+def _ordinary_errors(measurement: Measurement) -> Array | None:
     """The errors at ordinary points; None where they cannot be measured."""
     law = measurement.law
     try:
         example = replace(ORDINARY, batch=min(ORDINARY.batch, law.size))
-        batch = points(measurement.subject, example, law.points)
+        batch = example_batch(measurement.subject, example, law.points)
         return _nats(measurement.again(batch))
     except Exception:  # points that are refused have no error
         return None

@@ -14,7 +14,7 @@ import numpy as np
 
 from flowref.checking.measurement import Measurement
 from flowref.checking.tolerance import SCREEN
-from flowref.model import ROUNDING, Array, Batch, Subject, Support, draw, seed_of
+from flowref.model import ROUNDING, Array, Batch, Subject, Support, draw_points, seed_of
 
 # Events of so many entries are scanned, at so many points, as long as a call on all of them costs
 # no more than so many rows times operations of a round trip; and those that are worth a scan.
@@ -43,7 +43,9 @@ def scan(subject: Subject, region: str, seed: int) -> Batch:
     values = marks(support, (*subject.facts.knots, *subject.numbers()))
     rows = along_axes(support, values, size, rng)
     if len(rows) > count:  # the object's own numbers come first
-        rows = rows[np.sort(np.concatenate([np.arange(count // 2), _spread(rows, count)]))]
+        rows = rows[
+            np.sort(np.concatenate([np.arange(count // 2), _evenly_spaced_rows(rows, count)]))
+        ]
     rest = ROWS - len(rows) if count == ROWS else 0
     x = np.concatenate([rows, along_lines(support, max(0, rest), size, rng)])
     x = x.reshape(-1, *event)
@@ -54,7 +56,7 @@ def scan(subject: Subject, region: str, seed: int) -> Batch:
     return Batch(x, context, seed)
 
 
-def _spread(rows: Array, count: int) -> Array:
+def _evenly_spaced_rows(rows: Array, count: int) -> Array:
     """Indices of the second half of a scan that is too long, evenly over what the first leaves."""
     return np.linspace(count // 2, len(rows) - 1, count - count // 2).astype(int)
 
@@ -97,11 +99,11 @@ def along_axes(support: Support, values: list[float], size: int, rng: np.random.
     count = len(values)
     every, column = np.arange(count), np.arange(count) % size
     mark = np.asarray(values)
-    one = draw(support, (count, size), rng)
+    one = draw_points(support, (count, size), rng)
     one[every, column] = mark
     if size == 1:
         return one
-    other = np.repeat(draw(support, (1, size), rng), count, axis=0)
+    other = np.repeat(draw_points(support, (1, size), rng), count, axis=0)
     other[every, (column + 1) % size] = mark
     diagonal = np.repeat(mark[:, None], size, axis=1)
     return np.stack([one, other, diagonal], axis=1).reshape(-1, size)
@@ -109,7 +111,7 @@ def along_axes(support: Support, values: list[float], size: int, rng: np.random.
 
 def along_lines(support: Support, count: int, size: int, rng: np.random.Generator) -> Array:
     """Points on a few random lines through the set, dense at first and then farther apart."""
-    start, end = (draw(support, (4, size), rng) for _ in range(2))
+    start, end = (draw_points(support, (4, size), rng) for _ in range(2))
     line = np.arange(count) % 4
     if support.bounded:
         share = np.linspace(0.0, 1.0, count)[:, None]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowref.model import Array, Batch, Condition, Law, Residual, Subject, seed_of
-from flowref.model.inverted import turned
+from flowref.model.inverse_subject import swap_directions
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ def measure(law: Law, subject: Subject, batch: Batch) -> Residual:
         residual = law.measure(subject, Batch(batch.x.copy(), context, batch.seed))
     if law.direction == "forward":
         return residual
-    observed = {turned(name): numbers for name, numbers in residual.observed.items()}
-    return replace(residual, note=turned(residual.note), observed=observed)
+    observed = {swap_directions(name): numbers for name, numbers in residual.observed.items()}
+    return replace(residual, note=swap_directions(residual.note), observed=observed)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from flowref.checking.measurement import Measurement, measure
-from flowref.model import VALUES, VOLUME, Batch, Subject, draw
+from flowref.model import VALUES, VOLUME, Batch, Subject, draw_points
 from flowref.model.convergence import TIMES, first_order, higher_order
 
 # Ordinary points at which orders are measured, and their seed: they are those of an object, wherever it is judged.
@@ -44,25 +44,25 @@ def _lags(measurement: Measurement) -> bool:
         if finer is None:
             return False
         subjects.append(finer)
-    batch = _ordinary(measurement)
+    batch = _ordinary_batch(measurement)
     errors = [measure(law, one, batch).value for one in subjects]
     if not first_order([np.asarray(error) for error in errors]):
         return False
-    orders = [higher_order(values) for values in _values(subjects, batch)]
+    orders = [higher_order(values) for values in _values_of_directions(subjects, batch)]
     if law.about == VOLUME:
         return bool(orders) and all(orders)
     return law.about == VALUES and any(orders) and _one_too_few(subjects, batch)
 
 
-def _ordinary(measurement: Measurement) -> Batch:
+def _ordinary_batch(measurement: Measurement) -> Batch:
     subject = measurement.subject
-    x = draw(subject.domain, (ROWS, *subject.event_shape), np.random.default_rng(SEED))
+    x = draw_points(subject.domain, (ROWS, *subject.event_shape), np.random.default_rng(SEED))
     context = measurement.batch.context
     given = None if context is None else np.repeat(context[:1], ROWS, 0)
     return Batch(x, given, measurement.batch.seed)
 
 
-def _values(subjects: list[Subject], batch: Batch) -> list[list[np.ndarray]]:
+def _values_of_directions(subjects: list[Subject], batch: Batch) -> list[list[np.ndarray]]:
     """What both ways of each subject lead to, from the same points."""
     z = subjects[0].calls["forward"](batch.x, batch.context).value
     starts = {"forward": batch.x, "inverse": z}

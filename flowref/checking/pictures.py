@@ -16,11 +16,11 @@ import numpy as np
 from flowref.checking.examples import Example
 from flowref.checking.judgement import Judgement
 from flowref.checking.measurement import Measurement, measure
-from flowref.checking.points import points
+from flowref.checking.points import example_batch
 from flowref.checking.tolerance import judge
 from flowref.model import ROUNDING, Array, Batch, Figure, seed_of
-from flowref.model.figure import SCALE, rounded
-from flowref.model.means import Beyond
+from flowref.model.budget import Beyond
+from flowref.model.figure import SCALE, rounded_series
 
 # Sizes of the input along the ray, of which one is the counterexample's own.
 SIZES = 10.0 ** (np.arange(-12, 13) / 2)
@@ -45,9 +45,9 @@ def picture(judgement: Judgement) -> Figure | None:
         if law.tolerance == ROUNDING and law.size > 1:
             series, note = along_ray(measurement, point), ""
             with contextlib.suppress(Exception):
-                note, compared = beside(measurement)
+                note, compared = residual_operands(measurement)
                 series |= compared
-            return Figure(SCALE, rounded(series, DIGITS), note) if series else None
+            return Figure(SCALE, rounded_series(series, DIGITS), note) if series else None
     return None
 
 
@@ -71,12 +71,12 @@ def along_ray(measurement: Measurement, point: Batch) -> Series:
     return {"scale": scale, "error": error, "allowed": allowed, "own": [own]}
 
 
-def beside(measurement: Measurement) -> tuple[str, Series]:
+def residual_operands(measurement: Measurement) -> tuple[str, Series]:
     """The two numbers of which a law's residual is the difference, or the sum, at each point, with
     their names; nothing where it is anything else.
     """
     subject, law = measurement.subject, measurement.law
-    batch = points(subject, ORDINARY, law.points)
+    batch = example_batch(subject, ORDINARY, law.points)
     residual = measure(law, subject, batch)
     named = [
         (name, values.reshape(-1))

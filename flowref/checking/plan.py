@@ -8,13 +8,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flowref.checking.bearing import bearable
 from flowref.checking.judgement import HELD
+from flowref.checking.largest_step import bearable
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally
 from flowref.model import ROUNDING, STATISTICAL, Call, Law, Subject, Target, Undecidable
-from flowref.model.cost import BACKWARD, Line
-from flowref.model.means import SECOND, Means, too_long
+from flowref.model.budget import SECOND, Means, too_long
+from flowref.model.cost import BACKWARD, LinearCost
 from flowref.model.target import History
 
 # How many calls a law makes of a batch, as a rule, and how many of those that are measured again
@@ -123,7 +123,7 @@ def trainable(subject: Subject, settings: Settings) -> bool:
     return TRAINING * row * (1 + BACKWARD) <= 4 * settings.planned
 
 
-def dense(law: Law, subject: Subject) -> bool:
+def takes_full_batches(law: Law, subject: Subject) -> bool:
     """Whether a law takes full batches of an event that is large and cheap."""
     _, event = subject.drawn(law.points)
     return math.prod(event) > SMALL and "jacobian" not in law.needs
@@ -135,7 +135,7 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
     if law.rebuild is not None:  # it says itself how much it takes of a flow built for it
         return LIGHT
     if not cost.heavy:
-        return replace(LIGHT, rows=law.size) if dense(law, subject) else LIGHT
+        return replace(LIGHT, rows=law.size) if takes_full_batches(law, subject) else LIGHT
     dear = {name: cost.of(name).work.of(1) for name in subject.calls}
     dear = {name: spent for name, spent in dear.items() if spent > DEAR * work}
     needed = sorted(dear.keys() & law.needs, key=lambda name: -dear[name])
@@ -159,7 +159,7 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
     fewest = 1 if single or alone else FEWEST
     if {"jacobian"} & law.needs:
         size = math.prod(subject.event_shape)
-        line = Line(line.fixed * (1 + BACKWARD), line.per_row * size * (1 + BACKWARD))
+        line = LinearCost(line.fixed * (1 + BACKWARD), line.per_row * size * (1 + BACKWARD))
         fewest = FEWEST_JACOBIANS
     times = CALLS * (1 + AGAIN if law.tolerance == ROUNDING else 1)
     return Plan(rows=max(fewest, law.fewest, line.rows(work / times)), aside=aside, dear=single)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from flowref.checking.examples import Example
-from flowref.model import Array, Batch, Subject, Support, draw, seed_of
+from flowref.model import Array, Batch, Subject, Support, draw_points, seed_of
 
 # Typical magnitudes of a point; "near" stays where most flows are exercised, "far" goes where they
 # overflow.
@@ -30,7 +30,7 @@ ENTRIES = 1024
 ROW_OPERATIONS, LEAST_ROWS = 200_000, 12
 
 
-def points(
+def example_batch(
     subject: Subject,
     example: Example,
     region: str = "domain",
@@ -50,9 +50,9 @@ def points(
     rng = np.random.default_rng(seed_of(example.seed, count, example.reach, *event) % 2**63)
     shape = (count, *event)
     x = (
-        beyond(support, shape, rng)
+        points_outside_support(support, shape, rng)
         if region == "beyond"
-        else inside(support, edges(subject, support), example.reach, shape, rng)
+        else points_in_support(support, edges(subject, support), example.reach, shape, rng)
     )
     context = None
     if subject.context_shape is not None:
@@ -60,7 +60,7 @@ def points(
     return Batch(x, context, example.seed)
 
 
-def inside(
+def points_in_support(
     support: Support,
     edge_points: list[float],
     reach: str,
@@ -70,13 +70,13 @@ def inside(
     """Points of a set: ordinary ones at many magnitudes, and edge points in the last rows."""
     if support.coordinates:
         columns = [
-            inside(
+            points_in_support(
                 one, [e for e in edge_points if one.low < e < one.high], reach, (shape[0], 1), rng
             )
             for one in support.coordinates
         ]
         return np.concatenate(columns, axis=1).reshape(shape)
-    x = draw(support, shape, rng)
+    x = draw_points(support, shape, rng)
     if support.joint or not x.size:
         return x
     rows = x.reshape(len(x), -1)
@@ -137,15 +137,17 @@ def edges(subject: Subject, support: Support) -> list[float]:
     return [float(value) for value in values if support.low < value < support.high]
 
 
-def beyond(support: Support, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def points_outside_support(
+    support: Support, shape: tuple[int, ...], rng: np.random.Generator
+) -> Array:
     """Points with at least one coordinate outside the set."""
-    x = draw(support, shape, rng)
+    x = draw_points(support, shape, rng)
     rows = x.reshape(len(x), -1)
     if support.coordinates:
         ended = [index for index, one in enumerate(support.coordinates) if one.bounded]
         for row in rows:
             column = int(rng.choice(ended))
-            row[column] = beyond(support.coordinates[column], (1, 1), rng)[0, 0]
+            row[column] = points_outside_support(support.coordinates[column], (1, 1), rng)[0, 0]
         return rows.reshape(shape)
     low, high = support.low, support.high
     for row in rows:

@@ -9,7 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from flowref import loading
-from flowref.model import REAL, Array, Condition, Mapped, Subject, Target, draw, one_line, seed_of
+from flowref.model import (
+    REAL,
+    Array,
+    Condition,
+    Mapped,
+    Subject,
+    Target,
+    draw_points,
+    one_line,
+    seed_of,
+)
 from flowref.model.call import How
 from flowref.model.errors import FlowrefError
 from flowref.model.subject import per_point
@@ -72,34 +82,34 @@ def card(target: Target) -> Iterator[Digits]:
             continue
         real = subject.domain == REAL
         for reach in REACHES if real else (None,):
-            points, context = drawn(subject, reach)
+            points, context = card_points(subject, reach)
             for precision, how in PRECISIONS.items():
                 for call in CALLS:
-                    for left in measured(subject, call, how, points, context):
+                    for left in digits_left(subject, call, how, points, context):
                         yield Digits(precision, state, call, reach, left)
 
 
-def drawn(subject: Subject, reach: float | None) -> tuple[Array, Array | None]:
+def card_points(subject: Subject, reach: float | None) -> tuple[Array, Array | None]:
     """Points that single precision holds, in a box or of the domain, the first at a corner; and contexts."""
     rng = np.random.default_rng(seed_of(SEED, "card", str(reach)) % 2**63)
     shape = (POINTS, *subject.event_shape)
     if reach is None:
-        points = draw(subject.domain, shape, rng)
+        points = draw_points(subject.domain, shape, rng)
     else:
         points = rng.uniform(-reach, reach, shape)
         points[0] = reach * np.sign(points[0])
     context = None
     if subject.context_shape is not None:
-        context = single(rng.standard_normal((POINTS, *subject.context_shape)))
-    return single(points), context
+        context = nearest_float32(rng.standard_normal((POINTS, *subject.context_shape)))
+    return nearest_float32(points), context
 
 
-def single(array: Array) -> Array:
+def nearest_float32(array: Array) -> Array:
     """The nearest numbers of single precision."""
     return np.asarray(array.astype(np.float32).astype(np.float64))
 
 
-def measured(
+def digits_left(
     subject: Subject, call: str, how: How, points: Array, context: Array | None
 ) -> Iterator[Left]:
     """What is left of each result of a call; nothing of what double precision refuses."""
@@ -110,7 +120,7 @@ def measured(
         return
     try:
         if call == "inverse" or (call == "log_prob" and subject.normalizing == "inverse"):
-            points = single(np.asarray(subject.calls["forward"](points, context).value))
+            points = nearest_float32(np.asarray(subject.calls["forward"](points, context).value))
         exact = (
             Mapped(points, None)
             if call == ROUND_TRIP

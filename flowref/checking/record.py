@@ -28,7 +28,7 @@ from flowref.model import (
     Verdict,
     one_line,
 )
-from flowref.model.means import Beyond
+from flowref.model.budget import Beyond
 
 # So many entries of a point are shown.
 SHOWN = 9
@@ -107,7 +107,7 @@ def observations(judgement: Judgement) -> tuple[dict[str, Any], str]:
     law, residual, batch = measurement.law, measurement.residual, measurement.batch
     try:
         observed = {
-            name: _plain(np.asarray(value)[row]) for name, value in residual.observed.items()
+            name: _as_list(np.asarray(value)[row]) for name, value in residual.observed.items()
         }
         # Of an event of thousands of entries the second oracle, which was asked before, shows no more.
         if law.arbitrate is None or vast(measurement.subject):
@@ -117,12 +117,12 @@ def observations(judgement: Judgement) -> tuple[dict[str, Any], str]:
         # is reported.
         shared = observed.keys() & more.keys()
         if all(np.allclose(observed[name], more[name], equal_nan=True) for name in shared):
-            return observed | {name: _plain(value) for name, value in more.items()}, residual.note
+            return observed | {name: _as_list(value) for name, value in more.items()}, residual.note
         apart = f"the point shows it in its batch of {len(batch.x)}, not alone"
         return observed, "; ".join(filter(None, (residual.note, apart)))
     except Exception as error:
         return {}, one_line(error)
 
 
-def _plain(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

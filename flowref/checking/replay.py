@@ -43,7 +43,7 @@ def remeasure(
     target, settings = as_target(target), settings or Settings()
     loading.fit_to(settings.data)
     # The dtype of a case is the one that it was measured in: where it says float32, float64 failed.
-    condition = replace(case.condition, dtype="float64", weights=loading.digest_of(target))
+    condition = replace(case.condition, dtype="float64", weights=loading.weights_digest(target))
     subject = loading.load(target, condition)
     if (wider := chosen.measured_on(target, subject.promises)) not in (None, target):
         subject = loading.load(wider, condition)
@@ -75,7 +75,7 @@ def other_weights(target: Target, case: Counterexample) -> str:
     """That the weights of a target are in another file than those that a case was measured with;
     empty where they are the same.
     """
-    now, then = loading.digest_of(target), case.condition.weights
+    now, then = loading.weights_digest(target), case.condition.weights
     if now == then:
         return ""
     before = f"sha256 {then} then" if then else "none were given then"

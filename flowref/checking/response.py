@@ -8,7 +8,7 @@ import numpy as np
 
 from flowref.checking.measurement import Measurement
 from flowref.model import Array, Batch, Law, Subject, Undecidable, seed_of
-from flowref.model.means import means
+from flowref.model.budget import means
 
 # The batch several times over, up to so many rows in all, serves as several runs: each row has
 # noise of its own, but what is computed from the parameters alone is rounded once a run, and what a

@@ -10,7 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from flowref.checking.doubts import beside, built_again, halved, leaks
+from flowref.checking.doubts import (
+    built_again,
+    leaks,
+    without_half_precision_violations,
+    without_kink_violations,
+)
 from flowref.checking.judgement import HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import DOUBLE, FINE, SINGLE
 from flowref.checking.steps import excused
@@ -18,7 +23,7 @@ from flowref.checking.tolerance import (
     CONFIRM_REPLICAS,
     FINE_REPLICAS,
     SECOND_REPLICAS,
-    affordable,
+    affordable_replicas,
     far_beyond,
     judge,
     vast,
@@ -83,8 +88,8 @@ def confirm(judgement: Judgement) -> Judgement:
     ):
         judgement = _at_single(judgement)
     if measurement.law.local:
-        judgement = beside(judgement)
-        judgement = halved(judgement) if judgement.accuses else judgement
+        judgement = without_kink_violations(judgement)
+        judgement = without_half_precision_violations(judgement) if judgement.accuses else judgement
     if not judgement.accuses:
         return judgement
     return _second_oracle(_more_noise(judgement))
@@ -110,7 +115,7 @@ def _more_noise(judgement: Judgement) -> Judgement:
             fine = _finely(confirmed)
         left = suspected & confirmed.violated & fine
     if vast(subject) or (left & ~far_beyond(confirmed)).any():
-        confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, subject), "confirm")
+        confirmed = judge(measurement, affordable_replicas(CONFIRM_REPLICAS, subject), "confirm")
         if vast(subject) and (suspected & confirmed.violated).any():
             fine = _finely(confirmed)
     outcome = np.where(suspected, UNDECIDED, judgement.outcome)
@@ -126,7 +131,7 @@ def _finely(judgement: Judgement) -> Array:
     measurement = judgement.measurement
     if measurement.precision != DOUBLE:
         return np.ones(len(judgement.outcome), dtype=bool)
-    replicas = affordable(FINE_REPLICAS, measurement.subject)
+    replicas = affordable_replicas(FINE_REPLICAS, measurement.subject)
     fine = judge(measurement.at(FINE), replicas, "fine").violated
     if judgement.isolated is not None:  # noise that small does not leave a point
         fine = fine | judgement.isolated

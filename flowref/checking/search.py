@@ -2,7 +2,7 @@
 
     load -> Subject -> examples -> Batch -> Measurement -> judge -> review -> shrink -> record
 
-Each arrow is a module of this room, and each takes what the one before it returns. `check` takes
+Each arrow is a module of this room, and each takes what the one before it returns. `pair_verdict` takes
 and returns plain values, so that any map can run it.
 """
 
@@ -18,23 +18,23 @@ import numpy as np
 
 from flowref import loading, registry
 from flowref.checking.applicability import (
+    affords_training,
     in_its_condition,
     not_applicable,
     rebuilt,
+    rebuilt_target,
     resembled,
-    trains,
-    widened,
 )
 from flowref.checking.bisection import Split, bisect
 from flowref.checking.data import ALL, DATA, Data, all_rows, data_batch, data_of, visits
 from flowref.checking.error_size import is_minor, without_minor
+from flowref.checking.event_shape_doubt import doubted
 from flowref.checking.examples import GENTLE, SCHEDULE, TRAINED, Example, explore
-from flowref.checking.guessed import doubted
 from flowref.checking.judgement import Judgement
 from flowref.checking.lines import conspicuous, scan
 from flowref.checking.measurement import Measurement, measure, precision_of
 from flowref.checking.plan import LIGHT, Plan, planned
-from flowref.checking.points import points
+from flowref.checking.points import example_batch
 from flowref.checking.record import accusing, counterexample, record
 from flowref.checking.review import review
 from flowref.checking.settings import Settings
@@ -56,7 +56,7 @@ from flowref.model import (
     one_line,
     seed_of,
 )
-from flowref.model.means import Beyond, means, within
+from flowref.model.budget import Beyond, limited_budget, means
 
 # The effort from which on a law visits the trained state; the seed of line scans.
 TRAINED_FROM, SCANNED = 3, 20
@@ -68,7 +68,7 @@ ORDINARY = 16.0
 AS_GIVEN = "at the weights as given alone"
 
 
-def check(
+def pair_verdict(
     target: Target | Any, law: Law | str, settings: Settings | None = None, written: bool = True
 ) -> Verdict:
     """The verdict on one pair. ``target`` may also be a spec or a live object. Raises `TargetError`
@@ -100,7 +100,7 @@ def unmeasured(target: Target, law: Law, settings: Settings) -> Verdict | None:
     elif law.rebuild is None:
         silence = not_applicable(law, subject, settings)
     else:
-        wider = widened(target, subject, law, settings)
+        wider = rebuilt_target(target, subject, law, settings)
         silence = wider if isinstance(wider, Silence) else None
     if silence is None:
         return None
@@ -124,7 +124,7 @@ def _check(target: Target, law: Law, settings: Settings, written: bool) -> Verdi
     layout = planned(law, subject, settings)
     if layout.silence:
         return Verdict(name, law.id, Status.INCONCLUSIVE, layout.silence)
-    with within(settings.means if layout.rows is None else settings.reserved):
+    with limited_budget(settings.means if layout.rows is None else settings.reserved):
         return _searched(Search(target, law, settings, layout, like, written), subject, name)
 
 
@@ -175,10 +175,10 @@ def trained_for(law: Law, subject: Subject, settings: Settings) -> bool:
     effort that has room for it, of a subject whose training is affordable.
     """
     moves = law.history == "warm" and (len(law.scales) > 1 or law.lines) and not settings.quick
-    return moves and law.effort >= TRAINED_FROM and trains(subject, settings)
+    return moves and law.effort >= TRAINED_FROM and affords_training(subject, settings)
 
 
-def _inside(subject: Subject) -> bool:
+def _domain_is_certain(subject: Subject) -> bool:
     """Whether points lie in the domain of a subject for sure: where that is declared, or the points
     are a user's data.
     """
@@ -201,7 +201,7 @@ class Violated(Exception):
 @dataclass
 class Search:
     """The search for a violation of a law by a target, and what it has seen so far. ``like``: see
-    `loading.load`; ``written``: see `check`; ``minor``: the first violation below the rounding of single precision,
+    `loading.load`; ``written``: see `pair_verdict`; ``minor``: the first violation below the rounding of single precision,
     after which the search goes on for a larger one; ``given``: the batch at the weights as given at which a
     violation at moved ones is tried before it is written down.
     """
@@ -255,11 +255,11 @@ class Search:
         most, rows = self.layout.rows, self.law.rows
         if self.law.direction == "inverse" and not subject.facts.declared:
             # Only what the map gives is sure to be taken by its inverse.
-            batch = points(subject, example, "latents", most, rows)
+            batch = example_batch(subject, example, "latents", most, rows)
             return batch._replace(
                 x=np.asarray(subject.calls["inverse"](batch.x, batch.context).value)
             )
-        return points(subject, example, self.law.points, most, rows)
+        return example_batch(subject, example, self.law.points, most, rows)
 
     def _recorded(self, judgement: Judgement, example: Example) -> Verdict:
         """A violation written down, with the row that showed it."""
@@ -401,7 +401,7 @@ class Search:
     def _condition(self, example: Example) -> Condition:
         seed = self.settings.seed + example.build
         history = "trained" if example.trained else self.law.history
-        weights = loading.digest_of(self.target)
+        weights = loading.weights_digest(self.target)
         at_data = example.reach == "data"
         return Condition(
             scale=example.scale,
@@ -477,7 +477,9 @@ class Search:
         text = f"it raises {one_line(split.error)}"
         if condition.scale:
             self.tally.undecided(f"after moving the parameters {text}", len(split.raising))
-        elif _inside(subject) or not (len(split.measurable) or _far(batch.rows(split.raising))):
+        elif _domain_is_certain(subject) or not (
+            len(split.measurable) or _far(batch.rows(split.raising))
+        ):
             case = counterexample(batch.rows(split.raising[:1]), condition)
             self.tally.error = self.tally.error or (text, case)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flowref.model import Law
-from flowref.model.means import MEBIBYTE, SECOND, SHARE_OF_MEMORY, SHARE_OF_TIME, Means
+from flowref.model.budget import MEBIBYTE, SECOND, SHARE_OF_MEMORY, SHARE_OF_TIME, Means
 
 # Shares of a law's own effort.
 PROFILES = {"quick": 0.5, "standard": 1.0, "thorough": 3.0}

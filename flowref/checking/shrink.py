@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from flowref.checking.candidates import fewer_coordinates, rounder_numbers
-from flowref.checking.doubts import beside
+from flowref.checking.doubts import without_kink_violations
 from flowref.checking.error_size import is_minor
 from flowref.checking.judgement import Judgement
-from flowref.checking.tolerance import CONFIRM_REPLICAS, affordable, guess, judge, vast
+from flowref.checking.tolerance import CONFIRM_REPLICAS, affordable_replicas, guess, judge, vast
 from flowref.model import ADVICE, EXACT, ROUNDING, Array, Batch, Evidence, Law, Subject
 
 # Candidates that may be looked at in all, and in one batch; and entries of all of them together,
@@ -56,7 +56,7 @@ def shrink(judgement: Judgement) -> Judgement:
     budget = Budget(0, 0) if lives else Budget(min(EVALUATIONS, looks), attempts(law, subject))
     for simpler in reversed(list(_simpler(judgement, budget))):
         measurement = simpler.measurement
-        confirmed = judge(measurement, affordable(CONFIRM_REPLICAS, measurement.subject))
+        confirmed = judge(measurement, affordable_replicas(CONFIRM_REPLICAS, measurement.subject))
         if confirmed.accuses:
             return confirmed
     return judgement
@@ -186,7 +186,7 @@ def _surely(judgement: Judgement, batch: Batch, floor: float = 0.0) -> Judgement
     try:
         again = judge(judgement.measurement.again(batch))
         if law.local and law.tolerance == ROUNDING and again.accuses:
-            again = beside(again)
+            again = without_kink_violations(again)
     except Exception:
         return None
     if not again.accuses or (is_minor(again) and not is_minor(judgement)):

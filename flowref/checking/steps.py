@@ -65,7 +65,7 @@ def excused(measurement: Measurement, row: int) -> str:
     if subject.refined is None or not law.by_steps or not (assumed or measurement.moved):
         return ""
     with contextlib.suppress(Exception):  # more steps may take more than there is
-        point, row, start = _shown(measurement, row)
+        point, row, start = _batch_showing_row(measurement, row)
         if not np.isfinite(start):
             return ""
         stuck, seen = 0, False
@@ -75,8 +75,8 @@ def excused(measurement: Measurement, row: int) -> str:
                 return ""
             if finer is None:
                 gross = start > GROSS * point.x[0].size and not measurement.moved
-                return "" if gross or _turned(measurement) else UNKNOWN
-            size = _size(measurement, point, row, finer)
+                return "" if gross or _sign_is_flipped(measurement) else UNKNOWN
+            size = _row_residual(measurement, point, row, finer)
             if not np.isfinite(size):  # it is silent there
                 continue
             seen = True
@@ -95,7 +95,7 @@ def excused(measurement: Measurement, row: int) -> str:
     return ""
 
 
-def _turned(measurement: Measurement) -> bool:
+def _sign_is_flipped(measurement: Measurement) -> bool:
     """Whether what is reported is what it is held to with the sign turned, at all points of the batch."""
     observed = measurement.law.measure(measurement.subject, measurement.batch).observed
     found = next((pair for pair in HELD_TO if all(name in observed for name in pair)), None)
@@ -128,21 +128,21 @@ def _fallen(subject: Subject, finer: Subject, batch: Batch) -> str:
     return APART.format(worse, better) if sizes[worse] > UNEVEN * sizes[better] else FALLS
 
 
-def _shown(measurement: Measurement, row: int) -> tuple[Batch, int, float]:
+def _batch_showing_row(measurement: Measurement, row: int) -> tuple[Batch, int, float]:
     """A batch that shows the residual of a row, the row's place in it, and its size: the row alone, or
     the whole batch where it takes the others, as of an adaptive solver that chooses steps for all rows, or
     where the law is silent of the row alone.
     """
     subject, batch = measurement.subject, measurement.batch
     alone = batch.rows(slice(row, row + 1))
-    start = _size(measurement, alone, 0, subject)
+    start = _row_residual(measurement, alone, 0, subject)
     told = np.isfinite(start) and start >= ALONE * np.abs(measurement.size[row])
     if len(batch.x) == 1 or told:
         return alone, 0, start
-    return batch, row, _size(measurement, batch, row, subject)
+    return batch, row, _row_residual(measurement, batch, row, subject)
 
 
-def _size(measurement: Measurement, batch: Batch, row: int, subject: Subject) -> float:
+def _row_residual(measurement: Measurement, batch: Batch, row: int, subject: Subject) -> float:
     """The residual of the law at a row of a batch; infinite where it is silent."""
     residual = measurement.law.measure(subject, batch)
     if residual.silent[row]:

@@ -114,7 +114,7 @@ def vast(subject: Subject) -> bool:
     return subject.cost.heavy and math.prod(subject.event_shape) > VAST
 
 
-def affordable(replicas: int, subject: Subject) -> int:
+def affordable_replicas(replicas: int, subject: Subject) -> int:
     """So many runs, or fewer where they are costly."""
     if math.prod(subject.event_shape) > VAST:
         return replicas // 4
@@ -178,7 +178,7 @@ def _lost(glance: Judgement, response: Response) -> Array:
             response.around[1] <= GLANCE_FACTOR * RESPONSE_LIMIT * units * precision.amplify * ALONE
         )
         lost &= ~(response.steady & calm & (size > ALONE * precision.factor * units))
-    return np.asarray(lost | ~finite & ((response.finite > 0) | ~_ordinary(measurement)))
+    return np.asarray(lost | ~finite & ((response.finite > 0) | ~_ordinary_rows(measurement)))
 
 
 def _may_be_alone(measurement: Measurement) -> bool:
@@ -207,10 +207,10 @@ def _never_finite(measurement: Measurement, response: Response) -> Array:
     excuse.
     """
     never = ~np.isfinite(measurement.size) & (response.finite == 0)
-    return np.asarray(never & _ordinary(measurement))
+    return np.asarray(never & _ordinary_rows(measurement))
 
 
-def _ordinary(measurement: Measurement) -> Array:
+def _ordinary_rows(measurement: Measurement) -> Array:
     """Points of ordinary size, of residuals of ordinary scale."""
     size, scale = measurement.size, measurement.scale
     flat = np.abs(measurement.batch.x).reshape(len(size), -1)

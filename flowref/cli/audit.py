@@ -153,23 +153,23 @@ def audit(
     crash or time-out, 4 a stale known failure under --strict, 5 nothing meaningful was checked.
     """
     from flowref import registry
-    from flowref.auditing.declared import asked, common
+    from flowref.auditing.audit_run import conduct
     from flowref.auditing.journal import FOLDER
     from flowref.auditing.options import Options
     from flowref.auditing.pool import Limits
-    from flowref.auditing.running import conduct
+    from flowref.auditing.project_targets import common, declared_audit
     from flowref.auditing.shards import costs_of
-    from flowref.auditing.usage import total
+    from flowref.auditing.usage import total_memory
+    from flowref.baseline.baseline_parser import PROJECT, load_baseline
     from flowref.baseline.entry import Baseline
-    from flowref.baseline.reading import PROJECT, load
     from flowref.cli.audit_progress import AuditProgress
     from flowref.cli.events import following
-    from flowref.model.means import MEBIBYTE
+    from flowref.model.budget import MEBIBYTE
     from flowref.reporting.report import Report
     from flowref.reporting.terminal import summary_lines
 
-    there = total() // MEBIBYTE  # 0 where the system does not tell
-    if _given("memory") and not choices["dask"] and 0 < there < choices["memory"]:
+    there = total_memory() // MEBIBYTE  # 0 where the system does not tell
+    if _command_line_value("memory") and not choices["dask"] and 0 < there < choices["memory"]:
         raise click.UsageError(
             f"--memory {choices['memory']} is more than the {there} MiB that this machine has; a pair that "
             f"took them would take down others: give {there} at most"
@@ -183,14 +183,16 @@ def audit(
         raise click.UsageError("-x is --max-failures 1; give one of them")
     if choices["costs_path"] and not choices["shard"]:
         raise click.UsageError("--costs balances the parts of --shard, which is not given")
-    baseline = Baseline() if without else load(Path(path) if path else None)
+    baseline = Baseline() if without else load_baseline(Path(path) if path else None)
     costs = costs_of(Report.load(Path(choices["costs_path"]))) if choices["costs_path"] else {}
     defaults = {key: choices[key] for key in ("event", "dtype", "domain") if choices[key]}
     project = common(Path())
-    own = None if specs else asked(Path(), laws, _given("profile"), defaults)
+    own = None if specs else declared_audit(Path(), laws, _command_line_value("profile"), defaults)
     laws, ignore = laws or project.laws, ignore or project.ignore
     options = Options(
-        profile=own.profile if own else _given("profile") or project.profile or choices["profile"],
+        profile=own.profile
+        if own
+        else _command_line_value("profile") or project.profile or choices["profile"],
         seed=choices["seed"],
         jobs=0 if choices["in_process"] else choices["jobs"],
         limits=Limits(
@@ -250,7 +252,7 @@ def _default(name: str) -> bool:
     return source is ParameterSource.DEFAULT
 
 
-def _given(name: str) -> str:
+def _command_line_value(name: str) -> str:
     """The value of an option, if the command line gives one; else empty."""
     context = click.get_current_context()
     given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE

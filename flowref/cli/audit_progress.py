@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from flowref.auditing.options import Listener
-from flowref.auditing.schedule import Pair
+from flowref.auditing.options import AuditListener
+from flowref.auditing.schedule import ScheduledPair
 from flowref.cli.screen import BAR, LEFT, Bar, Pulse
 from flowref.model import KnownFailure, Law, Problem, Recognized, Status, Target, Verdict
-from flowref.reporting.counting import Count
+from flowref.reporting.progress_counts import Count
 from flowref.reporting.terminal import target_lines
 from flowref.reporting.text import clean
 
@@ -33,7 +33,7 @@ def styled(line: str) -> str:
     return click.style(line, **STYLES.get(word, {}))
 
 
-class AuditProgress(Listener):
+class AuditProgress(AuditListener):
     """Prints one line per target as it is done; failures expand. Use as a context manager.
 
     ``verbosity``: as in `reporting.terminal`. ``lines`` False sends the lines about targets to
@@ -91,7 +91,7 @@ class AuditProgress(Listener):
         self.count.total = pairs
         self.bar.update(total=pairs)
 
-    def start(self, pair: Pair) -> None:
+    def start(self, pair: ScheduledPair) -> None:
         """Show the pair in hand."""
         self.bar.update(description=clean(str(pair))[-WIDTH:])
 

@@ -70,14 +70,14 @@ def update(names: tuple[str, ...], path: str | None, **choices: Any) -> None:
     Entries that are there keep their words; of those that changed the case is recorded anew.
     """
     from flowref.auditing.journal import last_report
-    from flowref.baseline.reading import FILE, load
-    from flowref.baseline.writing import text, updated
-    from flowref.reporting.files import write
+    from flowref.baseline.baseline_file import known_failures_text, updated
+    from flowref.baseline.baseline_parser import FILE, load_baseline
+    from flowref.reporting.files import replace_file
     from flowref.reporting.report import Report
 
     report_path, expires = choices["report_path"], choices["expires"]
     file = Path(path or FILE)
-    known = load(file, lenient=True)
+    known = load_baseline(file, lenient=True)
     result = updated(
         known,
         Report.load(Path(report_path)) if report_path else last_report(),
@@ -86,7 +86,7 @@ def update(names: tuple[str, ...], path: str | None, **choices: Any) -> None:
         issue=choices["issue"],
         expires=None if expires is None else expires.date(),
     )
-    write(file, text(result.baseline))
+    replace_file(file, known_failures_text(result.baseline))
     counts = (
         (result.added, "added"),
         (result.renewed, "recorded anew"),
@@ -125,7 +125,7 @@ def check(strict: bool, path: str | None) -> None:
     from flowref.model import Standing
     from flowref.reporting.report import OK, STALE, VIOLATION
 
-    standings = {one.standing for _, one in _shown(_vetted(path))}
+    standings = {one.standing for _, one in _echo_known_failures(_vetted(path))}
     if standings & {Standing.CHANGED, Standing.EXPIRED}:
         sys.exit(VIOLATION)
     sys.exit(STALE if strict and Standing.FIXED in standings else OK)
@@ -135,16 +135,16 @@ def check(strict: bool, path: str | None) -> None:
 @file_option
 def prune(path: str | None) -> None:
     """Remove every entry whose pinned case passes now; those of pyproject.toml are named."""
-    from flowref.baseline.reading import FILE
-    from flowref.baseline.writing import text
+    from flowref.baseline.baseline_file import known_failures_text
+    from flowref.baseline.baseline_parser import FILE
     from flowref.model import Standing
-    from flowref.reporting.files import write
+    from flowref.reporting.files import replace_file
 
     known = _vetted(path)
-    fixed = [entry for entry, one in _shown(known) if one.standing is Standing.FIXED]
+    fixed = [entry for entry, one in _echo_known_failures(known) if one.standing is Standing.FIXED]
     gone = [entry for entry in fixed if entry in known.recorded]
     if gone:
-        write(Path(path or FILE), text(known.without(gone)))
+        replace_file(Path(path or FILE), known_failures_text(known.without(gone)))
     click.echo(f"{len(gone)} taken off, {len(known.entries) - len(gone)} left")
     for entry in fixed:
         if entry not in gone:
@@ -155,19 +155,19 @@ def prune(path: str | None) -> None:
 
 def _vetted(path: str | None) -> Baseline:
     """The known failures of this folder, each of which matches something."""
-    from flowref.baseline.matching import vet
-    from flowref.baseline.reading import load
+    from flowref.baseline.baseline_parser import load_baseline
+    from flowref.baseline.entry_targets import vet_baseline
 
-    known = load(Path(path) if path else None)
-    vet(known, (), everywhere=True)
+    known = load_baseline(Path(path) if path else None)
+    vet_baseline(known, (), everywhere=True)
     if not known.entries:
         click.echo("no failure is known here; `flowref baseline update` records some")
     return known
 
 
-def _shown(known: Baseline) -> list[tuple[Entry, KnownFailure]]:
+def _echo_known_failures(known: Baseline) -> list[tuple[Entry, KnownFailure]]:
     """How each known failure stands, printed as it is measured."""
-    from flowref.auditing.replaying import standings
+    from flowref.auditing.replays import standings
     from flowref.reporting.terminal import known_line
 
     measured = []

@@ -228,7 +228,7 @@ def same(one: str, other: str) -> None:
     Exit codes: 0 where no result differs, 1 where one does, 2 a target that cannot be read.
     """
     from flowref import registry
-    from flowref.proving.sameness import same as compared
+    from flowref.proving.sameness import compare_targets as compared
 
     pair, differs = compared(registry.parse_target(one), registry.parse_target(other)), False
     if pair.renamed:

@@ -17,7 +17,7 @@ from flowref.cli.interruption import INTERRUPTED, terminable
 from flowref.cli.parameters import Duration, device_option, verbose_option
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from flowref.auditing.options import Listener
+    from flowref.auditing.options import AuditListener
     from flowref.model import KnownFailure, Law, Recognized, Target, Verdict
 
 
@@ -61,14 +61,14 @@ def check(
 
     Exit codes: 0 all passed, 1 a check failed, 2 nothing to check, 3 a crash or time-out.
     """
+    from flowref.auditing.audit_run import conduct
     from flowref.auditing.journal import FOLDER
     from flowref.auditing.options import Options
     from flowref.auditing.pool import Limits
-    from flowref.auditing.running import conduct
-    from flowref.baseline.reading import load
+    from flowref.baseline.baseline_parser import load_baseline
     from flowref.reporting import checks
     from flowref.reporting.report import NOTHING, USAGE
-    from flowref.reporting.text import folded
+    from flowref.reporting.text import wrapped_lines
 
     options = Options(
         profile="standard",
@@ -78,7 +78,7 @@ def check(
         fresh=True,
         defaults={"event": event} if event else {},
         command=shlex.join(["flowref", *sys.argv[1:]]),
-        baseline=load(),
+        baseline=load_baseline(),
         device=device,
     )
     laws = (*checks.LAWS, *(checks.DEVICE if device else ()))
@@ -87,7 +87,7 @@ def check(
         report = conduct(specs, laws, options, _screen(choices["verbose"] > 0, silent=taken))
     for target, verdicts in report.by_target().items():
         accepted = {verdict.law for verdict in verdicts if report.accepts(verdict)}
-        for line in folded([checks.sentence(_short(target), verdicts, accepted)]):
+        for line in wrapped_lines([checks.sentence(_flow_name(target), verdicts, accepted)]):
             click.echo(line, err=taken)
     write_formats(report, choices)
     if not report.complete:
@@ -95,23 +95,23 @@ def check(
     sys.exit(USAGE if report.exit_code == NOTHING else report.exit_code)
 
 
-def _short(target: str) -> str:
+def _flow_name(target: str) -> str:
     """The name of a flow without its file."""
     head, _, query = target.partition("?")
     return head.rpartition(":")[2] + ("?" + query if query else "")
 
 
-def _screen(verbose: bool, *, silent: bool) -> Listener:
+def _screen(verbose: bool, *, silent: bool) -> AuditListener:
     """What a person sees while checks run: a line for each; ``silent`` where standard output is taken."""
-    from flowref.auditing.options import Listener
+    from flowref.auditing.options import AuditListener
     from flowref.cli.audit_progress import styled
     from flowref.model import Problem, Standing
     from flowref.registry import Listing
     from flowref.reporting import checks
-    from flowref.reporting.terminal import failing, known_line, taken
-    from flowref.reporting.text import clean, folded
+    from flowref.reporting.terminal import failing, known_line, recognition_lines
+    from flowref.reporting.text import clean, wrapped_lines
 
-    class Screen(Listener):
+    class Screen(AuditListener):
         statements: dict[str, str]
 
         def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
@@ -126,11 +126,13 @@ def _screen(verbose: bool, *, silent: bool) -> Listener:
         def listing(self, listing: Listing) -> None:
             names = ", ".join(str(one).removeprefix(f"{listing.place}:") for one in listing.targets)
             left = (f"  left out: {clean(name)}: {clean(reason)}" for name, reason in listing.left)
-            for line in folded([f"{clean(listing.place)} defines {clean(names)}", *left, ""]):
+            for line in wrapped_lines(
+                [f"{clean(listing.place)} defines {clean(names)}", *left, ""]
+            ):
                 click.echo(line, err=silent)
 
         def left_out(self, problem: Problem) -> None:
-            for line in folded([f"left out: {clean(problem.message)}", ""]):
+            for line in wrapped_lines([f"left out: {clean(problem.message)}", ""]):
                 click.echo(line, err=silent)
 
         def target(
@@ -145,15 +147,19 @@ def _screen(verbose: bool, *, silent: bool) -> Listener:
             accepted = {one.law for one in known if one.standing is Standing.KNOWN}
             new = [verdict for verdict in verdicts if verdict.law not in accepted]
             kind = f": {clean(recognized.kind)}" if recognized else ""
-            how = [*taken(recognized), *map(clean, recognized.hints)] if recognized else []
+            how = (
+                [*recognition_lines(recognized), *map(clean, recognized.hints)]
+                if recognized
+                else []
+            )
             below = (
                 *how,
-                *checks.lines(verdicts, accepted),
+                *checks.check_lines(verdicts, accepted),
                 *failing(new, self.statements, recognized, verbose=verbose),
                 *map(known_line, known),
             )
             lines = [f"{clean(str(target))}{kind}", *(f"  {line}" for line in below), ""]
-            for line in folded(lines):
+            for line in wrapped_lines(lines):
                 click.echo(styled(line))
 
     return Screen()

@@ -67,7 +67,7 @@ class Laws(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no param
     ) -> list[CompletionItem]:
         """What the last of them may be."""
         before, comma, _ = incomplete.rpartition(",")
-        ids = [law.id for law in names.laws()]
+        ids = [law.id for law in names.declared_law_names()]
         globs = dict.fromkeys(f"{one.partition('/')[0]}/*" for one in ids)
         return _beginning([f"{before}{comma}{one}" for one in (*globs, *ids)], incomplete)
 

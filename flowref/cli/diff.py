@@ -60,10 +60,10 @@ def diff(old_path: str, new_path: str, **choices: Any) -> None:
     """
     from flowref import registry
     from flowref.reporting.changes import change_lines, change_markdown
-    from flowref.reporting.comparing import compare
-    from flowref.reporting.files import write
-    from flowref.reporting.renaming import aligned
+    from flowref.reporting.files import replace_file
+    from flowref.reporting.name_changes import aligned
     from flowref.reporting.report import Report
+    from flowref.reporting.report_diff import compare
 
     markdown_path, verbose = choices["markdown_path"], choices["verbose"]
     old, new = aligned(
@@ -78,5 +78,5 @@ def diff(old_path: str, new_path: str, **choices: Any) -> None:
     else:
         click.echo(change_markdown(comparison, verbose=verbose), nl=False)
     if markdown_path not in (None, "-"):
-        write(Path(markdown_path), change_markdown(comparison, verbose=verbose))
+        replace_file(Path(markdown_path), change_markdown(comparison, verbose=verbose))
     sys.exit(1 if comparison else 0)

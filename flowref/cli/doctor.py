@@ -15,9 +15,9 @@ def doctor() -> None:
 
     Exit codes: 0 all is well, 1 something keeps flowref from working.
     """
-    from flowref.auditing.environment import parts
+    from flowref.auditing.environment import environment_items
 
-    found = list(parts())
+    found = list(environment_items())
     for part in found:
         click.echo(f"{part.name:<12} {part.said}")
     click.echo()

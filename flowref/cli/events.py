@@ -12,17 +12,17 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 import flowref
-from flowref.auditing.options import Listener
-from flowref.auditing.schedule import Pair
+from flowref.auditing.options import AuditListener
+from flowref.auditing.schedule import ScheduledPair
 from flowref.model import KnownFailure, Law, Problem, Recognized, ReportError, Target, Verdict
 from flowref.reporting.formats import events
 from flowref.reporting.report import Report
 
 
-class Followed(Listener):
+class Followed(AuditListener):
     """Passes everything on to another listener, and writes it down, where there is a stream."""
 
-    def __init__(self, other: Listener, stream: IO[str] | None) -> None:
+    def __init__(self, other: AuditListener, stream: IO[str] | None) -> None:
         self.other, self.stream = other, stream
 
     def write(self, text: str) -> None:
@@ -48,9 +48,9 @@ class Followed(Listener):
     def share(self, pairs: int) -> None:
         """The audit is a part of one."""
         self.other.share(pairs)
-        self.write(events.line("share", pairs=pairs))
+        self.write(events.event_line("share", pairs=pairs))
 
-    def start(self, pair: Pair) -> None:
+    def start(self, pair: ScheduledPair) -> None:
         """A pair starts."""
         self.other.start(pair)
 
@@ -86,7 +86,7 @@ class Followed(Listener):
 
 
 @contextlib.contextmanager
-def following(listener: Listener, where: str | int | None) -> Iterator[Followed]:
+def following(listener: AuditListener, where: str | int | None) -> Iterator[Followed]:
     """A listener that writes events to a path, standard output (-) or an open descriptor as well.
 
     Raises: `ReportError` where it cannot be written.

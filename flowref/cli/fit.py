@@ -98,7 +98,7 @@ def fit(
         f"stop by, {len(dataset.test)} to test on"
     )
     with TrainingProgress(dataset) as progress, stopping() as stop:
-        done = training.train(folder, dataset, progress, stop)
+        done = training.train_run(folder, dataset, progress, stop)
     if not done:
         click.echo(
             f"flowref: interrupted; this goes on from here:\n    flowref fit {folder}", err=True
@@ -151,14 +151,14 @@ def _prepare(
         recipe = training.recipe_for(what, path, **choices)
         if path is not None:
             click.echo(f"reading {path}", err=True)
-        dataset = training.read(recipe)
+        dataset = training.recipe_dataset(recipe)
         return training.begin(recipe, dataset, parent), dataset
     fixed = [f"--{name}" for name, value in choices.items() if value is not None]
     if fixed:
         raise SpecError(
             f"{folder} keeps the recipe that it began with; {', '.join(fixed)} is for a new run"
         )
-    return folder, training.read(training.resumed(folder, path))
+    return folder, training.recipe_dataset(training.resumed(folder, path))
 
 
 @click.command(
@@ -184,5 +184,5 @@ def sample(run: str, number: int, seed: int, out: str | None) -> None:
 
     folder = Path(run)
     path = Path(out) if out is not None else folder / f"samples-{seed}.png"
-    sampling.write(folder, number, seed, path)
+    sampling.write_samples(folder, number, seed, path)
     click.echo(str(path))

@@ -115,7 +115,7 @@ def printing(choices: Mapping[str, Any]) -> bool:
     return bool(names)
 
 
-def asked(choices: Mapping[str, Any]) -> bool:
+def format_requested(choices: Mapping[str, Any]) -> bool:
     """Whether any format was asked for."""
     return choices["output_format"] != FULL or any(choices[one.key] for one in FORMATS)
 
@@ -156,12 +156,12 @@ def _print(form: Format, report: Report, *, err: bool = False) -> None:
 
 
 def _put(path: str, form: Format, report: Report) -> None:
-    from flowref.reporting.files import write
+    from flowref.reporting.files import replace_file
 
     if path == "-":
         _print(form, report)
     else:
-        write(Path(path), form.text(report))
+        replace_file(Path(path), form.text(report))
 
 
 def _append(report: Report, path: Path) -> None:

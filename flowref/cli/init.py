@@ -26,13 +26,13 @@ def init(specs: tuple[str, ...], dry_run: bool) -> None:
     """
     from flowref.baseline import start
 
-    steps = start.steps(specs, Path())
+    steps = start.file_edits(specs, Path())
     for step in steps:
         if step.left:
             click.echo(f"{step.path} stays as it is: {step.left}")
             continue
         if not dry_run:
-            start.write(step)
+            start.write_file_edit(step)
         verb = "would be " * dry_run + ("added to" if step.added else "written")
         click.echo(f"{step.path} {verb}:" if not step.added else f"{verb} {step.path}:")
         click.echo("".join(f"    {line}".rstrip() + "\n" for line in step.text.splitlines()))

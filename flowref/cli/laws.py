@@ -33,7 +33,7 @@ def list_laws(spec: str | None, profile: str) -> None:
     from flowref.reporting.law_list import law_lines
 
     if spec is None and not names.others():
-        click.echo("\n".join(law_lines(names.laws())))
+        click.echo("\n".join(law_lines(names.declared_law_names())))
         return
     from flowref import registry
 

@@ -47,7 +47,7 @@ def merge(
 
     Exit codes: those of the audit that was not divided; 2 where they do not belong together.
     """
-    from flowref.auditing.merging import merge as merged
+    from flowref.auditing.report_merge import merge as merged
     from flowref.reporting.report import Report
     from flowref.reporting.terminal import summary_lines
 

@@ -36,7 +36,7 @@ class LawName:
 
 
 @functools.cache
-def laws() -> tuple[LawName, ...]:
+def declared_law_names() -> tuple[LawName, ...]:
     """Our laws, sorted by id: what a declaration and a docstring say."""
     found: list[LawName] = []
     for path in (ROOT / "laws").rglob("*.py"):

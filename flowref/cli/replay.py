@@ -45,9 +45,9 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
     WHAT is the short name of a violation (K7Q2), of which the newest report that keeps its case is taken, or
     the file of known failures; or it is a report file, or a folder that flowref.watch saved.
     """
-    from flowref.auditing import replaying
+    from flowref.auditing import replays
     from flowref.reporting.text import clean
-    from flowref.reporting.words import measured
+    from flowref.reporting.words import evidence_text
 
     if what is None and not everything and path is None:
         raise click.UsageError(
@@ -62,15 +62,17 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
     report = _report(path, what)
     chosen = report.violations if what is None else _with_cases(report, what)
     labels = set()
-    for replayed in replaying.replay(chosen, report):
+    for replayed in replays.replay_violations(chosen, report):
         labels.add(replayed.label)
-        detail = replayed.reason or (measured(replayed.now) if replayed.now is not None else "")
+        detail = replayed.reason or (
+            evidence_text(replayed.now) if replayed.now is not None else ""
+        )
         verdict = replayed.recorded
         head = f"{replayed.label:<11}  {verdict.id}  {clean(verdict.target)}  {verdict.law}"
         click.echo(f"{head}   {clean(detail)}  ({1000 * replayed.seconds:.0f} ms)")
     if not chosen:
         click.echo("this report has no violations")
-    sys.exit(1 if replaying.STILL_FAILS in labels else 3 if replaying.ERROR in labels else 0)
+    sys.exit(1 if replays.STILL_FAILS in labels else 3 if replays.ERROR in labels else 0)
 
 
 @click.command(
@@ -115,16 +117,16 @@ def issue(identity: str, path: str | None, no_script: bool) -> None:
 
 def _replay_case(folder: Path) -> int:
     """Repeat the call of a case that was not finite, and print what it gives now; the exit code."""
-    from flowref.auditing import replaying
+    from flowref.auditing import replays
     from flowref.model import FlowrefError
     from flowref.watching import cases
 
     try:
-        clause = cases.replay(folder)
+        clause = cases.replay_case(folder)
     except FlowrefError as error:
-        click.echo(f"{replaying.ERROR:<11}  {folder}   {error}")
+        click.echo(f"{replays.ERROR:<11}  {folder}   {error}")
         return 3
-    label = replaying.STILL_FAILS if clause else replaying.FIXED
+    label = replays.STILL_FAILS if clause else replays.FIXED
     click.echo(f"{label:<11}  {folder}   {clause or 'everything is finite'}")
     return 1 if clause else 0
 
@@ -144,10 +146,10 @@ def _patch(verdict: Verdict) -> str:
 
 def _with_cases(report: Report, identity: str) -> Sequence[Verdict]:
     """The verdicts of a short name; where reports keep no case of one, with that of the baseline file."""
-    from flowref.auditing import replaying
-    from flowref.baseline.reading import load
+    from flowref.auditing import replays
+    from flowref.baseline.baseline_parser import load_baseline
 
-    pinned = load(lenient=True).cases.values()
+    pinned = load_baseline(lenient=True).cases.values()
     cases = {
         (case.target, case.law): case for case in pinned if case.id == identity.strip().upper()
     }
@@ -155,15 +157,15 @@ def _with_cases(report: Report, identity: str) -> Sequence[Verdict]:
         return tuple(cases.values())
     return [
         verdict if verdict.counterexample else cases.get((verdict.target, verdict.law), verdict)
-        for verdict in replaying.violation(report, identity)
+        for verdict in replays.violation(report, identity)
     ]
 
 
 def _one(report: Report, identity: str) -> Verdict:
     """The violation of a short name, which seldom means two."""
-    from flowref.auditing import replaying
+    from flowref.auditing import replays
 
-    verdicts = replaying.violation(report, identity)
+    verdicts = replays.violation(report, identity)
     if len(verdicts) > 1:
         pairs = "; ".join(f"{verdict.law} in {verdict.target}" for verdict in verdicts)
         click.echo(

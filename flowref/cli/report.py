@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from flowref.cli.formats import asked, format_options, printing, write_formats
+from flowref.cli.formats import format_options, format_requested, printing, write_formats
 from flowref.cli.help import Command
 from flowref.cli.parameters import quiet_option, verbose_option, verbosity
 
@@ -42,7 +42,7 @@ def report(path: str | None, schema: bool, **choices: Any) -> None:
         return
     printing(choices)
     made = Report.load(Path(path)) if path else last_report()
-    if asked(choices):
+    if format_requested(choices):
         write_formats(made, choices)
     else:
         _show(made, verbosity(choices))

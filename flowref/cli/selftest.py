@@ -117,7 +117,7 @@ def _both_halves(options: Options, verbose: bool, round_: str | None) -> int:
     with AuditProgress() as progress:
         missed, report = testing.selftest(options, progress, show)
     if round_ is not None and report.complete:
-        lines.append_line(Path(round_), soak.counted(report, options.seed, options.profile))
+        lines.append_line(Path(round_), soak.soak_round(report, options.seed, options.profile))
     words = [one.word for one in missed]
     escaped, unseen, left = (words.count(word) for word in ("ESCAPED", "unseen", "no host"))
     total, wrong = len(registry.mutants()) - left, testing.alarms(report)
@@ -127,7 +127,7 @@ def _both_halves(options: Options, verbose: bool, round_: str | None) -> int:
             f"of libraries that are not installed: {unseen} are no visible defect of the code that "
             f"stands in, {left} cannot be planted in it:"
         )
-        for reason, count in testing.reasons(missed).most_common():
+        for reason, count in testing.unplanted_reasons(missed).most_common():
             click.echo(f"  {count:4d}  {reason}")
     ahead = report.counts[Status.NOT_RUN]
     pairs = len(report.verdicts) - ahead
@@ -145,12 +145,12 @@ def _kills(path: str, options: Options) -> int:
     from flowref.auditing.journal import FOLDER
     from flowref.auditing.power import kills
     from flowref.cli.audit_progress import AuditProgress
-    from flowref.reporting.files import write
+    from flowref.reporting.files import replace_file
 
     with AuditProgress(lines=False) as progress:
         report = kills.matrix(replace(options, folder=Path(FOLDER) / "kills"), progress)
     killed = kills.kills(report)
-    write(Path(path), json.dumps(kills.to_json(report), indent=1) + "\n")
+    replace_file(Path(path), json.dumps(kills.kills_to_json(report), indent=1) + "\n")
     caught = sum(kill.caught for kill in killed)
     click.echo(f"{caught} of {len(killed)} planted defects caught by a law that is to catch them")
     for kill in killed:

@@ -12,13 +12,13 @@ import click
 from flowref.cli.screen import BAR, ELAPSED, LEFT, Bar, Pulse
 from flowref.training.data import Dataset
 from flowref.training.flows import MATCHED
-from flowref.training.loop import Listener, Training
+from flowref.training.loop import Training, TrainingListener
 
 HEARTBEAT = 10.0
 REDRAWN = 0.2
 
 
-class TrainingProgress(Listener):
+class TrainingProgress(TrainingListener):
     """Shows steps and epochs, images in bits per dimension. Use as a context manager."""
 
     def __init__(self, dataset: Dataset) -> None:

@@ -20,7 +20,7 @@ from flowref.diagnosing import densities, log_dets, normalizers, round_trips
 from flowref.diagnosing.generic import PAIRS, of_pair
 from flowref.diagnosing.scenes import Scene, scenes_of, scenes_of_part
 from flowref.model import Law, Status, Target, Verdict
-from flowref.model.means import Beyond, within
+from flowref.model.budget import Beyond, limited_budget
 
 __all__ = ["check", "diagnosis"]
 
@@ -33,7 +33,7 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
     chosen = registry.find_law(law) if isinstance(law, str) else law
     target = as_target(target)
     with loading.single_threaded():
-        verdict = checking.check(target, chosen, settings)
+        verdict = checking.pair_verdict(target, chosen, settings)
         if verdict.status is Status.HOLDS:
             with contextlib.suppress(Exception):  # a verdict does not depend on its proof
                 return replace(verdict, proof=proving.clause(target, chosen))
@@ -54,9 +54,11 @@ def diagnosis(target: Target, law: Law, verdict: Verdict, settings: Settings) ->
         return ""
     if not any(law.base in known for known in (KINDS, PAIRS, normalizers.VIEWS)):
         return ""
-    with contextlib.suppress(Beyond), within(settings.means), np.errstate(all="ignore"):
+    with contextlib.suppress(Beyond), limited_budget(settings.means), np.errstate(all="ignore"):
         try:
-            return _told(law, list(scenes_of(target, law, case))) or _of_part(target, law, verdict)
+            return _diagnosis_text(law, list(scenes_of(target, law, case))) or _of_part(
+                target, law, verdict
+            )
         except Exception:  # foreign code, in circumstances that no law needs
             return ""
     return ""
@@ -66,12 +68,14 @@ def _of_part(target: Target, law: Law, verdict: Verdict) -> str:
     """The sentence about the part of a composite in which the violation begins."""
     if not verdict.part or verdict.counterexample is None:
         return ""
-    found = _told(law, list(scenes_of_part(target, law, verdict.counterexample, verdict.part)))
+    found = _diagnosis_text(
+        law, list(scenes_of_part(target, law, verdict.counterexample, verdict.part))
+    )
     return f"in {verdict.part} {found}" if found else ""
 
 
-def _told(law: Law, looked: Sequence[Scene]) -> str:
-    found = _of(law, looked) if looked else ""
+def _diagnosis_text(law: Law, looked: Sequence[Scene]) -> str:
+    found = _diagnose_law(law, looked) if looked else ""
     return f"{found} ({_tried(law, looked)} tried)" if found else ""
 
 
@@ -83,26 +87,28 @@ def _tried(law: Law, looked: Sequence[Scene]) -> str:
     return points if len(looked) == 1 else f"{points}, {len(looked)} sets of weights"
 
 
-def _of(law: Law, looked: Sequence[Scene]) -> str:
+def _diagnose_law(law: Law, looked: Sequence[Scene]) -> str:
     if law.base in normalizers.VIEWS:
-        return normalizers.diagnosed(law, looked)
+        return normalizers.diagnose_normalizer(law, looked)
     if law.base in PAIRS:
         return of_pair(law, looked)
     kind = KINDS[law.base]
     if kind == "log-det":
-        return log_dets.diagnosed(looked, "forward")
+        return log_dets.diagnose_log_det(looked, "forward")
     if kind == "inverse log-det":
-        return log_dets.diagnosed(looked, "inverse")
+        return log_dets.diagnose_log_det(looked, "inverse")
     if kind == "both log-dets":
         return _either(
-            lambda: log_dets.diagnosed(looked, "forward"),
-            lambda: log_dets.diagnosed(looked, "inverse"),
+            lambda: log_dets.diagnose_log_det(looked, "forward"),
+            lambda: log_dets.diagnose_log_det(looked, "inverse"),
         )
     if kind == "density":
-        return densities.diagnosed(looked)
+        return densities.diagnose_density(looked)
     if kind == "mass":
-        return _either(lambda: densities.diagnosed(looked), lambda: densities.mass(law, looked))
-    return round_trips.diagnosed(looked, law.base)
+        return _either(
+            lambda: densities.diagnose_density(looked), lambda: densities.mass(law, looked)
+        )
+    return round_trips.diagnose_round_trip(looked, law.base)
 
 
 def _either(*tries: Callable[[], str]) -> str:

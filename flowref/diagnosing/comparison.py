@@ -42,7 +42,7 @@ class Comparison:
 
     def term(self, name: str) -> Array:
         """One of ``terms``, in the shape of what was got."""
-        return np.broadcast_to(columns(self.terms[name]()), self.got.shape)
+        return np.broadcast_to(numbers_per_point(self.terms[name]()), self.got.shape)
 
     @property
     def error(self) -> Array:
@@ -80,15 +80,17 @@ class Comparison:
         return math.prod(self.subject.event_shape)
 
 
-def columns(values: Array) -> Array:
+def numbers_per_point(values: Array) -> Array:
     """Numbers per point as ``(points, numbers)``."""
     values = np.asarray(values, dtype=np.float64)
     return values.reshape(len(values), -1)
 
 
-def compared(subject: Subject, got: Array, want: Array, usable: Array, cases: int) -> Comparison:
+def array_comparison(
+    subject: Subject, got: Array, want: Array, usable: Array, cases: int
+) -> Comparison:
     """A comparison of two arrays with a row per point."""
-    one, other = columns(got), columns(want)
+    one, other = numbers_per_point(got), numbers_per_point(want)
     finite = np.isfinite(one).all(1) & np.isfinite(other).all(1)
     one, other = (np.where(np.isfinite(values), values, 0.0) for values in (one, other))
     scale = 1 + np.maximum(np.abs(one), np.abs(other)).max(1, initial=0.0, keepdims=True)

@@ -81,7 +81,7 @@ def offsets(subject: Subject) -> Iterator[tuple[str, float]]:
     yield from ((f"log {name}", math.log(x)) for name, x in LOGARITHMS.items())
 
 
-def named(value: float, forms: Iterator[tuple[str, float]], dtype: str) -> list[str]:
+def closed_form_names(value: float, forms: Iterator[tuple[str, float]], dtype: str) -> list[str]:
     """The closed forms that a number has, those that coincide together."""
     return [words for words, form in forms if abs(value - form) <= SAME[dtype] * abs(form)]
 
@@ -94,7 +94,7 @@ def common_factor(seen: Sequence[Comparison]) -> float | None:
     if len(got) < LEAST or not np.ptp(want) > 1e-3 * np.abs(want).max(initial=0.0):
         return None
     factor = float((got * want).sum() / (want * want).sum())
-    return factor if _left(seen, got - factor * want, got - want, scale) else None
+    return factor if _negligible_residual(seen, got - factor * want, got - want, scale) else None
 
 
 def common_offset(seen: Sequence[Comparison]) -> float | None:
@@ -103,7 +103,7 @@ def common_offset(seen: Sequence[Comparison]) -> float | None:
     if len(got) < LEAST:
         return None
     offset = float(np.median(got - want))
-    return offset if _left(seen, got - want - offset, got - want, scale) else None
+    return offset if _negligible_residual(seen, got - want - offset, got - want, scale) else None
 
 
 def _wrong(seen: Sequence[Comparison]) -> tuple[Array, Array, Array]:
@@ -117,7 +117,9 @@ def _wrong(seen: Sequence[Comparison]) -> tuple[Array, Array, Array]:
     return got.reshape(-1), want.reshape(-1), scale.reshape(-1)
 
 
-def _left(seen: Sequence[Comparison], gap: Array, error: Array, scale: Array) -> bool:
+def _negligible_residual(
+    seen: Sequence[Comparison], gap: Array, error: Array, scale: Array
+) -> bool:
     """Whether what is left of errors is nothing."""
     most = np.minimum(1e-3 * np.abs(error).max(), LEFT[seen[0].subject.dtype] * scale)
     return bool((np.abs(gap) <= most).all())

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from flowref.checking.measurement import measure
-from flowref.diagnosing.comparison import Comparison, compared
+from flowref.diagnosing.comparison import Comparison, array_comparison
 from flowref.diagnosing.constants import offsets
 from flowref.diagnosing.scenes import Scene
 from flowref.diagnosing.slips import (
@@ -40,10 +40,10 @@ def density_of(scene: Scene) -> Comparison:
     x, context, _ = scene.batch
     out = normalizing_call(flow)(x + 0.0, context)
     density = np.asarray(flow.log_prob(x, context), dtype=np.float64).reshape(len(x))
-    base, ladj = _base(flow, out.value, context), reported(flow, out, len(x))
+    base, ladj = _base_log_density(flow, out.value, context), reported(flow, out, len(x))
     usable = finite_rows(base, ladj)
     # No single point accuses where samples or an integral do: then every one counts as the case.
-    comparison = compared(scene.subject, density, base + ladj, usable, len(x))
+    comparison = array_comparison(scene.subject, density, base + ladj, usable, len(x))
     terms = {
         "that of the base alone: the log-det is left out": lambda: base,
         "that of the base minus the log-det: its sign is turned": lambda: base - ladj,
@@ -58,7 +58,7 @@ def density_of(scene: Scene) -> Comparison:
             base + ladj / comparison.entries
         ),
         "that with the base evaluated at x instead of the latent": lambda: (
-            _base(flow, x + 0.0, context) + ladj
+            _base_log_density(flow, x + 0.0, context) + ladj
         ),
         "that with the log-dets summed over the batch": lambda: base + ladj.sum(),
         "that with the log-dets averaged over the batch": lambda: base + ladj.mean(),
@@ -66,7 +66,7 @@ def density_of(scene: Scene) -> Comparison:
     return replace(comparison, terms=terms)
 
 
-def _base(flow: Any, z: Array, context: Array | None) -> Array:
+def _base_log_density(flow: Any, z: Array, context: Array | None) -> Array:
     if flow.base_log_prob is None:
         return standard_normal(z).astype(np.float64)
     return np.asarray(flow.base_log_prob(z, context), dtype=np.float64).reshape(len(z))
@@ -85,14 +85,14 @@ def mass(law: Law, scenes: Sequence[Scene]) -> str:
     return ""
 
 
-def diagnosed(scenes: Sequence[Scene]) -> str:
+def diagnose_density(scenes: Sequence[Scene]) -> str:
     """Which slip made a log-density; empty where none explains it."""
     seen = [density_of(scene) for scene in scenes]
-    what = found(seen, slips(seen))
+    what = found(seen, density_slips(seen))
     return f"the log-density is {what}" if what else ""
 
 
-def slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
+def density_slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
     """What a log-density may be taken for."""
     yield from chain(
         [ZERO], other_terms(seen), [replace(SIGN, words="the negative of the right one")]

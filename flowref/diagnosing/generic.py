@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from flowref.checking.measurement import measure
-from flowref.diagnosing.comparison import Comparison, compared
+from flowref.diagnosing.comparison import Comparison, array_comparison
 from flowref.diagnosing.scenes import Scene
 from flowref.diagnosing.slips import (
     SIGN,
@@ -42,7 +42,7 @@ def _compared(law: Law, scene: Scene, got: str, want: str) -> Comparison:
     residual = measure(law, scene.subject, scene.batch)
     usable = ~residual.silent
     one, other = (np.asarray(residual.observed[name], dtype=np.float64) for name in (got, want))
-    return compared(scene.subject, one, other, usable, scene.cases)
+    return array_comparison(scene.subject, one, other, usable, scene.cases)
 
 
 def _slips(seen: Sequence[Comparison]) -> Iterator[Slip]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.diagnosing.comparison import Comparison, compared
+from flowref.diagnosing.comparison import Comparison, array_comparison
 from flowref.diagnosing.scenes import LARGEST, Scene
 from flowref.diagnosing.slips import (
     SIGN,
@@ -24,7 +24,7 @@ from flowref.diagnosing.slips import (
     whole_batch,
 )
 from flowref.laws.bijection.oracles import jacobians
-from flowref.laws.common.arithmetic import finite_rows, latents, log_abs_det, reported
+from flowref.laws.common.arithmetic import finite_rows, inverse_inputs, log_abs_det, reported
 from flowref.model import OPPOSITE, Array, Subject, per_point
 
 # How well the log-dets of parts have to add up to that of the whole.
@@ -35,12 +35,12 @@ CHANGE = "; if log-dets are meant as changes of the log-density, say ?ladj=inver
 MEANT = "; if that is meant, say ?ladj_form=det"
 
 
-def log_det_of(scene: Scene, which: str) -> Comparison:
+def log_det_comparison(scene: Scene, which: str) -> Comparison:
     """What a call reports, against the Jacobian."""
     subject: Any = scene.subject  # which has what is asked for
     x, context, _ = scene.batch
     if which == "inverse":
-        x = latents(subject, x, context)
+        x = inverse_inputs(subject, x, context)
     if x[0].size > LARGEST or subject.jacobian is None:
         raise ValueError("no Jacobian")
     out = subject.calls[which](x, context)
@@ -50,7 +50,7 @@ def log_det_of(scene: Scene, which: str) -> Comparison:
     truth = log_abs_det(matrices)
     usable = finite_rows(out.value) & (errors == 0) & np.isfinite(truth)
     claimed = reported(subject, out, len(x))
-    comparison = compared(subject, claimed, truth, usable, scene.cases)
+    comparison = array_comparison(subject, claimed, truth, usable, scene.cases)
     with np.errstate(all="ignore"):
         logs = np.log(np.abs(np.diagonal(matrices, axis1=1, axis2=2))).astype(np.float64)
     other = OPPOSITE[which]
@@ -64,7 +64,7 @@ def log_det_of(scene: Scene, which: str) -> Comparison:
         terms[f"all but {index}"] = partial(np.sum, np.delete(logs, index, axis=1), 1)
         terms[f"only {index}"] = partial(np.asarray, logs[:, index])
     if subject.part_maps and which == "forward":
-        values = _parts(subject, x, context)
+        values = _component_log_dets(subject, x, context)
         # Where a part is itself wrong, what it reports explains nothing of the sum.
         right = np.allclose(np.sum(values, 0)[usable], truth[usable], rtol=SAME, atol=SAME)
         for index, one in enumerate(values):
@@ -72,14 +72,14 @@ def log_det_of(scene: Scene, which: str) -> Comparison:
     return replace(comparison, terms=terms)
 
 
-def diagnosed(scenes: Sequence[Scene], which: str) -> str:
+def diagnose_log_det(scenes: Sequence[Scene], which: str) -> str:
     """Which slip made the log-det of a call; empty where none explains it."""
-    seen = [log_det_of(scene, which) for scene in scenes]
-    what = found(seen, slips(seen, which))
+    seen = [log_det_comparison(scene, which) for scene in scenes]
+    what = found(seen, log_det_slips(seen, which))
     return f"the log-det of {which} is {what}" if what else ""
 
 
-def slips(seen: Sequence[Comparison], which: str) -> Iterator[Slip]:
+def log_det_slips(seen: Sequence[Comparison], which: str) -> Iterator[Slip]:
     """What a log-det may be taken for, the most frequent first."""
     other, meant = OPPOSITE[which], CHANGE if which == "forward" else ""
     yield ZERO
@@ -112,24 +112,26 @@ def slips(seen: Sequence[Comparison], which: str) -> Iterator[Slip]:
 def _layers(seen: Sequence[Comparison]) -> Iterator[Slip]:
     names = sorted(name for name in seen[0].terms if name.startswith("part "))
     for name in names if len(names) > 1 else ():
-        label = _label(seen[0].subject, int(name.removeprefix("part ")))
-        yield Slip(f"that without the log-det of {label}", partial(_changed, name, -1))
+        label = _layer_label(seen[0].subject, int(name.removeprefix("part ")))
+        yield Slip(f"that without the log-det of {label}", partial(_log_det_with_term, name, -1))
         yield term(f"that of {label} alone", name)
-        yield Slip(f"that with the log-det of {label} counted twice", partial(_changed, name, 1))
+        yield Slip(
+            f"that with the log-det of {label} counted twice", partial(_log_det_with_term, name, 1)
+        )
         turned = f"that with the sign of the log-det of {label} turned"
-        yield Slip(turned, partial(_changed, name, -2))
+        yield Slip(turned, partial(_log_det_with_term, name, -2))
 
 
-def _changed(name: str, times: float, one: Comparison) -> Array:
+def _log_det_with_term(name: str, times: float, one: Comparison) -> Array:
     return one.want + times * one.term(name)
 
 
-def _label(subject: Subject, index: int) -> str:
+def _layer_label(subject: Subject, index: int) -> str:
     name = subject.parts[index] if index < len(subject.parts) else ""
     return f"layer {index + 1} of {len(subject.part_maps)}" + (f" ({name})" if name else "")
 
 
-def _parts(subject: Subject, x: Array, context: Array | None) -> list[Array]:
+def _component_log_dets(subject: Subject, x: Array, context: Array | None) -> list[Array]:
     """The log-dets that the parts report where the composite leads them; nan where they report
     none.
     """

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from flowref.diagnosing.comparison import Comparison, compared
+from flowref.diagnosing.comparison import Comparison, array_comparison
 from flowref.diagnosing.scenes import Scene
-from flowref.diagnosing.slips import first, narrowed, other_terms
-from flowref.laws.batch_norm.arithmetic import moments, per_channel, wide
+from flowref.diagnosing.slips import first_explaining_slip, narrowed, other_terms
+from flowref.laws.batch_norm.arithmetic import broadcast_channels, channel_moments, per_channel
 from flowref.laws.batch_norm.averages import History, constant_share, random_history
 from flowref.laws.batch_norm.channels_first import channels_first
 from flowref.laws.batch_norm.formula import Parameters
@@ -27,7 +27,7 @@ UNBIASED = "that with the variance divided by n - 1 instead of n"
 BIASED = "that with the variance divided by n instead of n - 1"
 
 
-def diagnosed(law: Law, scenes: Sequence[Scene]) -> str:
+def diagnose_normalizer(law: Law, scenes: Sequence[Scene]) -> str:
     """Which slip a batch normalizer shows, in what the law is about; empty where none explains it."""
     for view in VIEWS.get(law.base, ()):
         try:
@@ -35,7 +35,7 @@ def diagnosed(law: Law, scenes: Sequence[Scene]) -> str:
         except Exception:  # a role is missing, or the batch is refused
             continue
         seen, subject = [one for one, _ in looked], looked[0][1]
-        if found := first(seen, other_terms(seen)) or narrowed(seen):
+        if found := first_explaining_slip(seen, other_terms(seen)) or narrowed(seen):
             return f"{subject} is {found}"
     return ""
 
@@ -43,7 +43,7 @@ def diagnosed(law: Law, scenes: Sequence[Scene]) -> str:
 def trained_output(scene: Scene) -> tuple[Comparison, str]:
     """The output in train mode."""
     comparison = _output(
-        scene, 500, Train(), lambda known, x: moments(x, known.freedom), standardizations
+        scene, 500, Train(), lambda known, x: channel_moments(x, known.freedom), standardizations
     )
     return comparison, "the output in train mode"
 
@@ -73,21 +73,21 @@ def _output(
         x, known = random_batch(flow, np.random.default_rng(seed + one)), Parameters.of(flow)
         mean, var = right(known, x)
         got.append(output(flow, x, mode))
-        want.append(_of(known, x, mean, var)())
+        want.append(_normalized_with(known, x, mean, var)())
         terms.append(others(known, x, mean, var))
-    return _rows(scene, got, want, terms)
+    return _entrywise_comparison(scene, got, want, terms)
 
 
 def with_batch_statistics(known: Parameters, x: Array, mean: Array, var: Array) -> Terms:
     """What eval mode may return instead."""
-    own = moments(x)
+    own = channel_moments(x)
     return {
-        "that of train mode: the batch's own statistics": _of(known, x, *own),
+        "that of train mode: the batch's own statistics": _normalized_with(known, x, *own),
         **outputs(known, x, mean, var),
-        "that with the running mean of the batch's: only the variance is running": _of(
+        "that with the running mean of the batch's: only the variance is running": _normalized_with(
             known, x, own[0], var
         ),
-        "that with the variance of the batch: only the mean is running": _of(
+        "that with the variance of the batch: only the mean is running": _normalized_with(
             known, x, mean, own[1]
         ),
     }
@@ -102,7 +102,9 @@ def standardizations(known: Parameters, x: Array, mean: Array, var: Array) -> Te
         return known.affine((x - m) / np.sqrt(x.var(axes, keepdims=True) + known.epsilon))
 
     others = {
-        UNBIASED if not less else BIASED: _of(known, x, mean, moments(x, 1 - less)[1]),
+        UNBIASED if not less else BIASED: _normalized_with(
+            known, x, mean, channel_moments(x, 1 - less)[1]
+        ),
         **outputs(known, x, mean, var),
     }
     if x.ndim > 2 and len(x) > 1:
@@ -113,19 +115,23 @@ def standardizations(known: Parameters, x: Array, mean: Array, var: Array) -> Te
             "that with statistics of each row by itself": lambda: along(*range(2, x.ndim)),
         }
     if len(known.statistics) == 2:
-        others["that with the running statistics, as in eval mode"] = _of(known, x, *known.running)
+        others["that with the running statistics, as in eval mode"] = _normalized_with(
+            known, x, *known.running
+        )
     return others
 
 
 def outputs(known: Parameters, x: Array, mean: Array, var: Array) -> Terms:
     """What a normalizer may return for a mean and a variance."""
-    m, v, eps = wide(mean, x), wide(var, x), known.epsilon
+    m, v, eps = broadcast_channels(mean, x), broadcast_channels(var, x), known.epsilon
 
     def of(hat: Callable[[], Array]) -> Callable[[], Array]:
         return lambda: known.affine(hat())
 
     def weighted(weight: Array, bias: Array) -> Callable[[], Array]:
-        return lambda: wide(weight, x) * known.hat(x, mean, var) + wide(bias, x)
+        return lambda: (
+            broadcast_channels(weight, x) * known.hat(x, mean, var) + broadcast_channels(bias, x)
+        )
 
     return {
         "that with eps outside the square root": of(lambda: (x - m) / (np.sqrt(v) + eps)),
@@ -154,7 +160,7 @@ def running_mean(scene: Scene) -> tuple[Comparison, str]:
     history, fraction = _history(scene)
     got, want, terms = [], [], []
     for x, (before, _), (after, _) in history.updates():
-        mean = moments(x)[0]
+        mean = channel_moments(x)[0]
         got.append(after)
         want.append(_average(before, mean, fraction)())
         terms.append(
@@ -168,7 +174,7 @@ def running_mean(scene: Scene) -> tuple[Comparison, str]:
                 ),
             }
         )
-    return _rows(scene, got, want, terms), "the running mean"
+    return _entrywise_comparison(scene, got, want, terms), "the running mean"
 
 
 def running_var(scene: Scene) -> tuple[Comparison, str]:
@@ -177,7 +183,11 @@ def running_var(scene: Scene) -> tuple[Comparison, str]:
     eps = history.parameters[0].eps or 0.0
     got, want, terms = [], [], []
     for x, (center, before), (_, after) in history.updates():
-        (mean, biased), unbiased, values = moments(x), moments(x, 1)[1], per_channel(x)
+        (mean, biased), unbiased, values = (
+            channel_moments(x),
+            channel_moments(x, 1)[1],
+            per_channel(x),
+        )
         count = values.shape[1]
         instead = {
             "the deviation, not the variance": np.sqrt(unbiased),
@@ -205,7 +215,7 @@ def running_var(scene: Scene) -> tuple[Comparison, str]:
                 for name, value in _entering(before, biased, fraction).items()
             }
         )
-    return _rows(scene, got, want, terms), "the running variance"
+    return _entrywise_comparison(scene, got, want, terms), "the running variance"
 
 
 def _entering(before: Array, statistic: Array, fraction: float) -> Terms:
@@ -244,11 +254,11 @@ def _history(scene: Scene) -> tuple[History, float]:
     return history, fraction
 
 
-def _of(known: Parameters, x: Array, mean: Array, var: Array) -> Callable[[], Array]:
+def _normalized_with(known: Parameters, x: Array, mean: Array, var: Array) -> Callable[[], Array]:
     return lambda: known.affine(known.hat(x, mean, var))
 
 
-def _rows(
+def _entrywise_comparison(
     scene: Scene,
     got: Sequence[Array],
     want: Sequence[Array],
@@ -261,7 +271,9 @@ def _rows(
 
     one, other = flat(got), flat(want)
     names = [name for name in terms[0] if all(name in more for more in terms)]
-    comparison = compared(scene.subject, one, other, np.ones(len(one), dtype=bool), len(one))
+    comparison = array_comparison(
+        scene.subject, one, other, np.ones(len(one), dtype=bool), len(one)
+    )
 
     def formula(name: str) -> Array:
         return flat([one[name]() for one in terms])

@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from flowref.diagnosing.comparison import Comparison, columns, compared, explains
+from flowref.diagnosing.comparison import Comparison, array_comparison, explains, numbers_per_point
 from flowref.diagnosing.scenes import LARGEST, Scene
 from flowref.diagnosing.slips import (
     SIGN,
     ZERO,
     Slip,
     any_constant,
-    first,
+    first_explaining_slip,
     multiplied,
     named_offsets,
     narrowed,
     other_terms,
     whole_batch,
 )
-from flowref.laws.common.arithmetic import finite_rows, latents
+from flowref.laws.common.arithmetic import finite_rows, inverse_inputs
 from flowref.model import Array, Subject
 
 CALLS = {
@@ -41,11 +41,11 @@ def round_trip_of(scene: Scene, law: str) -> Comparison:
     there, back = CALLS[law]
     x, context, _ = scene.batch
     if there == "inverse":
-        x = latents(subject, x, context)
+        x = inverse_inputs(subject, x, context)
     image = np.asarray(subject.calls[there](x + 0.0, context).value)
     again = np.asarray(subject.calls[back](image + 0.0, context).value)
     usable = finite_rows(image) & finite_rows(again)
-    comparison = compared(scene.subject, again, x, usable, scene.cases)
+    comparison = array_comparison(scene.subject, again, x, usable, scene.cases)
     terms = {
         f"what it was given: {back} changes nothing": lambda: image,
         f"{there} applied twice: {back} goes the same way": lambda: (
@@ -59,13 +59,13 @@ def round_trip_of(scene: Scene, law: str) -> Comparison:
     return replace(comparison, terms=terms)
 
 
-def diagnosed(scenes: Sequence[Scene], law: str) -> str:
+def diagnose_round_trip(scenes: Sequence[Scene], law: str) -> str:
     """Which slip made an inverse; empty where none explains it."""
     seen = [round_trip_of(scene, law) for scene in scenes]
     there, back = CALLS[law]
     point = "x" if there == "forward" else "z"
     found = (
-        first(seen, slips(seen))
+        first_explaining_slip(seen, round_trip_slips(seen))
         or permuted(seen)
         or narrowed(seen)
         or some_coordinates(seen)
@@ -75,7 +75,7 @@ def diagnosed(scenes: Sequence[Scene], law: str) -> str:
     return f"what {back} gives back for {there}({point}) is {found}" if found else ""
 
 
-def slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
+def round_trip_slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
     """What an inverse may return instead."""
     turned = replace(SIGN, words="the point with the sign turned")
     twice, half = Slip("twice the point", multiplied(2.0)), Slip("half the point", multiplied(0.5))
@@ -85,7 +85,7 @@ def slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
 
 def permuted(seen: Sequence[Comparison]) -> str:
     """Whether the coordinates come back in another order, the same at all points."""
-    order = _order(seen[0])
+    order = _column_permutation(seen[0])
     if order is None or not explains(seen, lambda one: one.want[:, order]):
         return ""
     if order == list(reversed(range(len(order)))):
@@ -94,7 +94,7 @@ def permuted(seen: Sequence[Comparison]) -> str:
     return f"the point with its coordinates in another order: {listed}"
 
 
-def _order(one: Comparison) -> list[int] | None:
+def _column_permutation(one: Comparison) -> list[int] | None:
     got, want = one.got[one.usable], one.want[one.usable]
     if not len(got) or got.shape[1] != want.shape[1] or got.shape[1] > LARGEST:
         return None
@@ -145,5 +145,5 @@ def _transposed(
     matrices = np.asarray(subject.jacobian(there, x, context), dtype=np.float64)
     if np.abs(matrices - matrices[:1]).max() > SAME * (1 + np.abs(matrices).max()):
         raise ValueError("not affine")
-    shift = columns(image)[0] - matrices[0] @ columns(x)[0]
-    return np.asarray((columns(image) - shift) @ matrices[0])
+    shift = numbers_per_point(image)[0] - matrices[0] @ numbers_per_point(x)[0]
+    return np.asarray((numbers_per_point(image) - shift) @ matrices[0])

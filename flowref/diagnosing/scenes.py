@@ -12,7 +12,7 @@ import numpy as np
 
 from flowref import loading
 from flowref.checking.examples import Example
-from flowref.checking.points import points
+from flowref.checking.points import example_batch
 from flowref.checking.replay import batch_of
 from flowref.model import Batch, Condition, Counterexample, Law, Subject, Target
 
@@ -35,19 +35,19 @@ class Scene:
 
 def scenes_of(target: Target, law: Law, case: Counterexample) -> Iterator[Scene]:
     """The case's own weights first. What cannot be loaded or drawn is left out."""
-    condition = replace(case.condition, dtype="float64", weights=loading.digest_of(target))
+    condition = replace(case.condition, dtype="float64", weights=loading.weights_digest(target))
     if case.x is None:
         return
     own = batch_of(case)
     subject = _loaded(target, condition, own)
     if subject.operations > LONGEST or subject.cost.heavy:
         return
-    yield Scene(subject, _joined(own, _fresh(subject, law, own.seed)), len(own.x))
+    yield Scene(subject, _joined_batches(own, _fresh(subject, law, own.seed)), len(own.x))
     if not subject.trainable or subject.promises.get("fixed") or subject.operations > OPERATIONS:
         return
     for scale, seed in OTHERS:
         moved = replace(condition, scale=scale, seed=condition.seed + seed)
-        other = _moved(target, moved, own)
+        other = _subject_with_weights(target, moved, own)
         if other is not None:
             yield Scene(other, _fresh(other, law, own.seed + seed), 0)
 
@@ -61,7 +61,7 @@ def scenes_of_part(target: Target, law: Law, case: Counterexample, part: str) ->
         return
     index, own = int(named[1]) - 1, batch_of(case)
     x = own.x
-    condition = replace(case.condition, dtype="float64", weights=loading.digest_of(target))
+    condition = replace(case.condition, dtype="float64", weights=loading.weights_digest(target))
     for layer in loading.load(target, condition).part_maps[:index]:
         x = layer(x, own.context).value
     inner = replace(case, x=x.tolist(), condition=replace(case.condition, part=(index,)))
@@ -75,7 +75,7 @@ def _loaded(target: Target, condition: Condition, own: Batch) -> Subject:
     return subject.with_facts(event_shape=own.x.shape[1:], latent_shape=subject.latent_shape)
 
 
-def _moved(target: Target, condition: Condition, own: Batch) -> Subject | None:
+def _subject_with_weights(target: Target, condition: Condition, own: Batch) -> Subject | None:
     try:
         return _loaded(target, condition, own)
     except Exception:  # it cannot be built with these weights
@@ -84,10 +84,10 @@ def _moved(target: Target, condition: Condition, own: Batch) -> Subject | None:
 
 def _fresh(subject: Subject, law: Law, seed: int) -> Batch:
     region = "domain" if law.points == "beyond" else law.points
-    return points(subject, Example(0.0, FRESH, "near", 1_000 + seed), region)
+    return example_batch(subject, Example(0.0, FRESH, "near", 1_000 + seed), region)
 
 
-def _joined(own: Batch, fresh: Batch) -> Batch:
+def _joined_batches(own: Batch, fresh: Batch) -> Batch:
     """The rows of both; of the case's at most as many as there are fresh ones."""
     x = np.concatenate([own.x.reshape(-1, *fresh.x.shape[1:]), fresh.x])
     if own.context is None or fresh.context is None:

@@ -11,16 +11,16 @@ import numpy as np
 from flowref.diagnosing.comparison import (
     Comparison,
     Predict,
-    compared,
+    array_comparison,
     everywhere,
     explains,
 )
 from flowref.diagnosing.constants import (
     HALF,
+    closed_form_names,
     common_factor,
     common_offset,
     factors,
-    named,
     offsets,
 )
 from flowref.model import Array
@@ -34,7 +34,7 @@ class Slip:
     predict: Predict
 
 
-def first(seen: Sequence[Comparison], slips: Iterator[Slip]) -> str:
+def first_explaining_slip(seen: Sequence[Comparison], slips: Iterator[Slip]) -> str:
     """The words of the first slip that explains everything; empty where none does."""
     for slip in slips:
         if explains(seen, slip.predict):
@@ -52,7 +52,7 @@ def multiplied(factor: float) -> Predict:
     return lambda comparison: factor * comparison.want
 
 
-def added(offset: float) -> Predict:
+def added_constant(offset: float) -> Predict:
     """The right number and a constant."""
     return lambda comparison: comparison.want + offset
 
@@ -65,7 +65,7 @@ def named_factors(seen: Sequence[Comparison]) -> Iterator[Slip]:
     """Factors with a closed form; those that coincide are told together."""
     every = dict(factors(seen[0].subject))
     for value in dict.fromkeys(every.values()):
-        words = named(value, iter(every.items()), seen[0].subject.dtype)
+        words = closed_form_names(value, iter(every.items()), seen[0].subject.dtype)
         telling = [one for one in words if one != HALF] or words
         yield Slip(" = ".join(telling), multiplied(value))
 
@@ -74,9 +74,9 @@ def named_offsets(seen: Sequence[Comparison]) -> Iterator[Slip]:
     """Constants with a closed form, too many or missing."""
     every = dict(offsets(seen[0].subject))
     for value in dict.fromkeys(every.values()):
-        words = " = ".join(named(value, iter(every.items()), seen[0].subject.dtype))
-        yield Slip(f"the right one plus {words}", added(value))
-        yield Slip(f"the right one minus {words}", added(-value))
+        words = " = ".join(closed_form_names(value, iter(every.items()), seen[0].subject.dtype))
+        yield Slip(f"the right one plus {words}", added_constant(value))
+        yield Slip(f"the right one minus {words}", added_constant(-value))
 
 
 def other_terms(seen: Sequence[Comparison]) -> Iterator[Slip]:
@@ -108,7 +108,7 @@ def found(seen: Sequence[Comparison], slips: Iterator[Slip]) -> str:
     """The words of the first slip that explains everything, or those for what all numbers show:
     single precision, or a constant; empty where nothing explains it.
     """
-    return first(seen, slips) or narrowed(seen) or any_constant(seen)
+    return first_explaining_slip(seen, slips) or narrowed(seen) or any_constant(seen)
 
 
 def narrowed(seen: Sequence[Comparison]) -> str:
@@ -149,4 +149,4 @@ def any_constant(seen: Sequence[Comparison]) -> str:
 
 def _own(one: Comparison) -> Comparison:
     """A comparison whose wrong points all count as the case's."""
-    return compared(one.subject, one.got, one.want, one.usable, len(one.got))
+    return array_comparison(one.subject, one.got, one.want, one.usable, len(one.got))

@@ -4,11 +4,11 @@
 |---|---|---|---|
 | text | `user_code`, `source` | what is typed | how it is built |
 | object | `instance`, `estimators` | | the object, built once, and fitted where it has to be |
-| kind | `recognition`, `declared` | its class, attributes, options | what it offers, and what is said of it |
+| kind | `recognition`, `declared_options` | its class, attributes, options | what it offers, and what is said of it |
 | shapes | `shapes` | calls of a copy | an `Inquiry`: event and context |
 | calls | `calls` | | a `Draft`: how it is called and read |
 | facts | `experiments` | tables of rows, run in order | the draft with domain, solver, estimate, ... |
-| subject | `probing`, `recipe`, `load_subject` | a round trip | what laws measure |
+| subject | `call_probes`, `recipe`, `load_subject` | a round trip | what laws measure |
 
 `user_objects` leads a user's object from kind to facts, `kernels` a layer that says that it draws.
 """
@@ -17,9 +17,9 @@ from flowref.backends import single_threaded
 from flowref.backends.process import numpy_apart
 from flowref.loading.data import Rows, open_rows
 from flowref.loading.estimators import fit_to
-from flowref.loading.live_objects import LIVE, renamed
-from flowref.loading.load_subject import digest_of, forget, load, snapshot
-from flowref.loading.methods import methods_of
+from flowref.loading.live_objects import LIVE, alias_live_target
+from flowref.loading.load_subject import forget, load, snapshot, weights_digest
+from flowref.loading.methods import entered_methods
 from flowref.loading.recipe import Recipe, recipe_of
 from flowref.loading.recognition import adapter_of
 
@@ -28,15 +28,15 @@ __all__ = [
     "Recipe",
     "Rows",
     "adapter_of",
-    "digest_of",
+    "alias_live_target",
+    "entered_methods",
     "fit_to",
     "forget",
     "load",
-    "methods_of",
     "numpy_apart",
     "open_rows",
     "recipe_of",
-    "renamed",
     "single_threaded",
     "snapshot",
+    "weights_digest",
 ]

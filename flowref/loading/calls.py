@@ -9,9 +9,9 @@ from typing import Any
 
 from flowref.adapters.user.calls import sample_shape
 from flowref.adapters.user.contexts import unheard
-from flowref.adapters.user.conventions import answers
+from flowref.adapters.user.conventions import return_forms
+from flowref.adapters.user.conventions.call_evidence import NO_LADJ, Settled
 from flowref.adapters.user.conventions.call_forms import GIVEN_ONES
-from flowref.adapters.user.conventions.settling import NO_LADJ, Settled
 from flowref.adapters.user.conventions.simplex import FROM, opened
 from flowref.adapters.user.conventions.surfaces import (
     in_coordinates,
@@ -19,13 +19,13 @@ from flowref.adapters.user.conventions.surfaces import (
     surface_of,
 )
 from flowref.adapters.user.inquiry import Inquiry
-from flowref.adapters.user.probing import settle
-from flowref.loading.draft import Draft, points_of
+from flowref.adapters.user.probe_calls import resolve_calls
+from flowref.loading.draft import Draft, domain_points
 from flowref.loading.initialization import INITIALIZED, initializes, made_ready
 from flowref.loading.instance import GIVE_SHAPE, Instance
 from flowref.loading.recognition import unread
 from flowref.loading.shapes import shaped
-from flowref.loading.size import called
+from flowref.loading.size import call_with_cached_weights
 from flowref.model import CORNER, CURVED, Dialect, Facts, Normalizer, TargetError
 
 
@@ -37,7 +37,7 @@ def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     with backend.sandbox(0, instance.dtype):
         inquiry = shaped(instance, dialect, facts)
         options = instance.source.options
-        x, context = points_of(inquiry.facts)
+        x, context = domain_points(inquiry.facts)
         given = None if context is None else backend.tensor(context, instance.dtype)
         point = backend.tensor(x, instance.dtype), given
         asked = made_ready(inquiry.obj, inquiry.dialect, backend, point)
@@ -47,7 +47,7 @@ def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
             draft = _on_surface(inquiry.obj, draft, point[0])
         if FROM in inquiry.chosen and draft.dialect.log_prob is None:
             draft = _of_simplex(inquiry.obj, draft, point)
-    why = *draft.why, *_changes(inquiry.dialect, draft.dialect), *shown
+    why = *draft.why, *_convention_changes(inquiry.dialect, draft.dialect), *shown
     return replace(draft, why=why)
 
 
@@ -58,9 +58,11 @@ def _settled(
     facts = inquiry.facts
 
     def settled(_: Any, x: Any, context: Any) -> Settled:
-        return settle(inquiry, x, context)
+        return resolve_calls(inquiry, x, context)
 
-    spoken = called(inquiry.backend, settled, inquiry.obj, *point).saying(*inquiry.said)
+    spoken = call_with_cached_weights(inquiry.backend, settled, inquiry.obj, *point).saying(
+        *inquiry.said
+    )
     hints = [unread(inquiry.obj, spoken.dialect, options), _unmasked(facts, inquiry.chosen)]
     if "context" not in options:
         option, hint = unheard(replace(inquiry, dialect=spoken.dialect))
@@ -124,7 +126,7 @@ def on_manifold(draft: Draft) -> Draft:
     instance, options = draft.instance, dict(draft.instance.source.target.options)
     backend = instance.backend
     with backend.sandbox(0, instance.dtype):
-        x, context = points_of(draft.facts)
+        x, context = domain_points(draft.facts)
         if not _may_be_on_a_surface(draft, options, context):
             return draft
         return _on_surface(instance.resting(), draft, backend.tensor(x, instance.dtype))
@@ -186,18 +188,18 @@ def _of_simplex(obj: Any, draft: Draft, point: tuple[Any, Any]) -> Draft:
     return replace(draft, facts=facts, spoken=spoken).saying(said)
 
 
-def _changes(before: Dialect, after: Dialect) -> list[str]:
+def _convention_changes(before: Dialect, after: Dialect) -> list[str]:
     why = []
     if before.forward is not None and after.forward is None:
         why.append("forward returns a number per point: it is the log-likelihood, and no map")
-    elif getattr(after.forward, "keywords", {}).get("ladj") is answers.none:
+    elif getattr(after.forward, "keywords", {}).get("ladj") is return_forms.none:
         why.append("forward returns its value alone")
     if getattr(after.sample, "func", None) is sample_shape:
         why.append("sample takes a shape")
     return why
 
 
-def checked(draft: Draft) -> Draft:
+def with_checked_log_det(draft: Draft) -> Draft:
     """A draft of a map with what its log-det showed. Raises `TargetError` where it is no map of as many real numbers, or
     a normalizer of another number of channels.
     """

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from flowref.loading.call_probes import Probed
 from flowref.loading.declaration import stated_as
-from flowref.loading.draft import points_of
+from flowref.loading.draft import domain_points
 from flowref.loading.instance import Instance, instance_of
-from flowref.loading.options import shape_of
-from flowref.loading.probing import Probed
+from flowref.loading.options import parse_shape
 from flowref.loading.source import source_of
-from flowref.model import OPPOSITE, FlowrefError, Target, TargetError, one_line, place_of
+from flowref.model import OPPOSITE, FlowrefError, Target, TargetError, one_line, user_code_location
 from flowref.model.declaration import FLOW
 
 # How far apart two log-densities are that differ, and that are one, of the size of the numbers in them.
@@ -43,7 +43,7 @@ def refuse_contradicted(instance: Instance, probed: Probed) -> None:
 
 
 def _other_latent(instance: Instance, probed: Probed, text: str) -> str:
-    shape, size = probed.facts.latent_shape or (), math.prod(shape_of(text, "latent"))
+    shape, size = probed.facts.latent_shape or (), math.prod(parse_shape(text, "latent"))
     # Coordinates of a simplex or a manifold are fewer than the entries of its points.
     simplex = instance.source.options.get("codomain") == "simplex"
     charted = simplex or probed.facts.surface is not None
@@ -86,7 +86,7 @@ def _asked(instance: Instance, probed: Probed, call: Callable[..., Any]) -> tupl
     """How many points a call of a copy was given, and what it returned."""
     backend = instance.backend
     with backend.sandbox(0, instance.dtype):
-        points, contexts = points_of(probed.facts)
+        points, contexts = domain_points(probed.facts)
         given = None if contexts is None else backend.tensor(contexts, instance.dtype)
         x = backend.tensor(points, instance.dtype)
         return len(points), call(probed.dialect, instance.resting(), x, given)
@@ -101,7 +101,7 @@ def contradiction(
     """
     # It says so itself, or is a base class, whose calls are those of others.
     aside = FLOW in str(error) or isinstance(error.__cause__, NotImplementedError)
-    stated = {} if aside else _declared(target)
+    stated = {} if aside else _declaration_of_target(target)
     declared = {name: text for name, text in stated.items() if target.option(name) is None}
     if isinstance(error, Contradicted) and error.option not in declared:
         return ""  # it was typed
@@ -127,7 +127,7 @@ def _said(names: tuple[str, ...], declared: Mapping[str, str]) -> str:
     return ", ".join(stated_as(name, declared[name]) for name in names)
 
 
-def _declared(target: Target) -> dict[str, str]:
+def _declaration_of_target(target: Target) -> dict[str, str]:
     """What a target declares; nothing where it cannot be built, which was said before."""
     for dtype in ("float64", "float32"):
         with contextlib.suppress(Exception):
@@ -141,4 +141,4 @@ def _reason(target: Target, error: FlowrefError) -> str:
     cause = error.__cause__
     if cause is None or isinstance(cause, FlowrefError):
         return str(error).removeprefix(f"{target}: ")
-    return f"calls raise {one_line(cause, 200)}{place_of(cause)}"
+    return f"calls raise {one_line(cause, 200)}{user_code_location(cause)}"

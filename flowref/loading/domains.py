@@ -13,7 +13,7 @@ import numpy as np
 
 from flowref.adapters.common.torch_supports import interval
 from flowref.loading.draft import Draft, Finding
-from flowref.model import Array, Support, draw
+from flowref.model import Array, Support, draw_points
 
 # Rows of one call that looks for a bound, and how often the finding is refined.
 ROWS, ROUNDS = 33, 10
@@ -61,12 +61,14 @@ def clamps(draft: Draft) -> Finding | None:
         low = (np.ptp(seen[:3], axis=0) == 0).all() and _steep(seen[6], seen[7], middle)
         high = (np.ptp(seen[3:6], axis=0) == 0).all() and _steep(seen[8], seen[9], middle)
         if low:
-            first = _bound(images, -0.5, 0.05, seen[2])
-            return _within(first, _bound(images, 1.5, 0.95, seen[3]) if high else math.inf)
+            first = _domain_end(images, -0.5, 0.05, seen[2])
+            return _interval_finding(
+                first, _domain_end(images, 1.5, 0.95, seen[3]) if high else math.inf
+            )
     return None
 
 
-def _within(low: float, high: float) -> Finding:
+def _interval_finding(low: float, high: float) -> Finding:
     return Finding((f"({low:.4g}, {high:.4g})",), facts={"domain": interval(low, high)})
 
 
@@ -86,7 +88,7 @@ def circle(draft: Draft) -> Finding | None:
         size, own = high - low, seen[:, entry]
         within = low - EDGE <= own.min() and own.max() <= high + EDGE
         ends = min(abs(low), abs(low + high)) <= EDGE and size > rises.mean() * JUMP
-        return _within(low, high) if within and ends else None
+        return _interval_finding(low, high) if within and ends else None
     return None
 
 
@@ -123,7 +125,7 @@ def mirrored(draft: Draft) -> Finding | None:
     return None
 
 
-def numbers(draft: Draft) -> Support | None:
+def finite_interval(draft: Draft) -> Support | None:
     """The interval outside of which a map gives values that are no finite numbers, or a density NaN, where
     few ordinary points of the line have an image; None where most have one, and where it is no interval.
     """
@@ -133,7 +135,7 @@ def numbers(draft: Draft) -> Support | None:
 
     with contextlib.suppress(Exception):  # what it raises is the laws' affair
         facts = draft.facts
-        x = draw(facts.domain, (ORDINARY, *facts.event_shape), np.random.default_rng(0))
+        x = draw_points(facts.domain, (ORDINARY, *facts.event_shape), np.random.default_rng(0))
         if finite(x).mean() > FEW:
             return None
         points = np.array(TRIED)
@@ -185,7 +187,9 @@ def _steep(one: Array, other: Array, middle: Array) -> bool:
     return bool((np.abs(one - other) > STEEP * middle).all() and (middle > 0).all())
 
 
-def _bound(images: Callable[[Array], Array], outside: float, inside: float, image: Array) -> float:
+def _domain_end(
+    images: Callable[[Array], Array], outside: float, inside: float, image: Array
+) -> float:
     """The number nearest to ``inside`` that is mapped as what is outside."""
     for _ in range(ROUNDS):
         points = np.linspace(outside, inside, ROWS)

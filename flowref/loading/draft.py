@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.adapters.user.conventions.settling import Settled
+from flowref.adapters.user.conventions.call_evidence import Settled
 from flowref.adapters.user.inquiry import ROWS
 from flowref.loading.instance import Instance
+from flowref.loading.round_trip_cost import Rehearsal
 from flowref.loading.size import is_large
-from flowref.loading.trips import Rehearsal
-from flowref.model import Array, Dialect, Facts, draw
+from flowref.model import Array, Dialect, Facts, draw_points
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -48,8 +48,8 @@ class Draft:
 
     @property
     def points(self) -> tuple[Array, Array | None]:
-        """See `points_of`."""
-        return points_of(self.facts)
+        """See `domain_points`."""
+        return domain_points(self.facts)
 
     def saying(self, *words: str) -> Draft:
         """The same with more words on the target's line."""
@@ -88,7 +88,7 @@ class Experiment(NamedTuple):
     requires: tuple[Callable[[Draft], bool], ...] = ()
 
 
-def measured(draft: Draft, table: Iterable[Experiment]) -> Draft:
+def run_experiments(draft: Draft, table: Iterable[Experiment]) -> Draft:
     """A draft with what the experiments of a table show, one after the other."""
     for one in table:
         asked = all(holds(draft) for holds in one.requires)
@@ -97,13 +97,13 @@ def measured(draft: Draft, table: Iterable[Experiment]) -> Draft:
     return draft
 
 
-def points_of(facts: Facts) -> tuple[Array, Array | None]:
+def domain_points(facts: Facts) -> tuple[Array, Array | None]:
     """Ordinary points of the domain, with contexts if there are any."""
     rng = np.random.default_rng(0)
     rows = ROWS
     if is_large(facts.event_shape):  # as few as show what is an axis of the batch
         taken = {*facts.event_shape, *(facts.context_shape or ())}
         rows = next(count for count in (3, 5, ROWS, 11) if count not in taken)
-    x = draw(facts.domain, (rows, *facts.event_shape), rng)
+    x = draw_points(facts.domain, (rows, *facts.event_shape), rng)
     context = facts.context_shape
     return x, None if context is None else rng.standard_normal((rows, *context))

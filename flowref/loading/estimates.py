@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.adapters.user.solvers import STEPS, followed
+from flowref.adapters.user.solvers import STEPS, within_solver_error
 from flowref.loading.draft import Draft, Finding
-from flowref.model import Array, Mapped, Subject, draw
+from flowref.model import Array, Mapped, Subject, draw_points
 from flowref.model.steps import Eval, Nudge, Run, Step
 
 # Rows of the calls that show it, and the random states that they are made in: one twice, then another.
@@ -30,7 +30,7 @@ def states(draft: Draft) -> Finding | None:
     if subject.play is None:
         return None
     rng = np.random.default_rng(2)
-    x = draw(subject.domain, (ROWS, *subject.event_shape), rng)
+    x = draw_points(subject.domain, (ROWS, *subject.event_shape), rng)
     shape = subject.context_shape
     context = None if shape is None else rng.standard_normal((ROWS, *shape))
     begin: list[Step[Any]] = [Eval()] if subject.stateful else []
@@ -43,7 +43,7 @@ def states(draft: Draft) -> Finding | None:
             points["inverse"] = np.asarray(subject.forward(x, context).value) + 0.0
         solver = facts.certainty.log_det
         seen = [
-            _seen(subject, life, Run(which, at, context, draws=0), STEPS * solver)
+            _observed_estimates(subject, life, Run(which, at, context, draws=0), STEPS * solver)
             for life in lives
             for which, at in points.items()
         ]
@@ -65,20 +65,22 @@ class Seen(NamedTuple):
     moves: bool
 
 
-def _seen(subject: Subject, begin: list[Step[Any]], run: Run, accuracy: float) -> Seen:
+def _observed_estimates(
+    subject: Subject, begin: list[Step[Any]], run: Run, accuracy: float
+) -> Seen:
     assert subject.play is not None
     runs = [Run(run.call, *run.inputs, draws=draws) for draws in STATES]
     outs = list(subject.play([*begin, *runs]))[len(begin) :]
-    values, estimates = zip(*map(_parts, outs), strict=True)
+    values, estimates = zip(*map(_values_and_estimates, outs), strict=True)
     return Seen(
-        _same(estimates[0], estimates[1]),
-        not _same(estimates[0], estimates[2]),
-        not _same(values[0], values[2])
-        and not followed((values[0], values[2]), (estimates[0], estimates[2]), accuracy),
+        _equal_estimates(estimates[0], estimates[1]),
+        not _equal_estimates(estimates[0], estimates[2]),
+        not _equal_estimates(values[0], values[2])
+        and not within_solver_error((values[0], values[2]), (estimates[0], estimates[2]), accuracy),
     )
 
 
-def _parts(out: Mapped) -> tuple[Array, Array]:
+def _values_and_estimates(out: Mapped) -> tuple[Array, Array]:
     """The values of a call, and what is estimated: the log-det, or the density that has no other."""
     value = np.asarray(out.value, dtype=np.float64)
     if out.ladj is None:
@@ -86,5 +88,5 @@ def _parts(out: Mapped) -> tuple[Array, Array]:
     return value, np.asarray(out.ladj, dtype=np.float64)
 
 
-def _same(one: Array, other: Array) -> bool:
+def _equal_estimates(one: Array, other: Array) -> bool:
     return np.array_equal(one, other, equal_nan=True)

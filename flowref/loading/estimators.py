@@ -15,9 +15,9 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import SCORES
 from flowref.adapters.user.event_shapes import FEATURES
 from flowref.loading.data import open_rows
-from flowref.loading.options import shape_of, support_of
+from flowref.loading.options import parse_shape, parse_support
 from flowref.loading.ownership import framework
-from flowref.model import Array, Support, Target, TargetError, draw, one_line
+from flowref.model import Array, Support, Target, TargetError, draw_points, one_line
 
 # Drawn points, rows of data at most, and features where nothing says how many.
 DRAWN, MOST, USUAL = 256, 10_000, 3
@@ -49,11 +49,11 @@ def fitted_to() -> str:
     return _data
 
 
-def estimates(obj: Any) -> bool:
+def is_estimator(obj: Any) -> bool:
     """Whether an object is an estimator that gradients do not train: it has fit, and what is a map or a
     log-density afterwards.
     """
-    if not signatures.own(obj, "fit") or signatures.taken_by(obj):
+    if not signatures.defines_method(obj, "fit") or signatures.taken_by(obj):
         return False
     return all(callable(getattr(obj, name, None)) for name in MAPS) or callable(
         getattr(obj, SCORES, None)
@@ -70,10 +70,10 @@ def is_fitted(obj: Any, samples: Callable[[], Iterator[Sample]]) -> bool:
     if any(name[-1:] == "_" and name[:1] != "_" for name in getattr(obj, "__dict__", ())):
         return True
     call = MAPS[0] if hasattr(obj, MAPS[0]) else SCORES
-    return any(_taken(obj, call, sample) for sample in samples())
+    return any(_accepts_sample(obj, call, sample) for sample in samples())
 
 
-def _taken(obj: Any, method: str, sample: Sample) -> bool:
+def _accepts_sample(obj: Any, method: str, sample: Sample) -> bool:
     try:
         getattr(framework(obj).duplicate(obj), method)(sample.points)
     except Exception:  # what it raises before it is fitted, or outside its domain
@@ -81,7 +81,7 @@ def _taken(obj: Any, method: str, sample: Sample) -> bool:
     return True
 
 
-def fitted(obj: Any, target: Target) -> tuple[Any, str]:
+def fitted_estimator(obj: Any, target: Target) -> tuple[Any, str]:
     """An estimator as it can be called, and what it was fitted to in words, empty where it came fitted.
 
     Raises: `TargetError` where its fit refuses the data, or all that is drawn.
@@ -111,7 +111,7 @@ def fitted(obj: Any, target: Target) -> tuple[Any, str]:
 
 def fitting(build: Callable[[], Any], target: Target) -> Any:
     """What ``build`` gives, fitted."""
-    return fitted(build(), target)[0]
+    return fitted_estimator(build(), target)[0]
 
 
 def _samples(obj: Any, target: Target) -> Iterator[Sample]:
@@ -127,7 +127,7 @@ def _samples(obj: Any, target: Target) -> Iterator[Sample]:
         return
     size = _size(obj, target)
     if (domain := _domain(obj, target)) is not None:
-        points = draw(domain, (DRAWN, size), np.random.default_rng(0))
+        points = draw_points(domain, (DRAWN, size), np.random.default_rng(0))
         yield Sample(points, f"{DRAWN} drawn points of its domain")
         return
     yield from drawn(size)
@@ -144,7 +144,7 @@ def drawn(size: int) -> Iterator[Sample]:
 def _size(obj: Any, target: Target) -> int:
     """How many features it is to be fitted to."""
     if event := target.option("event"):
-        return math.prod(shape_of(event, "event"))
+        return math.prod(parse_shape(event, "event"))
     sizes = (getattr(obj, name, None) for name in ("n_features_in_", *FEATURES))
     return next((size for size in sizes if type(size) is int), USUAL)
 
@@ -153,7 +153,7 @@ def _domain(obj: Any, target: Target) -> Support | None:
     """Its domain, as an option or an attribute states it."""
     text = target.option("domain") or target.option("support")
     if text is not None:
-        return support_of(text, str(target))
+        return parse_support(text, str(target))
     stated = getattr(obj, "domain", None)
     return Support.parse(stated) if isinstance(stated, str | tuple | Support) else None
 

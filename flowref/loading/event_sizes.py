@@ -74,14 +74,14 @@ def _held(obj: Any) -> Iterator[tuple[str, Any]]:
         if id(value) in seen or depth > DEPTH:
             continue
         seen.add(id(value))
-        number = _number(value)
+        number = _size_held(value)
         if number is not None:
             yield name, number
             continue
         waiting += [(part or name, one, depth + 1) for part, one in _inside(value)]
 
 
-def _number(value: Any) -> Any:
+def _size_held(value: Any) -> Any:
     """The number in an array of one."""
     item, shape = getattr(value, "item", None), getattr(value, "shape", None)
     if not callable(item) or shape is None or math.prod(shape) != 1:

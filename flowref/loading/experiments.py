@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from flowref.loading.domains import circle, clamps, mirrored, unknown
 from flowref.loading.draft import Draft, Experiment
-from flowref.loading.drawing import encoder, layer, may_draw
 from flowref.loading.estimates import states
 from flowref.loading.latents import pointless, standardizes
 from flowref.loading.log_dets import precision, rule
-from flowref.loading.lower_bounds import of_noise, stated
-from flowref.loading.parameters import followed, may_follow, unmoved
+from flowref.loading.lower_bounds import lower_bound_finding, of_noise
+from flowref.loading.parameters import may_follow, sync_method_finding, unmoved
 from flowref.loading.sets import members
 from flowref.loading.solvers import accuracy
+from flowref.loading.undeclared_noise import encoder, layer, may_draw
 from flowref.loading.whole_steps import stepping
-from flowref.model.silence import UNMOVED
+from flowref.model.not_judged import UNMOVED
 
 
 def unnormalized(draft: Draft) -> bool:
@@ -43,12 +43,12 @@ def in_double(draft: Draft) -> bool:
     return draft.instance.dtype == "float64" and draft.dialect.forward is not None
 
 
-def moved(draft: Draft) -> bool:
+def may_move_parameters(draft: Draft) -> bool:
     """Whether nobody promises that its parameters stay."""
     return not draft.facts.promises.get("fixed")
 
 
-def dense(draft: Draft) -> bool:
+def has_log_prob(draft: Draft) -> bool:
     """Whether it has a log-density."""
     return draft.dialect.log_prob is not None
 
@@ -62,7 +62,7 @@ def uncertain(draft: Draft) -> bool:
 OF_OBJECTS = (
     Experiment("mirror images", mirrored, "domain: {}, since the signs of x are lost: inverse(f(-x)) = x",
                (in_double, unknown)),
-    Experiment("arrays that nothing moves", unmoved, f"{UNMOVED}: {{}}", (undrawn, moved)),
+    Experiment("arrays that nothing moves", unmoved, f"{UNMOVED}: {{}}", (undrawn, may_move_parameters)),
 )  # fmt: skip
 # Of what can be called.
 OF_CALLS = (
@@ -70,7 +70,7 @@ OF_CALLS = (
     Experiment("an encoder", encoder, "", (unnormalized,)),
     Experiment("a layer that draws", layer, "a layer that draws, as calls show (of a bijection say ?kind=bijection)",
                (unnormalized, in_torch, may_draw)),
-    Experiment("a method that follows parameters", followed, "{}() is called after its parameters were moved",
+    Experiment("a method that follows parameters", sync_method_finding, "{}() is called after its parameters were moved",
                (undrawn, unnormalized, may_follow)),
     Experiment("a log-det in single precision", precision, "log-det {}", (in_double,)),
     Experiment("a series or an estimate", rule, "log-det: {}", (undrawn, in_torch)),
@@ -80,8 +80,8 @@ OF_CALLS = (
 )  # fmt: skip
 # Of densities among these, whatever was said to find their shapes.
 OF_DENSITIES = (
-    Experiment("a lower bound", stated, "{}"),
-    Experiment("a bound for the lack of noise", of_noise, "{}", (dense,)),
+    Experiment("a lower bound", lower_bound_finding, "{}"),
+    Experiment("a bound for the lack of noise", of_noise, "{}", (has_log_prob,)),
 )
 # Of what has made a round trip.
 OF_ROUND_TRIPS = (

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from flowref.adapters.user.conventions.chosen import contradictions
+from flowref.adapters.user.conventions.user_choices import contradictions
 from flowref.adapters.user.facts import describe
 from flowref.model import Facts
 

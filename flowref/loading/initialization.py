@@ -6,7 +6,7 @@ from typing import Any
 
 from flowref.backends import Backend
 from flowref.loading.instance import Instance
-from flowref.loading.size import called
+from flowref.loading.size import call_with_cached_weights
 from flowref.model import Dialect
 
 INITIALIZED = "initialized by its first batch"
@@ -44,8 +44,8 @@ def _returns(backend: Backend, obj: Any, dialect: Dialect, point: tuple[Any, Any
     """Whether it goes back from an image, in eval mode."""
     assert dialect.forward is not None and dialect.inverse is not None
     try:
-        z = called(backend, dialect.forward, obj, *point)[0]
-        called(backend, dialect.inverse, obj, z, point[1])
+        z = call_with_cached_weights(backend, dialect.forward, obj, *point)[0]
+        call_with_cached_weights(backend, dialect.inverse, obj, z, point[1])
     except Exception:  # which error is the object's affair
         return False
     return True
@@ -62,35 +62,35 @@ def initializes(
     if call is None or not callable(getattr(obj, "parameters", None)):
         return False
     others = (0.75 * point[0], point[1])
-    before = _state(obj)
+    before = _cloned_parameters(obj)
     first = _after(instance, obj, call, point)
-    if first is None or _same(before, first):  # the first call changes nothing
+    if first is None or _equal_states(before, first):  # the first call changes nothing
         return False
     second = _after(instance, obj, call, others)
-    if second is None or not _same(first, second):
+    if second is None or not _equal_states(first, second):
         return False
     # What comes of its weights alone, as a power iteration that is done in a step, is no matter of data.
     x, context = others
     fewer = x[1:], None if context is None else context[1:]
     another = _after(instance, instance.copy(), call, fewer) if len(x) > FEWEST else None
     another = another or _after(instance, instance.copy(), call, others)
-    return another is None or not _same(first, another)
+    return another is None or not _equal_states(first, another)
 
 
 def _after(instance: Instance, obj: Any, call: Any, point: tuple[Any, Any]) -> list[Any] | None:
     """The state after a call in train mode, from the same random numbers; None where it refuses."""
     instance.backend.set_mode(obj, True)
     with instance.backend.sandbox(0, instance.dtype):
-        return _state(obj) if _runs(instance.backend, obj, call, point) else None
+        return _cloned_parameters(obj) if _runs(instance.backend, obj, call, point) else None
 
 
-def _state(obj: Any) -> list[Any]:
+def _cloned_parameters(obj: Any) -> list[Any]:
     # What lists its parameters need be no module.
     buffers = obj.buffers() if callable(getattr(obj, "buffers", None)) else ()
     return [tensor.detach().clone() for tensor in (*obj.parameters(), *buffers)]
 
 
-def _same(some: list[Any], others: list[Any]) -> bool:
+def _equal_states(some: list[Any], others: list[Any]) -> bool:
     if len(some) != len(others):
         return False
     pairs = zip(some, others, strict=True)
@@ -99,7 +99,7 @@ def _same(some: list[Any], others: list[Any]) -> bool:
 
 def _runs(backend: Backend, obj: Any, call: Any, point: tuple[Any, Any]) -> bool:
     try:
-        called(backend, call, obj, *point)
+        call_with_cached_weights(backend, call, obj, *point)
     except Exception:  # which error is the object's affair
         return False
     return True

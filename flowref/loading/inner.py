@@ -66,7 +66,7 @@ def inner(obj: Any) -> Iterator[tuple[str, Any]]:
     for _ in range(DEEPEST):
         below = []
         for way, holder in row:
-            for step, one in _held(holder):
+            for step, one in _direct_members(holder):
                 if not isinstance(one, PLAIN) and id(one) not in seen and len(seen) < MOST:
                     seen.add(id(one))
                     below.append((way + step, one))
@@ -74,7 +74,7 @@ def inner(obj: Any) -> Iterator[tuple[str, Any]]:
         row = below
 
 
-def _held(holder: Any) -> Iterator[tuple[str, Any]]:
+def _direct_members(holder: Any) -> Iterator[tuple[str, Any]]:
     """What an object holds by itself; modules hold theirs in a table."""
     if isinstance(holder, dict):
         yield from ((f"[{key!r}]", one) for key, one in holder.items())

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from flowref import backends, registry
-from flowref.adapters.user.conventions.chosen import chosen_of
 from flowref.adapters.user.conventions.inverse import MISMATCH
+from flowref.adapters.user.conventions.user_choices import chosen_of
 from flowref.backends import Backend
 from flowref.loading.declaration import declaration_of
-from flowref.loading.estimators import estimates, fitted, fitting
+from flowref.loading.estimators import fitted_estimator, fitting, is_estimator
 from flowref.loading.factory import attributes
 from flowref.loading.ownership import embedded, embedding, framework
 from flowref.loading.source import Source
@@ -26,8 +26,8 @@ from flowref.model import (
     TargetError,
     nearest,
     one_line,
-    place_of,
     untraceable,
+    user_code_location,
 )
 
 # What an object says of points outside its domain, and what to say to it.
@@ -48,7 +48,7 @@ class Refusal(Exception):
 
     def sentence(self, target: Target) -> str:
         """What to say where it runs in no dtype."""
-        raised = f"{target} raised {one_line(self.error, 200)}{place_of(self.error)}"
+        raised = f"{target} raised {one_line(self.error, 200)}{user_code_location(self.error)}"
         if said := untraceable(self.error):
             return f"{raised}, {said}"
         given = target.option("event") is not None
@@ -128,7 +128,7 @@ def instance_of(source: Source, dtype: str) -> Instance:
         except FlowrefError:
             raise
         except (Exception, SystemExit) as error:
-            place = place_of(error)
+            place = user_code_location(error)
             if wanted := source.wanted():
                 known = source.target
                 for name in source.unknown():
@@ -141,12 +141,12 @@ def instance_of(source: Source, dtype: str) -> Instance:
                 f"{meant(source)}. A factory is "
                 "called with the options after ? as keywords and must return the object to audit"
             ) from error
-        if estimates(obj):
-            obj, words = fitted(obj, source.target)
+        if is_estimator(obj):
+            obj, words = fitted_estimator(obj, source.target)
             if words:
                 build = partial(fitting, source.build, source.target)
                 source = replace(source, build=build, fitted=words)
-        if (ways := methods_of(obj)) is not None:
+        if (ways := method_pair_names(obj)) is not None:
             obj, source = obj[0].__self__, of_methods(source, ways)
         if (other := embedded(obj)) is not obj:
             obj, source = other, replace(source, build=partial(embedding, source.build))
@@ -157,7 +157,7 @@ def instance_of(source: Source, dtype: str) -> Instance:
         return Instance(source, backend.cast(obj, dtype), backend, dtype)
 
 
-def methods_of(obj: Any) -> tuple[str, str] | None:
+def method_pair_names(obj: Any) -> tuple[str, str] | None:
     """The names of two methods of one object that stand for it as a pair, there and back."""
     if not isinstance(obj, tuple) or len(obj) != 2 or not all(map(inspect.ismethod, obj)):
         return None

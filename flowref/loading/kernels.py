@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from flowref.adapters.user import contributions
-from flowref.adapters.user.conventions.settling import Settled
+from flowref.adapters.user.conventions.call_evidence import Settled
 from flowref.adapters.user.inquiry import ROWS
 from flowref.loading.draft import Draft
 from flowref.loading.instance import Instance
-from flowref.model import Dialect, Facts, Kernel, TargetError, draw
+from flowref.model import Dialect, Facts, Kernel, TargetError, draw_points
 
 
 def kernel_drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
@@ -23,7 +23,7 @@ def kernel_drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     one number a row.
     """
     target, backend = instance.source.target, instance.backend
-    x = draw(facts.domain, (ROWS, *facts.event_shape), np.random.default_rng(0))
+    x = draw_points(facts.domain, (ROWS, *facts.event_shape), np.random.default_rng(0))
     with backend.sandbox(0, instance.dtype):
         obj = instance.resting()
         chosen = instance.chosen(obj)
@@ -32,7 +32,7 @@ def kernel_drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
             drawn = np.random.default_rng(1).standard_normal((ROWS, *facts.context_shape))
             context = backend.tensor(drawn, instance.dtype)
         points = backend.tensor(x, instance.dtype)
-        dialect, words = contributions.settle(obj, dialect, chosen, points, context)
+        dialect, words = contributions.resolve_kernel(obj, dialect, chosen, points, context)
         drawing = contributions.draws(obj, chosen)
         if drawing is not None:
             facts = replace(facts, kernel=Kernel(drawing))

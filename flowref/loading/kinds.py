@@ -11,21 +11,21 @@ PART_WISE = " of parts of a batch"
 USUAL = {"running_mean": "running mean", "running_var": "running variance", "eps": "eps"}
 
 
-def kind_of(dialect: Dialect, facts: Facts) -> str:
+def target_kind(dialect: Dialect, facts: Facts) -> str:
     """The kind of a target: "affine coupling with inverse", "density without sampler", ..."""
     if facts.unended:
         return "solver of which no call ended"
-    phrases = (_map(dialect, facts), _kernel(dialect, facts), _density(dialect))
+    phrases = (_map_text(dialect, facts), _kernel(dialect, facts), _density_text(dialect))
     named = [phrase for phrase in phrases if phrase]
     return " and ".join(named) or _other(dialect)
 
 
-def _map(dialect: Dialect, facts: Facts) -> str:
+def _map_text(dialect: Dialect, facts: Facts) -> str:
     if dialect.forward is None:
         return ""
     way_back = "without inverse" if dialect.inverse is None else "with inverse"
     if facts.normalizer is not None:
-        return _normalizer(facts.normalizer, dialect.inverse is not None)
+        return _normalizer_text(facts.normalizer, dialect.inverse is not None)
     return f"{_shape_of_map(facts)} {way_back}"
 
 
@@ -55,7 +55,7 @@ def _shape_of_map(facts: Facts) -> str:
     return "map of a set" if facts.promises.get("set") else "bijection"
 
 
-def _normalizer(normalizer: Normalizer, invertible: bool) -> str:
+def _normalizer_text(normalizer: Normalizer, invertible: bool) -> str:
     way_back = " with inverse" if invertible else ""
     if normalizer.statistics in SAMPLE:
         return f"{normalizer.statistics} norm{way_back}"
@@ -63,28 +63,28 @@ def _normalizer(normalizer: Normalizer, invertible: bool) -> str:
         return f"batch renormalization{way_back}"
     ways = {"running": " by running averages", PARTS: PART_WISE}
     statistics = PART_WISE if normalizer.largest else ways.get(normalizer.statistics, "")
-    axes = "" if normalizer.channel == (0,) else f" of axis {_listed(normalizer.channel)}"
+    axes = "" if normalizer.channel == (0,) else f" of axis {_axis_list_text(normalizer.channel)}"
     unknown = " and ".join(word for role, word in USUAL.items() if role not in normalizer.roles)
     told = f", whose {unknown} nothing shows" if unknown and not normalizer.evidence else ""
     return f"batch norm{statistics}{axes}{way_back}{told}"
 
 
-def _listed(axes: tuple[int, ...]) -> str:
+def _axis_list_text(axes: tuple[int, ...]) -> str:
     """Axes of an event, as those of a batch."""
     return " and ".join(str(axis + 1) for axis in axes)
 
 
-def _density(dialect: Dialect) -> str:
+def _density_text(dialect: Dialect) -> str:
     if dialect.log_prob is None:
         return ""
     return "density without sampler" if dialect.sample is None else "density with sampler"
 
 
 def _other(dialect: Dialect) -> str:
-    return " and ".join(_others(dialect)) or "nothing that a law is about"
+    return " and ".join(_other_abilities(dialect)) or "nothing that a law is about"
 
 
-def _others(dialect: Dialect) -> Iterator[str]:
+def _other_abilities(dialect: Dialect) -> Iterator[str]:
     if dialect.cdf is not None:
         yield "distribution function" + (" with quantiles" if dialect.icdf is not None else "")
     if dialect.dequantize is not None:

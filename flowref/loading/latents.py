@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from flowref.loading.draft import Draft, Finding
-from flowref.loading.estimators import estimates
+from flowref.loading.estimators import is_estimator
 
 # Deviations from the mean in which standardized latents may well lie.
 DEVIATIONS = (5.0, -5.0)
@@ -16,7 +16,7 @@ DEVIATIONS = (5.0, -5.0)
 def standardizes(draft: Draft) -> bool:
     """Whether it is an estimator with a way back, whose latents nobody says where they lie."""
     back = draft.dialect.inverse is not None and draft.facts.codomain is None
-    return back and estimates(draft.instance.obj)
+    return back and is_estimator(draft.instance.obj)
 
 
 def pointless(draft: Draft) -> Finding | None:

@@ -39,7 +39,7 @@ def register(obj: Any, given: str = "") -> Target:
     return target
 
 
-def renamed(target: Target, other: Target) -> Target:
+def alias_live_target(target: Target, other: Target) -> Target:
     """The same target with other options, under which a live object is found as well."""
     if target in LIVE:
         LIVE[other] = LIVE[target]

@@ -38,7 +38,7 @@ _KEPT: OrderedDict[tuple[Target, Condition, Target | None, tuple[str, str]], Sub
 def _mutated(target: Target, condition: Condition, like: Target | None) -> Subject:
     key = (target, condition, like, around(target))
     if key not in _KEPT:
-        _KEPT[key] = _made(target, condition, like)
+        _KEPT[key] = _build_subject(target, condition, like)
     _KEPT.move_to_end(key)
     return _KEPT[key]
 
@@ -55,7 +55,7 @@ def _make_room(state: int) -> None:
         gc.collect()
 
 
-def _made(target: Target, condition: Condition, like: Target | None) -> Subject:
+def _build_subject(target: Target, condition: Condition, like: Target | None) -> Subject:
     mutation = target.option(MUTATION)
     if mutation is None:
         recipe = recipe_of(target) if like is None else recipe_like(target, like)
@@ -86,7 +86,7 @@ def _made(target: Target, condition: Condition, like: Target | None) -> Subject:
     return mutated(subject)
 
 
-def digest_of(target: Target) -> str:
+def weights_digest(target: Target) -> str:
     """What tells the file apart that the weights of a target come from; empty where there is none."""
     if weights_of(target) is None:  # none is named
         return ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from flowref.adapters.user.conventions.series import Series, beside_nothing, rule_of
 from flowref.loading.draft import Draft, Finding
-from flowref.loading.size import called
+from flowref.loading.size import call_with_cached_weights
 from flowref.model import Array
 
 # What is said of log-dets that are cast to single precision, or made in it; and of others.
@@ -39,7 +39,9 @@ def _narrows(draft: Draft, points: tuple[Array, Array | None], default: str) -> 
         value: Any = backend.tensor(x[:2], instance.dtype)
         for call in filter(None, (draft.dialect.forward, draft.dialect.inverse)):
             try:
-                value, ladj = called(backend, call, instance.resting(), value, given)
+                value, ladj = call_with_cached_weights(
+                    backend, call, instance.resting(), value, given
+                )
                 dtypes = [str(getattr(backend.array(part), "dtype", "")) for part in (value, ladj)]
             except Exception:  # whether it can be called so is a law's affair
                 return False

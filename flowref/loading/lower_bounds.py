@@ -16,7 +16,7 @@ from flowref.model import Array
 PROMISE = "lower-bound"
 
 
-def stated(draft: Draft) -> Finding | None:
+def lower_bound_finding(draft: Draft) -> Finding | None:
     """What is known of a bound that is promised, and of one that is documented where it is random."""
     promised = draft.facts.promises.get(PROMISE)
     if not promised and not (
@@ -26,7 +26,7 @@ def stated(draft: Draft) -> Finding | None:
     if draft.dialect.log_prob is None:
         return Finding(("a lower bound",))
     # As built, parts may take out again what others put in, such as the logarithms of one density.
-    if not contributions.bounds(draft.instance.obj) and _repeats(draft, "", None):
+    if not contributions.has_lower_bound_density(draft.instance.obj) and _repeats(draft, "", None):
         known = promised or draft.facts.certainty.estimate
         return Finding(("log_prob is a lower bound",)) if known else None
     return random(draft)
@@ -47,7 +47,7 @@ def of_noise(draft: Draft) -> Finding | None:
     given, and without which something is; None of all else.
     """
     method = calls.density_method(draft.dialect.log_prob)
-    taken = signatures.parameters(draft.instance.obj, method) if method else []
+    taken = signatures.method_parameters(draft.instance.obj, method) if method else []
     names = [one.name for one in taken if one.default is None]
     if draft.facts.promises.get(PROMISE) or not names:
         return None
@@ -65,11 +65,11 @@ def of_noise(draft: Draft) -> Finding | None:
 
 def _repeats(draft: Draft, method: str, name: str | None) -> bool:
     """Whether two random states give the same log-densities, given noise under a name."""
-    one, other = (_told(draft, method, name, seed) for seed in (0, 1))
+    one, other = (_log_prob_with_noise(draft, method, name, seed) for seed in (0, 1))
     return np.array_equal(one, other, equal_nan=True)
 
 
-def _told(draft: Draft, method: str, name: str | None, seed: int) -> Array:
+def _log_prob_with_noise(draft: Draft, method: str, name: str | None, seed: int) -> Array:
     x, context = draft.points
     noise = np.random.default_rng(0).uniform(0.2, 0.8, x.shape)
 

@@ -16,28 +16,28 @@ import numpy as np
 
 import flowref
 from flowref.loading.place import INSTALLED, root_of
-from flowref.model import Method, Subject, draw
+from flowref.model import Method, Subject, draw_points
 
 # A round trip of more operations is not made for this alone.
 DEAREST = 20_000
 
 
-def methods_of(subject: Subject) -> tuple[Method, ...]:
+def entered_methods(subject: Subject) -> tuple[Method, ...]:
     """The functions that each call enters from outside of the user's code, or of a class of it."""
     if subject.operations > DEAREST or subject.facts.unended:
         return ()
     root = root_of(Path.cwd())
     found: dict[Method, None] = {}
-    for call, run in _calls(subject):
+    for call, run in _ordinary_calls(subject):
         with contextlib.suppress(Exception):  # that is for laws to say
             found |= dict.fromkeys(_entered(call, run, root))
     return tuple(found)
 
 
-def _calls(subject: Subject) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _ordinary_calls(subject: Subject) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Each call with ordinary points."""
     rng = np.random.default_rng(0)
-    x = draw(subject.domain, (3, *subject.event_shape), rng)
+    x = draw_points(subject.domain, (3, *subject.event_shape), rng)
     shape = subject.context_shape
     context = None if shape is None else rng.standard_normal((3, *shape))
     forward, inverse = subject.forward, subject.inverse

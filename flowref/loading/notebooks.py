@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from flowref import registry
-from flowref.model import SpecError, TargetError, one_line, place_of, seed_of
+from flowref.model import SpecError, TargetError, one_line, seed_of, user_code_location
 
 # Statements that define something and run nothing else.
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -30,7 +30,7 @@ def import_notebook(path: Path, cells: str | None) -> ModuleType:
     chosen = (
         range(1, len(sources) + 1)
         if cells in (None, "all")
-        else _numbers(cells or "", len(sources))
+        else _cell_numbers(cells or "", len(sources))
     )
     name = f"flowref_user_{seed_of(str(path.resolve()), cells or '') % 2**32:x}_{path.stem}"
     home = str(path.resolve().parent)
@@ -56,7 +56,7 @@ def import_notebook(path: Path, cells: str | None) -> ModuleType:
                 continue  # a definition of what other cells would have made
             sys.modules.pop(name)
             raise TargetError(
-                f"cell {number} of {path} raised {one_line(error, 300)}{place_of(error)}"
+                f"cell {number} of {path} raised {one_line(error, 300)}{user_code_location(error)}"
                 f"{registry.remedy(error) or '; say which cells to run, as in ?cells=2,5-7'}"
             ) from error
     return module
@@ -138,7 +138,7 @@ def _works(part: ast.AST) -> bool:
     return True
 
 
-def _numbers(text: str, count: int) -> list[int]:
+def _cell_numbers(text: str, count: int) -> list[int]:
     """The numbers of cells as typed."""
     numbers: list[int] = []
     for item in text.split(","):

@@ -29,10 +29,10 @@ def own_kind(target: Target, takes: Container[str]) -> bool:
 
 def event_option(options: dict[str, str]) -> Shape | None:
     """The event shape given as ?event=3 or ?event=2,4,4."""
-    return shape_of(options["event"], "event") if "event" in options else None
+    return parse_shape(options["event"], "event") if "event" in options else None
 
 
-def shape_of(text: str, name: str) -> Shape:
+def parse_shape(text: str, name: str) -> Shape:
     """A shape as typed; () for a single number."""
     if text.strip() in ("()", "[]") and name in ("event", "latent"):
         return ()
@@ -49,7 +49,7 @@ def shape_of(text: str, name: str) -> Shape:
     return shape
 
 
-def support_of(text: str, name: str) -> Support:
+def parse_support(text: str, name: str) -> Support:
     """A set as typed. Raises `SpecError` where it is none."""
     return Support.parse(text)
 

@@ -35,7 +35,7 @@ def embedded(obj: Any) -> Any:
     which neither has a way back are a map and its inverse.
     """
     if isinstance(obj, tuple):
-        pairs = (backend.paired(obj) for backend in backends.imported())
+        pairs = (backend.paired(obj) for backend in backends.imported_backends())
         return next((one for one in pairs if one is not None), obj)
     embeddings = (adapter.embeds(obj) for adapter in libraries(obj) if adapter.embeds is not None)
     return next((one for one in embeddings if one is not None), obj)

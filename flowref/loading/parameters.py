@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from flowref.adapters.user.conventions.derived_state import owners, synced, syncing
 from flowref.adapters.user.conventions.names import SYNCS
-from flowref.adapters.user.conventions.syncing import owners, synced, syncing
 from flowref.loading.draft import Draft, Finding
 
 
@@ -17,7 +17,7 @@ def may_follow(draft: Draft) -> bool:
     return modules and any(owners(obj, method) for method in SYNCS)
 
 
-def followed(draft: Draft) -> Finding | None:
+def sync_method_finding(draft: Draft) -> Finding | None:
     """The method by which an object that repairs nothing else follows its parameters."""
     instance = draft.instance
     with instance.backend.sandbox(0, instance.dtype):

@@ -12,7 +12,7 @@ from typing import Any
 
 from flowref.loading.live_objects import LIVE
 from flowref.loading.source import Source
-from flowref.loading.user_code import value_of
+from flowref.loading.user_code import target_value
 from flowref.model import OBJECT, USER, Target
 
 NOWHERE = ("", 0)
@@ -20,7 +20,7 @@ NOWHERE = ("", 0)
 INSTALLED = ("site-packages", "dist-packages")
 
 
-def place_of(source: Source) -> tuple[str, int]:
+def definition_location(source: Source) -> tuple[str, int]:
     """The file and the line of a target's factory, class or object: the file from the root of the
     repository in whose folder the audit runs; "" and 0 where it is outside, or cannot be told.
     """
@@ -53,14 +53,14 @@ def defined_at(target: Target) -> tuple[str, int]:
     module, _, name = target.component.rpartition(":")
     if module.endswith(".ipynb"):
         return module, 1
-    value = value_of(target)
+    value = target_value(target)
     while isinstance(value, functools.partial):
         value = value.func
     if isinstance(value, type) or inspect.isroutine(value):
         return _defined(value)
     file = module if module.endswith(".py") else sys.modules[module].__file__
     assert file is not None
-    line = _bound(Path(file), name)
+    line = _last_assignment_line(Path(file), name)
     return (file, line) if line else _defined(type(value))
 
 
@@ -72,7 +72,7 @@ def _defined(value: Any) -> tuple[str, int]:
     return file, inspect.getsourcelines(plain)[1]
 
 
-def _bound(file: Path, name: str) -> int:
+def _last_assignment_line(file: Path, name: str) -> int:
     """The line at the top of a file that last gives something a name; 0 where none does."""
     lines = [
         statement.lineno

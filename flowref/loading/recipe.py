@@ -16,20 +16,20 @@ from flowref.adapters.common.normalizers import behind
 from flowref.adapters.user.adapter import part_of
 from flowref.adapters.user.conventions.labels import classes_of
 from flowref.adapters.user.one_context import at_one_context, draws_at_each, stated_of
-from flowref.adapters.user.parts import columns
+from flowref.adapters.user.parts import has_column_log_dets
 from flowref.backends import Backend, Blueprint, Wish
+from flowref.loading.call_probes import Probed, probe
 from flowref.loading.contradictions import contradiction, refuse_contradicted
-from flowref.loading.declared import OVERRIDE, Declared, declare
-from flowref.loading.draft import points_of
+from flowref.loading.declared_options import OVERRIDE, Declared, declare
+from flowref.loading.draft import domain_points
 from flowref.loading.estimators import fitted_to
 from flowref.loading.event_sizes import keeps_size, other_sizes
 from flowref.loading.inner import event_of_part
 from flowref.loading.instance import Instance, OtherPrecision, Refusal, instance_of
-from flowref.loading.kinds import kind_of
-from flowref.loading.live_objects import renamed
+from flowref.loading.kinds import target_kind
+from flowref.loading.live_objects import alias_live_target
 from flowref.loading.options import event_option
-from flowref.loading.place import place_of
-from flowref.loading.probing import Probed, probe
+from flowref.loading.place import definition_location
 from flowref.loading.recognition import Recognition, recognize
 from flowref.loading.source import Source, fits_itself, source_of
 from flowref.loading.user_code import imported_from
@@ -49,7 +49,7 @@ from flowref.model import (
     UnknownShape,
     Unsupported,
 )
-from flowref.model.inverted import inverted
+from flowref.model.inverse_subject import inverted
 
 DTYPES = ("float64", "float32")
 # In which random state an object is built anew to load saved state into it (see `Blueprint`).
@@ -83,7 +83,7 @@ class Recipe:
         """The dialect of a part of a composite, or None."""
         if self.adapter.name == USER:
             return functools.partial(
-                part_of, column=columns(self.dialect), classes=classes_of(self.dialect)
+                part_of, column=has_column_log_dets(self.dialect), classes=classes_of(self.dialect)
             )
         return self.adapter.recognizes
 
@@ -116,7 +116,7 @@ class Recipe:
 
     def _with(self, **options: str) -> Recipe:
         target = self.source.target
-        return recipe_of(renamed(target, target.with_options(**options)))
+        return recipe_of(alias_live_target(target, target.with_options(**options)))
 
     @functools.cached_property
     def at_one_context(self) -> Recipe:
@@ -198,15 +198,15 @@ def _recipe_of(target: Target, around: tuple[str, str]) -> Recipe:
     """Made once; again where code asked for a GPU, which is given it on the processor then. The same words
     mean another object in another folder, or where it is fitted to other data.
     """
-    backends.elsewhere()  # what was asked for before is no affair of this target
+    backends.take_device_wish()  # what was asked for before is no affair of this target
     try:
-        recipe, wish = _read(target), backends.elsewhere()
+        recipe, wish = _read(target), backends.take_device_wish()
     except (TargetError, SpecError):
-        if (wish := backends.elsewhere()) is not Wish.REFUSED:
+        if (wish := backends.take_device_wish()) is not Wish.REFUSED:
             raise
     if wish is Wish.REFUSED:
         imported_from.cache_clear()
-        recipe, wish = _read(target), backends.elsewhere()
+        recipe, wish = _read(target), backends.take_device_wish()
     if wish is Wish.NONE:
         return recipe
     said = (*recipe.recognized.conventions, ON_THE_HOST)
@@ -216,21 +216,21 @@ def _recipe_of(target: Target, around: tuple[str, str]) -> Recipe:
 def _read(target: Target) -> Recipe:
     """Made, and what its declaration says that calls contradict is named where it is not."""
     try:
-        return _made(target)
+        return _build_recipe(target)
     except (TargetError, SpecError) as error:
-        if said := contradiction(target, error, _made):
+        if said := contradiction(target, error, _build_recipe):
             raise TargetError(said) from error
         raise
 
 
-def _made(target: Target, undeclared: frozenset[str] = frozenset()) -> Recipe:
+def _build_recipe(target: Target, undeclared: frozenset[str] = frozenset()) -> Recipe:
     """The object is built once, in float64; where a call of it fails in that, once more in float32. A part is
     first tried with the events that the whole gives it. ``undeclared``: of its declaration is left out.
     """
     source, given = source_of(target), event_option(dict(target.options))
     source = replace(source, undeclared=undeclared)
     refusals: list[Refusal | UnknownShape | OtherPrecision] = []
-    within = _within(target) if source.of_part and not given else None
+    within = _part_event_shape(target) if source.of_part and not given else None
     for event, dtype in product(dict.fromkeys((given or within, given)), dtypes(target)):
         try:
             instance, said = _before_activations(instance_of(source, dtype))
@@ -245,7 +245,7 @@ def _made(target: Target, undeclared: frozenset[str] = frozenset()) -> Recipe:
         except (Refusal, UnknownShape, OtherPrecision) as refusal:
             refusals.append(refusal)
             continue
-        path, line = place_of(source)
+        path, line = definition_location(source)
         recognized = recognized_as(target, recognition, declared, probed)
         if not source.instance and source.statement is None and fits_itself(instance.obj):
             said = (*said, "fitted to a drawn sample by its fit")
@@ -275,7 +275,7 @@ def _before_activations(instance: Instance) -> tuple[Instance, tuple[str, ...]]:
     return instance_of(source, instance.dtype), (said,)
 
 
-def _within(target: Target) -> Shape | None:
+def _part_event_shape(target: Target) -> Shape | None:
     """The event shape of a part, as the whole that is called gives it; None of one that is not called."""
     part = target.option(registry.PART)
     assert part is not None
@@ -284,7 +284,7 @@ def _within(target: Target) -> Shape | None:
     except (TargetError, SpecError):
         return None
     with whole.backend.sandbox(0, whole.dtype):
-        points, contexts = points_of(whole.facts)
+        points, contexts = domain_points(whole.facts)
         x = whole.backend.tensor(points, whole.dtype)
         context = None if contexts is None else whole.backend.tensor(contexts, whole.dtype)
         ask = whole.dialect.forward or whole.dialect.log_prob
@@ -325,7 +325,7 @@ def recognized_as(
     given = declared.weights
     weights = () if given is None else (f"with {given.words}",)
     return Recognized(
-        kind=kind_of(probed.dialect, probed.facts),
+        kind=target_kind(probed.dialect, probed.facts),
         event_shape=probed.facts.event_shape,
         event_source=event_source(target, declared),
         conventions=(*weights, *recognition.conventions, *probed.conventions),

@@ -9,8 +9,6 @@ from typing import Any
 
 from flowref import registry
 from flowref.adapters.user.adapter import dialect_of
-from flowref.adapters.user.conventions.beside import NOTHING
-from flowref.adapters.user.conventions.chosen import ROLES, choices, chosen_of
 from flowref.adapters.user.conventions.names import (
     DENSE,
     DRAWING,
@@ -19,7 +17,9 @@ from flowref.adapters.user.conventions.names import (
     METHODS,
     NEGATIVE,
 )
-from flowref.adapters.user.conventions.signatures import demand, own, required
+from flowref.adapters.user.conventions.separate_log_dets import NOTHING
+from flowref.adapters.user.conventions.signatures import defines_method, demand, required
+from flowref.adapters.user.conventions.user_choices import ROLES, choices, chosen_of
 from flowref.loading.declaration import declared_words, home_of
 from flowref.loading.factory import attributes, conflicts, overlaid, said_by
 from flowref.loading.instance import Instance
@@ -78,7 +78,7 @@ def recognize(instance: Instance, event: Shape | None) -> Recognition:
         event = event or event_option(options)
         own = adapter.describe(obj, event or (said.event_shape if said else None) or None)
         facts = overlaid(own, said)
-        read = (*declared_words(declared), *reasons(obj, adapter, dialect, facts))
+        read = (*declared_words(declared), *recognition_reasons(obj, adapter, dialect, facts))
         told = conflicts(own, said, obj, instance.source.factory)
         return Recognition(adapter, dialect, facts, read, conflicts=tuple(told))
 
@@ -135,11 +135,11 @@ def _hint(obj: Any) -> str:
     """The methods that may be a map and its way back, and that which may be a log-density, with the options
     that take them: who names one of them alone has the other unread.
     """
-    forward, name = _method(obj, FORWARDS), _method(obj, (*DENSE, *NEGATIVE))
+    forward, name = _first_own_method(obj, FORWARDS), _first_own_method(obj, (*DENSE, *NEGATIVE))
     meant = f"minus its log-density{CONSTANT}" if name in NEGATIVE else "its log-density"
-    drawn = _method(obj, DRAWING, optional=True)
+    drawn = _first_own_method(obj, DRAWING, optional=True)
     if forward:
-        back = _method(obj, (*METHODS, *LIKELY))
+        back = _first_own_method(obj, (*METHODS, *LIKELY))
         way = f"&inverse={back}" if back else ", with ?inverse= its way back"
         dense = f"; and if {name}(x) is {meant}, &log_prob={name} besides" if name else ""
         return f"; it has {forward}(x): if that is its map, say ?forward={forward}{way}{dense}"
@@ -158,7 +158,9 @@ def _hint(obj: Any) -> str:
 
 def minus_hint(obj: Any) -> str:
     """What to say of a method that is minus a log-density, perhaps with a context, where what is a map was looked for."""
-    name = next((one for one in NEGATIVE if own(obj, one) and len(required(obj, one)) <= 2), "")
+    name = next(
+        (one for one in NEGATIVE if defines_method(obj, one) and len(required(obj, one)) <= 2), ""
+    )
     return f"; if {name}() is minus its log-density{CONSTANT} say ?log_prob={name}" if name else ""
 
 
@@ -166,15 +168,15 @@ def unread(obj: Any, dialect: Dialect, options: Mapping[str, str]) -> str:
     """What is said of an object whose log-density was named, beside a map that nobody named; and of a map beside minus
     its log-density.
     """
-    minus = _method(obj, NEGATIVE)
+    minus = _first_own_method(obj, NEGATIVE)
     if dialect.log_prob is None and minus:
         meant = f"minus its log-density{CONSTANT}"
         sign = "&" if options else "?"
         return f"{minus}() was not looked at: if it is {meant} add {sign}log_prob={minus}"
-    name = _method(obj, FORWARDS)
+    name = _first_own_method(obj, FORWARDS)
     if "log_prob" not in options or dialect.forward is not None or not name:
         return ""
-    back = _method(obj, (*METHODS, *LIKELY))
+    back = _first_own_method(obj, (*METHODS, *LIKELY))
     way = f"&inverse={back}" if back else ""
     return f"{name}() was not looked at: if that is its map, add &forward={name}{way}"
 
@@ -187,21 +189,27 @@ def taking_points(obj: Any) -> list[str]:
         if base.__module__.partition(".")[0] not in sys.stdlib_module_names
         for name in vars(base)
         if (name == "__call__" or not name.startswith("_"))
-        and own(obj, name)
+        and defines_method(obj, name)
         and len(required(obj, name)) == 1
     ]
     return list(dict.fromkeys(found))
 
 
-def _method(obj: Any, names: tuple[str, ...], optional: bool = False) -> str:
+def _first_own_method(obj: Any, names: tuple[str, ...], optional: bool = False) -> str:
     """The first of these names that is a method of the object's own, of one argument."""
     return next(
-        (name for name in names if own(obj, name) and (optional or len(required(obj, name)) == 1)),
+        (
+            name
+            for name in names
+            if defines_method(obj, name) and (optional or len(required(obj, name)) == 1)
+        ),
         "",
     )
 
 
-def reasons(obj: Any, adapter: Adapter, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
+def recognition_reasons(
+    obj: Any, adapter: Adapter, dialect: Dialect, facts: Facts
+) -> tuple[str, ...]:
     """Why an object was taken for what it is, a sentence each."""
     kind = type(obj)
     if adapter.package:
@@ -213,6 +221,6 @@ def reasons(obj: Any, adapter: Adapter, dialect: Dialect, facts: Facts) -> tuple
             f"its class {derived} {base.__module__}.{base.__qualname__}, which the adapter of "
             f"{adapter.title} knows",
         )
-    from flowref.adapters.user.reasons import reasons as of_protocol
+    from flowref.adapters.user.reasons import object_reasons as of_protocol
 
     return of_protocol(obj, dialect, facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.names import SETS, plain
+from flowref.adapters.user.conventions.names import SETS, normalized_name
 from flowref.loading.draft import Draft, Finding
 
 # Rows of a set, those that are looked at by themselves, and what rounding may change.
@@ -18,8 +18,8 @@ def members(draft: Draft) -> Finding | None:
     whose eval mode is broken.
     """
     name = next(
-        (one.name for one in signatures.parameters(draft.instance.obj, "forward")
-         if one.default is None and plain(one.name) in SETS),
+        (one.name for one in signatures.method_parameters(draft.instance.obj, "forward")
+         if one.default is None and normalized_name(one.name) in SETS),
         "",
     )  # fmt: skip
     forward, (_, context) = draft.dialect.forward, draft.points

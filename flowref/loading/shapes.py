@@ -16,7 +16,7 @@ from flowref.adapters.user.conventions.labels import GIVEN_LABELS
 from flowref.adapters.user.conventions.simplex import DECLARED, FROM
 from flowref.adapters.user.conventions.surfaces import refuse_event
 from flowref.adapters.user.event_shapes import alternatives, infer_shape
-from flowref.adapters.user.extras import LABELLED, PADDING, given, kind_of
+from flowref.adapters.user.extras import LABELLED, PADDING, argument_kind, given
 from flowref.adapters.user.inquiry import Inquiry
 from flowref.loading.instance import Instance
 from flowref.model import (
@@ -49,11 +49,11 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     statistics_layers.refuse(inquiry.obj, dialect, str(instance.source.target), dtype)
     wanted = contexts.wanted(inquiry)
     if wanted:
-        inquiry = replace(inquiry, dialect=contexts.in_order(inquiry, wanted))
+        inquiry = replace(inquiry, dialect=contexts.convention_with_context_order(inquiry, wanted))
         wanted = contexts.wanted(inquiry)
     if "padded" in inquiry.chosen:
         inquiry = given(inquiry, inquiry.chosen["padded"], (PADDING,))
-    elif facts.context_shape is None or kind_of(wanted) == "mask":
+    elif facts.context_shape is None or argument_kind(wanted) == "mask":
         if options.get("context") == GIVEN_LABELS:
             inquiry = _labelled(inquiry, wanted or contexts.optional(inquiry))
         elif wanted:

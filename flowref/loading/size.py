@@ -20,7 +20,7 @@ def is_large(event: Shape) -> bool:
     return math.prod(event) >= MANY
 
 
-def called(backend: Backend, call: Callable[..., T], obj: Any, *given: Any) -> T:
+def call_with_cached_weights(backend: Backend, call: Callable[..., T], obj: Any, *given: Any) -> T:
     """What a call of an object gives; of many entries what comes of its weights alone is computed once."""
     run = partial(call, obj, *given)
     return backend.sparing(run, of=obj) if is_large(tuple(given[0].shape[1:])) else run()

@@ -11,7 +11,7 @@ import numpy as np
 
 from flowref.adapters.user.solvers import FOUND, SOLVED, integrates
 from flowref.loading.draft import Draft, Finding
-from flowref.model import Subject, draw
+from flowref.model import Subject, draw_points
 
 # What reads its parameters so often in one call may be a solver; it is one if so many times the steps of
 # a knob take so many times the operations, and move what comes out by no more than this.
@@ -75,7 +75,7 @@ def _refinable(subject: Subject, draft: Draft) -> bool:
     finer = None if subject.refined is None else subject.refined(FINER)
     if finer is None or finer.forward is None or subject.forward is None:
         return False
-    x = draw(subject.domain, (3, *subject.event_shape), np.random.default_rng(1))
+    x = draw_points(subject.domain, (3, *subject.event_shape), np.random.default_rng(1))
     shape = subject.context_shape
     context = None if shape is None else np.random.default_rng(2).standard_normal((3, *shape))
     with backend.count_operations() as counted:

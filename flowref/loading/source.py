@@ -15,10 +15,10 @@ from flowref.adapters.user.event_shapes import FEATURES
 from flowref.loading.estimators import USUAL, correlated, fitting
 from flowref.loading.inner import part_of, place_of_part
 from flowref.loading.live_objects import LIVE
-from flowref.loading.options import own_kind, shape_of
+from flowref.loading.options import own_kind, parse_shape
 from flowref.loading.ownership import framework
-from flowref.loading.user_code import value_of
-from flowref.loading.weights import Weights, loaded, loading, weights_of
+from flowref.loading.user_code import target_value
+from flowref.loading.weights import Weights, build_with_weights, loading, weights_of
 from flowref.model import (
     OBJECT,
     USER,
@@ -77,7 +77,7 @@ class Source:
         """The factory or class of a user's, and the keywords that it is called with."""
         made = self.build
         while isinstance(made, functools.partial) and made.func in (
-            loaded,
+            build_with_weights,
             part_of,
             fitting,
             _both,
@@ -185,7 +185,7 @@ def _refuse_unknown(target: Target, options: dict[str, Any], build: Callable[...
 
 def _user_code(target: Target) -> Source:
     """A factory or a class is called, an instance is copied."""
-    value = value_of(target)
+    value = target_value(target)
     other = target.option("inverse") or ""
     place = other.rpartition(":")[0]
     if is_file(place) or "." in place:
@@ -232,13 +232,13 @@ def built(factory: Callable[..., Any], event: str | None, /, **options: Any) -> 
         return obj
     sizes = (getattr(obj, name, None) for name in FEATURES)
     own = next((size for size in sizes if type(size) is int), USUAL)
-    sample = correlated(math.prod(shape_of(event, "event")) if event else own)
+    sample = correlated(math.prod(parse_shape(event, "event")) if event else own)
     return _fitted(obj, framework(obj).tensor(sample, "float64"))
 
 
 def fits_itself(obj: Any) -> bool:
     """Whether an object has a log-density, and a method of its own to fit it to points."""
-    if not (signatures.own(obj, "fit") and signatures.own(obj, "log_prob")):
+    if not (signatures.defines_method(obj, "fit") and signatures.defines_method(obj, "log_prob")):
         return False
     trained = any(one.requires_grad for one in getattr(obj, "parameters", list)())
     return not trained and len(signatures.required(obj, "fit")) == 1
@@ -281,7 +281,7 @@ def is_map(value: Any, target: Target) -> bool:
         and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
         and target.option(name) is None
     ]
-    turned = bool(signatures.flag(value, "")) or bool(signatures.words(value, "")[1])
+    turned = bool(signatures.flag(value, "")) or bool(signatures.mode_parameter(value, "")[1])
     chosen = any(target.option(name) for name in ("inverse", "running"))
     stated = getattr(value, FLOW, None)
     chosen |= (

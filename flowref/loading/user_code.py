@@ -21,7 +21,7 @@ from flowref.registry.definitions import SUFFIXES, is_file, nearest_file
 RAISED = "__raised__"
 
 
-def value_of(target: Target) -> Any:
+def target_value(target: Target) -> Any:
     """What the name of a user's target stands for: a factory, a class, an instance, or a mistake."""
     place, _, name = target.component.rpartition(":")
     cells = target.option("cells")
@@ -53,18 +53,18 @@ def imported_from(folder: str, place: str, cells: str | None) -> ModuleType:
 def text_of(place: str) -> str:
     """The text of a module, by path or by dotted name, as far as it is found without importing it."""
     if is_file(place):
-        return _read(Path(place))
+        return _file_text(Path(place))
     name = place.replace(".", "/")
     folders = [Path(folder or ".") for folder in ("", *sys.path)]
     texts = (
-        _read(folder / f"{name}{ending}")
+        _file_text(folder / f"{name}{ending}")
         for folder in folders
         for ending in (".py", "/__init__.py")
     )
     return next(filter(None, texts), "")
 
 
-def _read(path: Path) -> str:
+def _file_text(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
     except OSError:  # which the import says better
@@ -117,7 +117,7 @@ def import_file(path: Path) -> ModuleType:
         sys.modules[name] = module
         try:
             # Of its own: backends look at what it raises, also where the definitions are taken without it.
-            with backends.importing(_read(path)):
+            with backends.importing(_file_text(path)):
                 spec.loader.exec_module(module)
             return module
         except ImportError as error:

@@ -10,11 +10,11 @@ from dataclasses import replace
 from flowref import registry
 from flowref.adapters.user import contexts
 from flowref.adapters.user.conventions.names import is_context
-from flowref.adapters.user.extras import NUMBERS, given, told
+from flowref.adapters.user.extras import NUMBERS, given, stated_context_shape
 from flowref.adapters.user.inquiry import Inquiry
-from flowref.loading.calls import checked, drafted
-from flowref.loading.domains import numbers, unknown
-from flowref.loading.draft import Draft, measured
+from flowref.loading.calls import drafted, with_checked_log_det
+from flowref.loading.domains import finite_interval, unknown
+from flowref.loading.draft import Draft, run_experiments
 from flowref.loading.experiments import OF_CALLS
 from flowref.loading.instance import Instance
 from flowref.loading.recognition import minus_hint
@@ -27,7 +27,7 @@ def draft_of(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     """
     options = instance.source.options
     if facts.context_shape is not None or "context" in options:
-        return _known(instance, dialect, facts)
+        return _measured_draft(instance, dialect, facts)
     opened = {
         name: value
         for name, value in options.items()
@@ -36,20 +36,20 @@ def draft_of(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     for name, size in opened.items() if len(opened) == 1 else ():
         for more in ((), (1,)):  # of sequences it is stretched over positions
             with contextlib.suppress(Exception):  # it takes none, or of another shape
-                return _given(instance, dialect, facts, (int(size), *more), name)
+                return _draft_with_contexts(instance, dialect, facts, (int(size), *more), name)
     try:
-        return _known(instance, dialect, facts)
+        return _measured_draft(instance, dialect, facts)
     except Exception as error:
         with contextlib.suppress(Exception):
-            if shape := told(instance.obj):
-                return _given(instance, dialect, facts, shape, "an attribute")
+            if shape := stated_context_shape(instance.obj):
+                return _draft_with_contexts(instance, dialect, facts, shape, "an attribute")
             return _tried(instance, dialect, facts)
         if isinstance(error, TargetError) and "log_prob" not in options:
             raise type(error)(f"{error}{minus_hint(instance.obj)}") from error
         raise
 
 
-def _known(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
+def _measured_draft(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     """What is known of it with these facts, and within the domain in which alone it gives numbers."""
     try:
         draft, words = drafted(instance, dialect, facts), ""
@@ -59,12 +59,12 @@ def _known(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
         if (within := _on_manifold(instance, dialect, facts)) is None:
             raise
         draft, words = within
-    if unknown(draft) and (found := numbers(draft)):
+    if unknown(draft) and (found := finite_interval(draft)):
         # What was asked of points without an image has told nothing.
         draft = drafted(instance, dialect, replace(facts, domain=found))
         words = f"domain: {found}, since it gives no numbers elsewhere"
-    draft = measured(draft, OF_CALLS)
-    return (checked(draft) if draft.dialect.push is None else draft).saying(words)
+    draft = run_experiments(draft, OF_CALLS)
+    return (with_checked_log_det(draft) if draft.dialect.push is None else draft).saying(words)
 
 
 def _on_manifold(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Draft, str] | None:
@@ -100,9 +100,11 @@ def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     if found.context_shape is None:
         raise TargetError("it takes no context")
     words = f"{name} is needed, and of shape {found.context_shape}"
-    return _known(instance, dialect, found).saying(words)
+    return _measured_draft(instance, dialect, found).saying(words)
 
 
-def _given(instance: Instance, dialect: Dialect, facts: Facts, shape: Shape, name: str) -> Draft:
-    draft = _known(instance, dialect, replace(facts, context_shape=shape))
+def _draft_with_contexts(
+    instance: Instance, dialect: Dialect, facts: Facts, shape: Shape, name: str
+) -> Draft:
+    draft = _measured_draft(instance, dialect, replace(facts, context_shape=shape))
     return draft.saying(f"contexts of shape {shape}, as {name} says")

@@ -89,10 +89,10 @@ def loading(build: Callable[[], Any], weights: Weights) -> Callable[[], Any]:
         raise TargetError(
             f"the weights {path} cannot be read: {what}{'' if path.is_dir() else near}"
         )
-    return functools.partial(loaded, build, weights)
+    return functools.partial(build_with_weights, build, weights)
 
 
-def loaded(build: Callable[[], Any], weights: Weights) -> Any:
+def build_with_weights(build: Callable[[], Any], weights: Weights) -> Any:
     """What a builder makes, with the weights of a file."""
     obj = build()
     framework(obj).load_weights(obj, weights.path, weights.key)

@@ -52,7 +52,9 @@ def whole_steps_of(subject: Subject) -> int:
     """
     if subject.forward is None or subject.context_shape is not None:
         return 0
-    tried = {steps: x for steps in STEPS if (x := _between(subject, steps)) is not None}
+    tried = {
+        steps: x for steps in STEPS if (x := _points_between_integers(subject, steps)) is not None
+    }
     if not tried:
         return 0
     x = np.concatenate([points / steps for steps, points in tried.items()])
@@ -70,7 +72,7 @@ def whole_steps_of(subject: Subject) -> int:
     )
 
 
-def _between(subject: Subject, steps: int) -> Array | None:
+def _points_between_integers(subject: Subject, steps: int) -> Array | None:
     """Points between whole numbers, so many of which make up one; None where the domain holds too few."""
     low, high = (steps * end for end in subject.domain.ends)
     low = np.where(np.isfinite(low), np.ceil(low), -FAR * steps)

@@ -2,7 +2,7 @@
 
 from flowref.model.call import OPPOSITE, Array, Call, Manner, Mapped, Observation
 from flowref.model.component import PUBLISHED, Adapter, Component, Dialect, Facts, Shape
-from flowref.model.cost import UNCOUNTED, CallCost, Cost, Line
+from flowref.model.cost import UNCOUNTED, CallCost, Cost, LinearCost
 from flowref.model.errors import (
     UNTRACEABLE,
     Ambiguous,
@@ -18,11 +18,11 @@ from flowref.model.errors import (
     Unsupported,
     nearest,
     one_line,
-    place_of,
     untraceable,
+    user_code_location,
 )
 from flowref.model.figure import Figure
-from flowref.model.known import OTHER_WEIGHTS, KnownFailure, Standing
+from flowref.model.known_failure import OTHER_WEIGHTS, KnownFailure, Standing
 from flowref.model.law import (
     ADVICE,
     ANYWHERE,
@@ -52,12 +52,12 @@ from flowref.model.law import (
     statement_of,
 )
 from flowref.model.manifold import Manifold
+from flowref.model.not_judged import Silence
 from flowref.model.problem import Problem
 from flowref.model.promises import PROMISES, Promise
-from flowref.model.recognized import Method, Recognized
+from flowref.model.recognition_note import Method, Recognized
 from flowref.model.requirement import Requirement, requires
 from flowref.model.seeds import derive, seed_of
-from flowref.model.silence import Silence
 from flowref.model.stages import Pieces, Stage, Visitor
 from flowref.model.steps import Life
 from flowref.model.structure.batch_norm import PARTS, RENORM, ROLES, RUNNING, SAMPLE, Normalizer
@@ -67,7 +67,7 @@ from flowref.model.structure.multi_scale import ORDERS, MultiScale, Squeezing
 from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.structure.spreads import DEVIATION, ROOT_MEAN_SQUARE, SPREADS
 from flowref.model.subject import Batch, Subject, per_point
-from flowref.model.support import CORNER, CURVED, REAL, Support, draw
+from flowref.model.support import CORNER, CURVED, REAL, Support, draw_points
 from flowref.model.target import CONVENTIONS, OBJECT, USER, Condition, History, Target
 from flowref.model.verdict import (
     PROVED_WHOLE,
@@ -77,7 +77,7 @@ from flowref.model.verdict import (
     Size,
     Status,
     Verdict,
-    identity,
+    pair_id,
 )
 
 __all__ = [
@@ -146,7 +146,7 @@ __all__ = [
     "Law",
     "LawError",
     "Life",
-    "Line",
+    "LinearCost",
     "Manifold",
     "Manner",
     "Mapped",
@@ -183,20 +183,20 @@ __all__ = [
     "base_of",
     "cases_of",
     "derive",
-    "draw",
+    "draw_points",
     "id_of",
-    "identity",
     "law",
     "mutant",
     "named_by",
     "named_mask",
     "nearest",
     "one_line",
+    "pair_id",
     "per_point",
-    "place_of",
     "requires",
     "seed_of",
     "spelled",
     "statement_of",
     "untraceable",
+    "user_code_location",
 ]  # fmt: skip

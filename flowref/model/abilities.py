@@ -181,7 +181,7 @@ class Keyed(Sampler, Protocol):
     def keyed(self) -> bool: ...
 
 
-class Traced(Flow, Protocol):
+class TraceableFlow(Flow, Protocol):
     """A flow whose calls are traced: ``own(call, x, context, before)`` traces that of the object
     itself, after others with so many rows.
     """

@@ -31,7 +31,7 @@ BATCH, LARGE, LONG = 48, 2.0**27, 2e8
 
 
 @dataclass(frozen=True)
-class Line:
+class LinearCost:
     """A quantity that grows with the rows of a batch: a part for the parameters, and one per row."""
 
     fixed: float = 0.0
@@ -63,9 +63,9 @@ class CallCost:
     """
 
     operations: int = 0
-    work: Line = Line()
-    written: Line = Line()
-    held: Line = Line()
+    work: LinearCost = LinearCost()
+    written: LinearCost = LinearCost()
+    held: LinearCost = LinearCost()
     complete: bool = True
     walks: bool = False
     repeats: bool = False
@@ -77,9 +77,9 @@ class CallCost:
         return self.operations * OPERATION
 
     @property
-    def bulk(self) -> Line:
+    def bulk(self) -> LinearCost:
         """The work besides: what grows with the size of a model."""
-        return Line(max(0.0, self.work.fixed - self.dispatch), self.work.per_row)
+        return LinearCost(max(0.0, self.work.fixed - self.dispatch), self.work.per_row)
 
     @property
     def heavy(self) -> bool:

@@ -155,7 +155,7 @@ KEYS: Mapping[str, Key] = {key.name: key for key in _ROWS}
 OF_A_RUN = ("cells", "dtype", "mutant", "override", "part", "support", "weights")
 
 
-def markdown() -> tuple[str, str]:
+def declaration_tables() -> tuple[str, str]:
     """The tables of docs/guides/declaration.md: of the keys that most need, and of the others."""
     rows = [
         [f"`{key.name}`", key.type, f"`{key.example!r}`".replace("'", '"'), key.meaning, key.check]

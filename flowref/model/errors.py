@@ -91,7 +91,7 @@ def untraceable(error: BaseException) -> str:
     return UNTRACEABLE if TRACED.search(str(error)) else ""
 
 
-def place_of(error: BaseException) -> str:
+def user_code_location(error: BaseException) -> str:
     """The innermost line of user code that an exception passed, in brackets; empty if there is
     none.
     """

@@ -35,7 +35,7 @@ def missing(package: str, extra: str, user: str = "") -> str:
     return f"{needs} is not installed; `{installation(extra)}` installs it"
 
 
-def imported(
+def import_optional(
     module: str, extra: str, user: str = "", error: type[FlowrefError] = FlowrefError
 ) -> Any:
     """A module of an optional package. Raises ``error`` with that sentence where the package is missing;

@@ -38,10 +38,10 @@ def figure(kind: str, note: str = "", digits: int = DIGITS, **series: Iterable[f
     >>> figure(PIT, counts=[1 / 3, float("nan")]).series
     {'counts': (0.333333, nan)}
     """
-    return Figure(kind, rounded(series, digits), note)
+    return Figure(kind, rounded_series(series, digits), note)
 
 
-def rounded(
+def rounded_series(
     series: Mapping[str, Iterable[float]], digits: int = DIGITS
 ) -> dict[str, tuple[float, ...]]:
     """Series to a few digits."""

@@ -110,7 +110,7 @@ def references(value: Any) -> list[Ref]:
     return []
 
 
-def renamed(node: Node, names: Mapping[str, str]) -> Node:
+def renamed_node(node: Node, names: Mapping[str, str]) -> Node:
     """A node whose arguments go by other names; those that have none keep their own."""
 
     def changed(value: Any) -> Any:
@@ -141,7 +141,7 @@ class Branches:
         )
 
 
-class Traced(Protocol):
+class TracedCall(Protocol):
     """A call that was traced."""
 
     def agrees(self, points: Sequence[Any]) -> bool:

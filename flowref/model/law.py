@@ -14,7 +14,7 @@ from flowref.model.abilities import needed
 from flowref.model.call import Array
 from flowref.model.errors import LawError, nearest
 from flowref.model.figure import Figure
-from flowref.model.inverted import turned
+from flowref.model.inverse_subject import swap_directions
 from flowref.model.promises import canonical
 from flowref.model.requirement import Requirement
 from flowref.model.subject import Batch, Subject
@@ -321,7 +321,7 @@ class Law:
         return replace(
             self,
             id=ids[0],
-            statement=f"{case.words}: {turned(self.statement) if around else self.statement}",
+            statement=f"{case.words}: {swap_directions(self.statement) if around else self.statement}",
             key=ids[1],
             cases=(),
             case_of=self.id,

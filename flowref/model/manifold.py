@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model.support import REAL, Support, draw
+from flowref.model.support import REAL, Support, draw_points
 
 # How far a point may be off a manifold by rounding, in double precision and where some may have been in half precision.
 NEAR, HALF = 1e-4, 0.1
@@ -59,7 +59,7 @@ class Manifold:
             flat = low + (high - low) * rng.random((count, self.size))
             u = flat.reshape(count, *self.shape)
         else:
-            u = self.coordinates(draw(Support.parse(self.kind), (count, *self.event), rng))
+            u = self.coordinates(draw_points(Support.parse(self.kind), (count, *self.event), rng))
         return u, self.log_area(u) - self.log_volume
 
     def holds(self, x: Any) -> bool:

@@ -77,11 +77,11 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _table(*promises: Promise) -> dict[str, Promise]:
+def _promises_by_name(*promises: Promise) -> dict[str, Promise]:
     return {promise.name: promise for promise in promises}
 
 
-PROMISES: Mapping[str, Promise] = _table(
+PROMISES: Mapping[str, Promise] = _promises_by_name(
     # Held to more.
     Promise("volume-preserving", FLAG, "its log-det is 0 everywhere", attribute=True),
     Promise("constant-jacobian", FLAG, "its log-det is the same everywhere", attribute=True),

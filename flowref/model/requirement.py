@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref.model.errors import Unsupported
-from flowref.model.silence import Silence
+from flowref.model.not_judged import Silence
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class Subject:
     ``single(call, x, context, wide)`` -> the dtypes of value and log-det of the call in float32, where
     64-bit types are on (``wide``) or off, and what was said of 64-bit numbers that are not there.
     ``refined(times)``: the subject with so many times the steps of its solver, None where nothing tells
-    how; see `flowref.backends.torch.refining` and `found_knobs`. Offered where nobody says how
+    how; see `flowref.backends.torch.torch_solver_steps` and `found_knobs`. Offered where nobody says how
     accurate the solver is.
     ``usual()``: context manager under which calls are made in the float32 default dtype.
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.

@@ -153,7 +153,7 @@ REAL = Support.parse("real")
 CORNER = Support("corner", 0.0, 1.0)
 
 
-def draw(
+def draw_points(
     support: Support, shape: tuple[int, ...], rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
     """Ordinary points of a support: standard normal on the line, uniform and away from the ends
@@ -162,7 +162,7 @@ def draw(
     ``shape`` is ``(batch, *event)``; joint sets act along the last axis.
     """
     if support.coordinates:
-        flat = [draw(one, (shape[0],), rng) for one in support.coordinates]
+        flat = [draw_points(one, (shape[0],), rng) for one in support.coordinates]
         return np.stack(flat, axis=-1).reshape(shape)
     if support.kind == "ordered":
         return np.sort(rng.standard_normal(shape), axis=-1)

@@ -114,7 +114,7 @@ class Condition:
     ``history``: "warm" (two train-mode batches, none with weights from a file; then eval), "fresh" (as built, in eval mode) or
     "trained" (warm, then some 30 steps of Adam on its own log-likelihood, then eval).
     ``mode``: in which mode its calls are made after that, each on a copy of its own.
-    ``direction``: "inverse" where it is turned around (see `inverted`).
+    ``direction``: "inverse" where it is turned around (see `inverse_subject`).
     ``grad``: whether calls record gradients. ``contextual``: whether a context is given that may be left out;
     ``one_context``: whether all calls are given one and the same. ``resized``: whether events are of another size than usual.
     ``part``: index path of a sub-component, for the search for an offending layer.

@@ -140,7 +140,7 @@ class Verdict:
     @property
     def id(self) -> str:
         """A short name for a violation: four letters of a hash of target and law."""
-        return identity(self.target, self.law)
+        return pair_id(self.target, self.law)
 
     def __str__(self) -> str:
         """The outcome in a few lines, less its input."""
@@ -170,10 +170,10 @@ def _printable(text: str) -> str:
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
-def identity(target: str, law: str) -> str:
+def pair_id(target: str, law: str) -> str:
     """Four characters (base 32, no look-alikes) naming a pair.
 
-    >>> len(identity("zuko:NSF", "map/log-det"))
+    >>> len(pair_id("zuko:NSF", "map/log-det"))
     4
     """
     alphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"

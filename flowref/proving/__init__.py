@@ -3,7 +3,7 @@
 from flowref.proving.certificates import Certificate
 from flowref.proving.patches import patch
 from flowref.proving.prover import certified, clause, repairs_of
-from flowref.proving.sameness import same
+from flowref.proving.sameness import compare_targets
 from flowref.proving.statements import STATEMENTS, provable
 
 __all__ = [
@@ -11,8 +11,8 @@ __all__ = [
     "Certificate",
     "certified",
     "clause",
+    "compare_targets",
     "patch",
     "provable",
     "repairs_of",
-    "same",
 ]

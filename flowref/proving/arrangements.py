@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.proving.numbers import NotModelled, Numbers, joined, lifted
+from flowref.proving.numbers import NotModelled, Numbers, concatenate_numbers, lifted
 
 
 def axes_of(dim: Any, axes: int) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ def expand(x: Any, sizes: Sequence[int], implicit: bool = False) -> Any:
     )
 
 
-def taken(x: Any, place: tuple[Any, ...]) -> Any:
+def indexed_entries(x: Any, place: tuple[Any, ...]) -> Any:
     """Some entries, by an index of numpy."""
     if isinstance(x, np.ndarray):
         return x[place]
@@ -86,29 +86,33 @@ def taken(x: Any, place: tuple[Any, ...]) -> Any:
     return x.reshaped(lambda part, lead: part.reshape(*part.shape[:lead], -1)[..., flat])
 
 
-def cut(x: Any, dim: int, start: int | None = 0, end: int | None = None, step: int = 1) -> Any:
+def slice_along_axis(
+    x: Any, dim: int, start: int | None = 0, end: int | None = None, step: int = 1
+) -> Any:
     """A part along an axis."""
     dim = dim % len(x.shape)
-    return taken(x, (slice(None),) * dim + (slice(start, end, step),))
+    return indexed_entries(x, (slice(None),) * dim + (slice(start, end, step),))
 
 
 def select(x: Any, dim: int, index: int) -> Any:
     """One place along an axis."""
-    return taken(x, (slice(None),) * (dim % len(x.shape)) + (index,))
+    return indexed_entries(x, (slice(None),) * (dim % len(x.shape)) + (index,))
 
 
 def index(x: Any, indices: Sequence[Any]) -> Any:
     """Entries at places that are known."""
     if any(isinstance(one, Numbers) for one in indices):
         raise NotModelled("places that depend on what nothing decides")
-    return taken(x, tuple(slice(None) if one is None else np.asarray(one) for one in indices))
+    return indexed_entries(
+        x, tuple(slice(None) if one is None else np.asarray(one) for one in indices)
+    )
 
 
 def gather(x: Any, dim: int, places: Any) -> Any:
     """Entries at places along an axis."""
     if isinstance(places, Numbers):
         raise NotModelled("places that depend on what nothing decides")
-    return taken(view(x, [math.prod(x.shape)]), (_along(x, dim, places),))
+    return indexed_entries(view(x, [math.prod(x.shape)]), (_along(x, dim, places),))
 
 
 def _along(x: Any, dim: int, places: Any) -> Any:
@@ -127,7 +131,7 @@ def scatter(x: Any, dim: int, places: Any, values: Any) -> Any:
 def scatter_add(x: Any, dim: int, places: Any, values: Any) -> Any:
     """With numbers added at places along an axis."""
     flat, part = _scattered(x, dim, places, values)
-    return view(added(view(x, [math.prod(x.shape)]), part, flat), x.shape)
+    return view(add_at_places(view(x, [math.prod(x.shape)]), part, flat), x.shape)
 
 
 def _scattered(x: Any, dim: int, places: Any, values: Any) -> tuple[Any, Any]:
@@ -136,7 +140,7 @@ def _scattered(x: Any, dim: int, places: Any, values: Any) -> tuple[Any, Any]:
     flat = _along(x, dim, places).ravel()
     if not isinstance(values, Numbers | np.ndarray):
         return flat, np.full(len(flat), values)
-    part = taken(values, tuple(slice(0, n) for n in places.shape))
+    part = indexed_entries(values, tuple(slice(0, n) for n in places.shape))
     return flat, view(part, [len(flat)])
 
 
@@ -146,7 +150,7 @@ def cat(parts: Sequence[Any], dim: int = 0) -> Any:
     like = next((one for one in numbers if isinstance(one, Numbers)), None)
     if like is None:
         return np.concatenate(numbers, dim)
-    return joined([lifted(one, like) for one in numbers], dim)
+    return concatenate_numbers([lifted(one, like) for one in numbers], dim)
 
 
 def stack(parts: Sequence[Any], dim: int = 0) -> Any:
@@ -157,7 +161,7 @@ def stack(parts: Sequence[Any], dim: int = 0) -> Any:
 def split_with_sizes(x: Any, sizes: Sequence[int], dim: int = 0) -> list[Any]:
     """Parts along an axis."""
     ends = np.cumsum([0, *sizes])
-    return [cut(x, dim, int(start), int(end)) for start, end in pairwise(ends)]
+    return [slice_along_axis(x, dim, int(start), int(end)) for start, end in pairwise(ends)]
 
 
 def split(x: Any, size: int, dim: int = 0) -> list[Any]:
@@ -168,7 +172,7 @@ def split(x: Any, size: int, dim: int = 0) -> list[Any]:
 
 def flip(x: Any, dims: Sequence[int]) -> Any:
     """Axes turned around."""
-    return taken(
+    return indexed_entries(
         x,
         tuple(
             slice(None, None, -1 if axis in axes_of(dims, len(x.shape)) else 1)
@@ -180,7 +184,7 @@ def flip(x: Any, dims: Sequence[int]) -> Any:
 def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """The diagonal of two axes, as the last axis."""
     flat = np.diagonal(np.arange(math.prod(x.shape)).reshape(x.shape), offset, dim1, dim2)
-    return taken(view(x, [math.prod(x.shape)]), (flat,))
+    return indexed_entries(view(x, [math.prod(x.shape)]), (flat,))
 
 
 def full(sizes: Sequence[int], value: Any) -> Any:
@@ -199,7 +203,9 @@ def _put(x: Any, y: Any, place: tuple[Any, ...]) -> Any:
     count = math.prod(whole.shape)
     flat = np.arange(count).reshape(whole.shape)
     flat[place] = count + np.arange(math.prod(part.shape)).reshape(part.shape)
-    return taken(joined([view(whole, [count]), view(part, [math.prod(part.shape)])], 0), (flat,))
+    return indexed_entries(
+        concatenate_numbers([view(whole, [count]), view(part, [math.prod(part.shape)])], 0), (flat,)
+    )
 
 
 def slice_scatter(
@@ -225,10 +231,10 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
     part = expand(lifted(values, like), flat.shape)
     if not accumulate:
         return _put(whole, part, place)
-    return view(added(view(whole, [count]), view(part, [flat.size]), flat.ravel()), x.shape)
+    return view(add_at_places(view(whole, [count]), view(part, [flat.size]), flat.ravel()), x.shape)
 
 
-def added(x: Any, y: Any, places: Any) -> Any:
+def add_at_places(x: Any, y: Any, places: Any) -> Any:
     """With numbers added, each at its place, where several may meet."""
     x, y = (lifted(x, y), y) if isinstance(y, Numbers) else (x, lifted(y, x))
     order = np.argsort(places, kind="stable")
@@ -237,7 +243,7 @@ def added(x: Any, y: Any, places: Any) -> Any:
     turns[order] = np.arange(len(places)) - first
     for turn in range(int(turns.max(initial=-1)) + 1):
         now = turns == turn
-        x = x + _put(np.zeros(x.shape), taken(y, (now,)), (places[now],))
+        x = x + _put(np.zeros(x.shape), indexed_entries(y, (now,)), (places[now],))
     return x
 
 
@@ -246,7 +252,7 @@ def constant_pad_nd(x: Any, pads: Sequence[int], value: Any = 0) -> Any:
     for place, axis in enumerate(reversed(range(len(x.shape) - len(pads) // 2, len(x.shape)))):
         before, after = pads[2 * place : 2 * place + 2]
         if before < 0 or after < 0:
-            x = cut(x, axis, -min(before, 0), x.shape[axis] + min(after, 0))
+            x = slice_along_axis(x, axis, -min(before, 0), x.shape[axis] + min(after, 0))
         sides = [[*x.shape[:axis], max(side, 0), *x.shape[axis + 1 :]] for side in (before, after)]
         x = cat([full(sides[0], float(value)), x, full(sides[1], float(value))], axis)
     return x
@@ -255,4 +261,4 @@ def constant_pad_nd(x: Any, pads: Sequence[int], value: Any = 0) -> Any:
 def tiled(x: Any, sizes: Sequence[int]) -> Any:
     """Repeated."""
     flat = np.tile(np.arange(math.prod(x.shape)).reshape(x.shape), sizes)
-    return taken(view(x, [math.prod(x.shape)]), (flat,))
+    return indexed_entries(view(x, [math.prod(x.shape)]), (flat,))

@@ -73,13 +73,13 @@ class Certificate:
                 )
                 yield f"  Measured  there it reports {found.reported:.6g}, and log |det J_f(x)| is {found.true:.6g}"
             yield from (f"  with {one}" for one in self.repairs)
-            yield from (_told(one, self.law) for one in self.bounds)
+            yield from (_bound_text(one, self.law) for one in self.bounds)
             return
         head = "PROVED" if proof.whole else "PROVED IN PART"
         if brief:
             yield f"{head:<10}  {self.statement}  {self.target}: {proof.clause}"
             yield from (f"  With      {one}" for one in self.repairs)
-            yield from (_told(one, self.law) for one in self.bounds)
+            yield from (_bound_text(one, self.law) for one in self.bounds)
             return
         yield f"{head:<10}  {self.statement}  {self.target}"
         if self.follows:
@@ -107,7 +107,7 @@ class Certificate:
             "were taken apart into"
         )
         yield from (f"  With      {one}" for one in self.repairs)
-        yield from (_told(one, self.law) for one in self.bounds)
+        yield from (_bound_text(one, self.law) for one in self.bounds)
         shown = any(one.box is not None for one in self.bounds if one.kind == "rounding")
         rounding = "" if shown else "rounding, "
         yield f"  Not said  {rounding}other shapes, single precision, the other mode, what other versions compute"
@@ -168,7 +168,7 @@ class Certificate:
             graph, paths = whole.pop("graph"), whole.pop("paths")
             # Files of the first form have no boxes.
             shown, gap = whole.pop("bounds", []), whole.pop("refutation", None)
-            read = None if graph is None else _read(graph)
+            read = None if graph is None else _graph_from_json(graph)
             return cls(
                 proof=Proof(**proof),
                 graph=read,
@@ -194,7 +194,7 @@ def _boxes(read: Mapping[str, Any]) -> dict[str, Any]:
     return found | {name: tuple(read[name]) for name in ("middle", "context") if name in read}
 
 
-def _told(bound: Bound, law: str) -> str:
+def _bound_text(bound: Bound, law: str) -> str:
     """What is shown on a box, as a line."""
     head = f"  {bound.kind.capitalize():<10}"
     if bound.box is None:
@@ -226,8 +226,8 @@ def _written(graph: Graph) -> dict[str, Any]:
             [
                 one.name,
                 one.op,
-                _plain(one.args),
-                _plain(dict(one.named)),
+                _json_argument(one.args),
+                _json_argument(dict(one.named)),
                 one.kind,
                 list(one.shape),
                 one.line,
@@ -241,7 +241,7 @@ def _written(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _read(whole: Mapping[str, Any]) -> Graph:
+def _graph_from_json(whole: Mapping[str, Any]) -> Graph:
     value, ladj = whole["outputs"]
     given = whole["given"]
     return Graph(
@@ -260,14 +260,14 @@ def _read(whole: Mapping[str, Any]) -> Graph:
     )
 
 
-def _plain(value: Any) -> Any:
+def _json_argument(value: Any) -> Any:
     """An argument, for JSON: a reference as {"$": name}, a floating number by its digits."""
     if isinstance(value, Ref):
         return {"$": value.name}
     if isinstance(value, dict):
-        return {"named": {name: _plain(one) for name, one in value.items()}}
+        return {"named": {name: _json_argument(one) for name, one in value.items()}}
     if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [_json_argument(one) for one in value]
     if isinstance(value, bool | int | float | str) or value is None:
         return value
     return str(value)

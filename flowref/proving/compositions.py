@@ -15,11 +15,21 @@ from typing import Any
 import numpy as np
 
 from flowref.loading import Recipe
-from flowref.model import Shape, Unsupported, draw
-from flowref.model.graph import ALONG, COTANGENT, DRAWN, Branches, Graph, Node, Ref, Traced, renamed
+from flowref.model import Shape, Unsupported, draw_points
+from flowref.model.graph import (
+    ALONG,
+    COTANGENT,
+    DRAWN,
+    Branches,
+    Graph,
+    Node,
+    Ref,
+    TracedCall,
+    renamed_node,
+)
 from flowref.proving.exact.residues import Field
 from flowref.proving.numbers import NotModelled
-from flowref.proving.runs import Run
+from flowref.proving.runs import GraphRun
 
 # Batches at which a graph is run beside the object, and whose paths are asked for.
 BESIDE, PATHS = 3, 8
@@ -44,10 +54,10 @@ Call = Callable[[Any, Any, Any], Any]
 
 
 @dataclass(frozen=True)
-class Part:
+class TracedComponent:
     """A call that was traced."""
 
-    traced: Traced
+    traced: TracedCall
     graph: Graph
 
 
@@ -72,7 +82,7 @@ class Calls:
         }
         self._more |= more or {}
         self._arrays: dict[str, Any] = {}
-        self._parts: dict[str, Part | str] = {}
+        self._parts: dict[str, TracedComponent | str] = {}
         # Results of which no criterion holds, and what was found of statements.
         self.missed = set[Any]()
         self.claims: dict[Any, Any] = {}
@@ -123,7 +133,8 @@ class Calls:
 
         def drawn(shape: Shape) -> list[Any]:
             return [
-                backend.tensor(draw(facts.domain, shape, rng), recipe.dtype) for _ in range(PATHS)
+                backend.tensor(draw_points(facts.domain, shape, rng), recipe.dtype)
+                for _ in range(PATHS)
             ]
 
         points = drawn(usual)
@@ -208,7 +219,7 @@ class Calls:
         """
         name = f"slope of {of} by {by} {shape or ''}"
         if name not in self._more:
-            calls = [partial(_taken, self.call(call), place) for call, place in of]
+            calls = [partial(_call_output, self.call(call), place) for call, place in of]
             self._more[name] = self.recipe.backend.slope(
                 self.prepared[0], calls, by, self.array, shape
             )
@@ -230,7 +241,7 @@ class Calls:
             return False
         return all(np.array_equal(graph.constants[one], other.get(one, np.nan)) for one in held)
 
-    def part(self, name: str, points: Sequence[Any]) -> Part:
+    def part(self, name: str, points: Sequence[Any]) -> TracedComponent:
         """A call as a graph; ``points``: batches at which it is traced and compared, the first time that it is asked for.
         Raises: `Unsupported` where there is no graph that is the object's.
         """
@@ -247,7 +258,7 @@ class Calls:
             raise Unsupported(found)
         return found
 
-    def _traced(self, name: str, points: Sequence[Any]) -> Part:
+    def _traced(self, name: str, points: Sequence[Any]) -> TracedComponent:
         obj, _, context = self.prepared
         traced = self.recipe.backend.traced(obj, self.call(name), points[0], context)
         if not traced.agrees(points[1 : 1 + BESIDE]):
@@ -256,7 +267,7 @@ class Calls:
             self.demand_alone(name, points[0])
         graph = traced.graph()
         demand_modelled(graph, partial(traced.path, points[0]))
-        return Part(traced, graph)
+        return TracedComponent(traced, graph)
 
     def alone(self, name: str, points: Any) -> bool:
         """Whether a call gives for each point by itself what it gives for that among others, but for rounding."""
@@ -301,7 +312,7 @@ class Composition:
         self._places: dict[str, Ref] = {}
         self._constants: dict[str, Any] = {}
         self._arrays = set[str]()
-        self._taken: list[tuple[Traced, Sequence[Any], dict[str, str]]] = []
+        self._taken: list[tuple[TracedCall, Sequence[Any], dict[str, str]]] = []
 
     def call(self, name: str, at: Ref = POINT, *, as_it_is: bool = False) -> tuple[Ref, Ref | None]:
         """The value and the log-det of a call at the points, or at what another call gave; ``as_it_is``: with the weights that
@@ -328,7 +339,7 @@ class Composition:
             if own.startswith(DRAWN):
                 self._arrays.add(own)
             else:
-                self._nodes.setdefault(own, replace(renamed(node, names), name=own))
+                self._nodes.setdefault(own, replace(renamed_node(node, names), name=own))
         self._graphs.append(graph)
         self._constants |= {names.get(one, one): value for one, value in graph.constants.items()}
         self._taken.append((part.traced, points, names))
@@ -527,7 +538,7 @@ def demand_modelled(graph: Graph, path: Callable[[], Branches | None]) -> None:
     reason = ""
     for on_path, free in ((False, weights), (True, weights), (True, none)):
         try:
-            Run(graph, Field(1, 0), path() if on_path else None, free, "")
+            GraphRun(graph, Field(1, 0), path() if on_path else None, free, "")
         except NotModelled as error:
             reason = f"not modelled: {error}"
         else:
@@ -535,7 +546,7 @@ def demand_modelled(graph: Graph, path: Callable[[], Branches | None]) -> None:
     raise Unsupported(reason)
 
 
-def _taken(call: Call, place: int, obj: Any, x: Any, context: Any) -> Any:
+def _call_output(call: Call, place: int, obj: Any, x: Any, context: Any) -> Any:
     out = call(obj, x, context)
     if place == ALL:
         return out

@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 
 from flowref.proving.arrangements import view
-from flowref.proving.exact.arithmetic import total
+from flowref.proving.exact.arithmetic import sum_of_residues
 from flowref.proving.exact.fields import Pair, Words, inverse, minus, plus, times
 from flowref.proving.exact.residues import Field, Residues
 from flowref.proving.numbers import lifted
-from flowref.proving.runs import Run
+from flowref.proving.runs import GraphRun
 
 
 @dataclass(frozen=True)
 class Law:
-    """``holds``: of a run; ``slopes``: which derivatives it asks for (see `Run`)."""
+    """``holds``: of a run; ``slopes``: which derivatives it asks for (see `GraphRun`)."""
 
-    holds: Callable[[Run[Field]], bool]
+    holds: Callable[[GraphRun[Field]], bool]
     slopes: str = ""
 
 
-def _log_det(run: Run[Field]) -> bool:
+def _log_det(run: GraphRun[Field]) -> bool:
     r"""$(\det J)^2 = (e^{\log\det})^2$ for each point, which depends on no other."""
     value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     blocks = _blocks(run, value)
@@ -40,12 +40,16 @@ def _log_det(run: Run[Field]) -> bool:
 
 
 def _grown_alike(
-    run: Run[Field], value: Residues, told: Any, det: Pair, units: Pair | None
+    run: GraphRun[Field], value: Residues, told: Any, det: Pair, units: Pair | None
 ) -> bool:
     """Whether a determinant for each point, in ``units``, is that of a log-det but for its sign."""
     rows, first = run.graph.points[1][0], run.field.first(0)[..., None]
     ladj = lifted(told, value)
-    ladj = total(view(ladj, (rows, -1)), 1) if len(ladj.shape) and ladj.shape[0] == rows else ladj
+    ladj = (
+        sum_of_residues(view(ladj, (rows, -1)), 1)
+        if len(ladj.shape) and ladj.shape[0] == rows
+        else ladj
+    )
     if math.prod(ladj.shape) not in (1, rows):
         return False  # no number for each point
     grown = ladj.exp().top
@@ -57,10 +61,10 @@ def _grown_alike(
     left = times(det, det, first[..., 0])
     if units is not None:
         right = times(right, times(units, units, first[..., 0]), first[..., 0])
-    return bool(left[0].any(0).all() and _alike(left, right).all())
+    return bool(left[0].any(0).all() and _equal_entries(left, right).all())
 
 
-def _sparse_log_det(run: Run[Field]) -> bool:
+def _sparse_log_det(run: GraphRun[Field]) -> bool:
     r"""The same of an event of many entries, of which each is kept, or goes through a map of its own, given those that are kept:
     $(\prod_i \partial_i y_i)^2 = (e^{\log\det})^2$. The entries are told apart by the digits of their number.
     """
@@ -71,7 +75,7 @@ def _sparse_log_det(run: Run[Field]) -> bool:
     shape = (run.field.towers, -1, rows, run.size // rows)
     along = x.d.reshape(shape)
     moved = along[0, 0].any(0)
-    if not (_flat(value, rows) == _flat(x, rows))[..., ~moved].all():
+    if not (_entries_by_row(value, rows) == _entries_by_row(x, rows))[..., ~moved].all():
         return False
     count = along.shape[1] - rows
     parts = [None if one is None else one.reshape(shape) for one in (value.d, value.d_im)]
@@ -91,27 +95,30 @@ def _sparse_log_det(run: Run[Field]) -> bool:
     q = run.field.first(1)
     re, im = (None if one is None else one[:, 0][..., moved] for one in parts)
     assert re is not None
-    det, units = _product((re, im), q), _product((along[:, 0][..., moved], None), q)
+    det, units = (
+        _last_axis_product((re, im), q),
+        _last_axis_product((along[:, 0][..., moved], None), q),
+    )
     return _grown_alike(run, value, told, det, units)
 
 
-def kept_entries(run: Run[Field]) -> Any:
+def kept_entries(run: GraphRun[Field]) -> Any:
     """Which entries of an event come out of a call as they are, (entries); None where it gives no such event."""
     value, x = run.values[run.graph.outputs[0].name], run.values[run.graph.points[0]]
     rows = run.graph.points[1][0]
     if not isinstance(value, Residues) or math.prod(value.shape) != run.size:
         return None
-    same = _flat(value, rows) == _flat(x, rows)
+    same = _entries_by_row(value, rows) == _entries_by_row(x, rows)
     if value.im is not None:
         same &= value.im[:, 0].reshape(same.shape) == 0
     return same.all((0, 1))
 
 
-def _flat(one: Residues, rows: int) -> Any:
+def _entries_by_row(one: Residues, rows: int) -> Any:
     return one.re[:, 0].reshape(one.field.towers, rows, -1)
 
 
-def _product(pair: Pair, q: Words) -> Pair:
+def _last_axis_product(pair: Pair, q: Words) -> Pair:
     """Of the last axis."""
     rest: Pair | None = None
     while (size := pair[0].shape[-1]) > 1:
@@ -129,7 +136,7 @@ def _at(pair: Pair, start: int, end: int) -> Pair:
     return pair[0][..., start:end], None if pair[1] is None else pair[1][..., start:end]
 
 
-def _blocks(run: Run[Field], value: Any) -> tuple[Any, Any] | None:
+def _blocks(run: GraphRun[Field], value: Any) -> tuple[Any, Any] | None:
     """The Jacobian of each point, (towers, rows, of, by) transposed, in two parts; None where there is none, or where a point
     depends on another.
     """
@@ -146,7 +153,7 @@ def _blocks(run: Run[Field], value: Any) -> tuple[Any, Any] | None:
     return re, im
 
 
-def _permuted(run: Run[Field]) -> bool:
+def _permuted(run: GraphRun[Field]) -> bool:
     """The entries of each point are those of another array in another order, the same of all points."""
     value, x = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     rows = run.graph.points[1][0]
@@ -160,7 +167,7 @@ def _permuted(run: Run[Field]) -> bool:
     return bool((given[..., at] == found[..., to]).all())
 
 
-def _pattern(run: Run[Field]) -> bool:
+def _pattern(run: GraphRun[Field]) -> bool:
     """The derivatives of each point by its entries are zero where a pattern is not, and no point depends on another."""
     value, zeros = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     parts = _blocks(run, value)
@@ -170,7 +177,7 @@ def _pattern(run: Run[Field]) -> bool:
     )
 
 
-def _equal(run: Run[Field]) -> bool:
+def _equal_results(run: GraphRun[Field]) -> bool:
     """Two results are the same numbers, or have the same squares of their exponentials, which are positive."""
     one, other = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     like = next((each for each in (one, other) if isinstance(each, Residues)), None)
@@ -181,11 +188,13 @@ def _equal(run: Run[Field]) -> bool:
     left, right = (view(lifted(each, like), (-1,)) for each in (one, other))
     p = run.field.first(1)
     squares = [times(each.top, each.top, p) for each in (left.exp(), right.exp())]
-    same, grown = (_alike(*pair) for pair in ((left.top, right.top), (squares[0], squares[1])))
+    same, grown = (
+        _equal_entries(*pair) for pair in ((left.top, right.top), (squares[0], squares[1]))
+    )
     return bool((same | grown).all())
 
 
-def _slope(run: Run[Field]) -> bool:
+def _slope(run: GraphRun[Field]) -> bool:
     """The derivative of a number along the directions of a statement is another number."""
     total, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     if not isinstance(total, Residues):
@@ -193,10 +202,10 @@ def _slope(run: Run[Field]) -> bool:
     slope = lifted(told, total).top
     zero = np.zeros_like(slope[0])
     found = (zero, None) if total.derivative is None else total.derivative
-    return bool(_alike(found, slope).all())
+    return bool(_equal_entries(found, slope).all())
 
 
-def _affine(run: Run[Field]) -> bool:
+def _affine(run: GraphRun[Field]) -> bool:
     r"""Each column of an array is a fixed affine function of that of another; both are (rows, columns).
 
     The derivative along v is a multiple of v, which no point changes then: $\partial y_i v_0 = \partial y_0 v_i$, and
@@ -208,7 +217,7 @@ def _affine(run: Run[Field]) -> bool:
     )
 
 
-def _normalized(run: Run[Field]) -> bool:
+def _normalized(run: GraphRun[Field]) -> bool:
     """Each column of an array is a line in that of another, and no point changes its sum."""
     y, x, dy, _, q = _columns(run)
     up, along = _less(y, _row(y, 0), q), _less(x, _row(x, 0), q)
@@ -218,7 +227,7 @@ def _normalized(run: Run[Field]) -> bool:
     )
 
 
-def _columns(run: Run[Field]) -> tuple[Pair, Pair, Pair, Pair, Words]:
+def _columns(run: GraphRun[Field]) -> tuple[Pair, Pair, Pair, Pair, Words]:
     """Two arrays, and their derivatives along the directions of a statement, modulo the first primes, with these."""
     y, x = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     y = lifted(y, x)
@@ -237,10 +246,10 @@ def _less(one: Pair, other: Pair, q: Words) -> Pair:
 
 
 def _products_agree(a: Pair, b: Pair, c: Pair, d: Pair, q: Words) -> bool:
-    return bool(_alike(times(a, b, q), times(c, d, q)).all())
+    return bool(_equal_entries(times(a, b, q), times(c, d, q)).all())
 
 
-def _alike(one: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
+def _equal_entries(one: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
     """Where two numbers of two parts are the same."""
     zero = np.uint64(0)
     im, other_im = (zero if each[1] is None else each[1] for each in (one, other))
@@ -300,7 +309,7 @@ def _determinants(matrix: tuple[Any, Any], p: Any) -> tuple[Any, Any]:
 LAWS = {
     "log-det": Law(_log_det, "entries"),
     "sparse log-det": Law(_sparse_log_det, "halves"),
-    "equal": Law(_equal),
+    "equal": Law(_equal_results),
     "slope": Law(_slope, "along"),
     "pattern": Law(_pattern, "entries"),
     "permuted": Law(_permuted),

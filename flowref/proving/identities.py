@@ -19,7 +19,7 @@ from flowref.proving.criteria import Law, kept_entries
 from flowref.proving.exact.fields import LEVELS
 from flowref.proving.exact.residues import Field
 from flowref.proving.numbers import NotModelled
-from flowref.proving.runs import Run, decides
+from flowref.proving.runs import GraphRun, decides
 
 # Towers of a proof without roots and open comparisons, and of one with them: each has a sign of its own, of which one half
 # of the fields sees one that matters; fewer do where each of several points has its own. Before them one is tried, which
@@ -100,7 +100,7 @@ def weakest(proofs: Sequence[tuple[str, Proof]]) -> Proof:
     )
 
 
-def identity(
+def prove_identity(
     graph: Graph, law: Law, paths: Iterable[Branches], most: float = math.inf, seed: int = 0
 ) -> tuple[Proof, tuple[Branches, ...]]:
     """Whether a law of `LAWS` holds of a call in exact arithmetic, and on which paths, none where for all.
@@ -109,7 +109,7 @@ def identity(
     that drawn points take, asked for where the law does not hold for all values; ``most``: numbers that are computed in a
     field, on all paths of a claim, as many as where it has ``MANY`` points.
     """
-    if reason := _refused(graph, law):
+    if reason := _unprovable_reason(graph, law):
         return Proof(False, reason=reason), ()
     loose = {
         one.name
@@ -124,7 +124,7 @@ def identity(
     ]
     reason = "it is no identity"
 
-    def claim(weights: frozenset[str], runs: Sequence[Run[Field]], paths: int) -> Proof:
+    def claim(weights: frozenset[str], runs: Sequence[GraphRun[Field]], paths: int) -> Proof:
         conditions = dict.fromkeys(one for run in runs for one in run.conditions)
         words, fields = WEIGHTS[free.index(weights)], runs[-1].samples
         return Proof(True, fields, paths, words, tuple(conditions), free=tuple(sorted(weights)))
@@ -179,7 +179,7 @@ def _nested(graph: Graph, paths: Sequence[Branches]) -> str:
     for path in (None, *paths[:1]):
         field = Field(1, 0)
         with contextlib.suppress(NotModelled):
-            Run(graph, field, path, frozenset(), "")
+            GraphRun(graph, field, path, frozenset(), "")
         if field.nested:
             return f"not decided: a root of what holds a root ({field.nested})"
     return ""
@@ -208,7 +208,7 @@ def work_of(graph: Graph, law: Law) -> int:
     return numbers_of(graph, law) * _fields(graph, law, None, frozenset(graph.weights)) // MANY
 
 
-def _refused(graph: Graph, law: Law) -> str:
+def _unprovable_reason(graph: Graph, law: Law) -> str:
     """Why nothing is proved of a graph, whatever it computes; empty where something may be."""
     if graph.outputs[1] is None:
         return "it returns no log-det"
@@ -224,9 +224,9 @@ def _all_hold(
     decimal: bool,
     paths: Sequence[Branches | None],
     seed: int,
-) -> list[Run[Field]]:
+) -> list[GraphRun[Field]]:
     """The runs of all paths, if the law holds in each; none where it does not, or cannot be run."""
-    runs: list[Run[Field]] = []
+    runs: list[GraphRun[Field]] = []
     for number, path in enumerate(paths):
         try:
             run = holds(graph, law, weights, decimal, path, seed + number)
@@ -247,14 +247,14 @@ def holds(
     seed: int,
     *,
     few: bool = False,
-) -> Run[Field] | None:
+) -> GraphRun[Field] | None:
     """The run in which the law holds; None where it does not; ``few``: at so few points that signs are not seen."""
     numbers = numbers_of(graph, law)
     first = (ONE, FEW) if numbers > LONG else (FEW,)
     fields = FEW if few else _fields(graph, law, path, weights)
     moved = None
     if law.slopes == "halves":
-        kept = kept_entries(Run(graph, Field(ONE, seed, decimal), path, weights, ""))
+        kept = kept_entries(GraphRun(graph, Field(ONE, seed, decimal), path, weights, ""))
         if kept is None or kept.all():
             return None
         moved = ~kept
@@ -262,7 +262,7 @@ def holds(
     parts = [min(at_once, fields - done) for done in range(0, fields, at_once)]
     for number, towers in enumerate((*(one for one in first if one < fields), *parts)):
         field = Field(towers, seed + number * AGAIN, decimal)
-        run = Run(graph, field, path, weights, law.slopes, moved=moved)
+        run = GraphRun(graph, field, path, weights, law.slopes, moved=moved)
         if not law.holds(run):
             return None
     run.samples = fields * (graph.points[1][0] if fields == SOME else 1)

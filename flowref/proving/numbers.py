@@ -48,7 +48,7 @@ class Numbers(ABC):
         return len(self.shape)
 
 
-class Kind(Protocol):
+class NumberKind(Protocol):
     """What a run needs of a kind of numbers. ``line``: of the code that is being computed; ``conditions``: under which
     numbers are what they are, a clause each.
     """
@@ -70,7 +70,7 @@ class Kind(Protocol):
 
 
 AnyNumbers = TypeVar("AnyNumbers", bound=Numbers)
-AnyKind = TypeVar("AnyKind", bound=Kind)
+AnyKind = TypeVar("AnyKind", bound=NumberKind)
 
 
 def aligned(one: AnyNumbers, other: AnyNumbers) -> tuple[AnyNumbers, AnyNumbers]:
@@ -94,7 +94,7 @@ def aligned(one: AnyNumbers, other: AnyNumbers) -> tuple[AnyNumbers, AnyNumbers]
     return stretched(one), stretched(other)
 
 
-def joined(numbers: Sequence[AnyNumbers], axis: int) -> AnyNumbers:
+def concatenate_numbers(numbers: Sequence[AnyNumbers], axis: int) -> AnyNumbers:
     """Arrays side by side along an axis."""
     found: AnyNumbers = type(numbers[0]).joined(numbers, axis)
     return found

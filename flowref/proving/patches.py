@@ -17,11 +17,11 @@ import numpy as np
 
 from flowref.loading import single_threaded
 from flowref.loading.place import defined_at, root_of
-from flowref.loading.user_code import value_of
+from flowref.loading.user_code import target_value
 from flowref.model import PROVED_WHOLE, USER, Law, Target, Unsupported
-from flowref.model.graph import Graph, renamed
+from flowref.model.graph import Graph, renamed_node
 from flowref.proving.prover import Most, calls_of, claim_of, clause
-from flowref.proving.source_edits import Line
+from flowref.proving.source_edits import SourceLine
 from flowref.proving.statements import STATEMENTS
 
 # Edits of a source that are tried for one repair.
@@ -41,8 +41,8 @@ def patch(target: Target, law: Law, repairs: Sequence[str]) -> str:
         return ""
     with contextlib.redirect_stdout(io.StringIO()), single_threaded():
         try:
-            path, name = _source(target)
-            text, before = path.read_bytes().decode(), _kept(target, law)
+            path, name = _source_file_and_name(target)
+            text, before = path.read_bytes().decode(), _patch_invariants(target, law)
             known = clause(target, law)
         except (Exception, SystemExit):  # it is not the user's, or is no longer what it was
             return ""
@@ -53,19 +53,22 @@ def patch(target: Target, law: Law, repairs: Sequence[str]) -> str:
                 continue
             others = list[str]()
             with contextlib.suppress(SyntaxError, ValueError):
-                others += Line(text, int(match["line"])).edited(words)
+                others += SourceLine(text, int(match["line"])).edited(words)
             for other in others[:TRIED]:
-                with _copied(path, other) as copy, contextlib.suppress(Exception, SystemExit):
+                with (
+                    _patched_package_copy(path, other) as copy,
+                    contextlib.suppress(Exception, SystemExit),
+                ):
                     edited = Target(USER, f"{copy}:{name}", target.options)
                     if clause(edited, law) not in clauses:
                         continue
-                    after = _kept(edited, law)
+                    after = _patch_invariants(edited, law)
                     if after.formulas == before.formulas and after.proved >= before.proved:
-                        return _diff(_shown(path), text, other)
+                        return _diff(_display_path(path), text, other)
     return ""
 
 
-def _source(target: Target) -> tuple[Path, str]:
+def _source_file_and_name(target: Target) -> tuple[Path, str]:
     """The file of a user's target, and its name in that. Raises: `ValueError` where there is none that is the user's."""
     if target.adapter != USER:
         raise ValueError(str(target))
@@ -73,7 +76,7 @@ def _source(target: Target) -> tuple[Path, str]:
     if path.suffix != ".py" or FLOWREF in path.parents:
         raise ValueError(str(target))
     typed = target.component.rpartition(":")[2]
-    return path, getattr(value_of(target), "__qualname__", typed)
+    return path, getattr(target_value(target), "__qualname__", typed)
 
 
 def _packages(path: Path) -> list[Path]:
@@ -81,14 +84,14 @@ def _packages(path: Path) -> list[Path]:
     return list(itertools.takewhile(lambda one: (one / "__init__.py").is_file(), path.parents))
 
 
-def _shown(path: Path) -> str:
+def _display_path(path: Path) -> str:
     """Its path from the root of the repository, or from where its package is."""
     root, above = root_of(Path.cwd()), path.parents[len(_packages(path))]
     return path.relative_to(root if root in path.parents else above).as_posix()
 
 
 @dataclass(frozen=True)
-class Kept:
+class PatchInvariants:
     """What a patch leaves as it is. ``proved``: statements that are; ``formulas``: of the results of the map; ``sizes``: numbers of
     entries along axes of its arrays.
     """
@@ -98,7 +101,7 @@ class Kept:
     sizes: frozenset[int]
 
 
-def _kept(target: Target, law: Law) -> Kept:
+def _patch_invariants(target: Target, law: Law) -> PatchInvariants:
     statement = STATEMENTS[law.base]
     calls = calls_of(target, law.condition, statement.mode)
     proved = frozenset(
@@ -117,7 +120,7 @@ def _kept(target: Target, law: Law) -> Kept:
                 graph = calls.part(name, points).graph
                 formulas += _formulas(graph)[:results]
                 sizes |= {size for shape in graph.shapes.values() for size in shape}
-    return Kept(proved, tuple(formulas), frozenset(sizes))
+    return PatchInvariants(proved, tuple(formulas), frozenset(sizes))
 
 
 def _formulas(graph: Graph) -> list[str]:
@@ -126,13 +129,13 @@ def _formulas(graph: Graph) -> list[str]:
     for node in graph.nodes:
         held = graph.constants.get(node.name)
         number = None if held is None else np.asarray(held).tobytes()
-        one = renamed(node, keys)
+        one = renamed_node(node, keys)
         keys[node.name] = f"{hash((one.op, repr(one.args), repr(one.named), one.shape, number)):x}"
     return ["" if ref is None else keys.get(ref.name, ref.name) for ref in graph.outputs]
 
 
 @contextlib.contextmanager
-def _copied(path: Path, text: str) -> Iterator[Path]:
+def _patched_package_copy(path: Path, text: str) -> Iterator[Path]:
     """A copy of a file with another text; in a copy of its package, of links to what is not edited."""
     packages = _packages(path)
     modules, places = dict(sys.modules), sys.path.copy()

@@ -13,7 +13,7 @@ from flowref.model.graph import Graph
 from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import Calls, Composition
 from flowref.proving.criteria import LAWS
-from flowref.proving.identities import ENTRIES, WEIGHTS, Proof, identity, weakest, work_of
+from flowref.proving.identities import ENTRIES, WEIGHTS, Proof, prove_identity, weakest, work_of
 from flowref.proving.repairs import repairs
 from flowref.proving.rounding.places import Place
 from flowref.proving.statements import STATEMENTS, Statement, provable, words_of
@@ -179,7 +179,7 @@ def certificate_of(
         graph, whole = _traced(calls, statement, most)
     except Unsupported as error:
         return claim(Proof(False, reason=str(error)))
-    proof, taken = identity(graph, LAWS[statement.criterion], whole.paths, most.numbers)
+    proof, taken = prove_identity(graph, LAWS[statement.criterion], whole.paths, most.numbers)
     tried = edits and proof.weights in ("", WEIGHTS[-1])
     found = _repairs(statement, graph, whole) if tried else ()
     backend = calls.recipe.backend

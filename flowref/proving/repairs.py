@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flowref.model.graph import Branches, Graph, Node, Ref, references, renamed
+from flowref.model.graph import Branches, Graph, Node, Ref, references, renamed_node
 from flowref.proving.criteria import LAWS
 from flowref.proving.exact.operators import ARRANGEMENTS
 from flowref.proving.exact.residues import Field
-from flowref.proving.identities import FEW, WEIGHTS, Proof, identity, numbers_of
+from flowref.proving.identities import FEW, WEIGHTS, Proof, numbers_of, prove_identity
 from flowref.proving.numbers import NotModelled
-from flowref.proving.runs import Run
+from flowref.proving.runs import GraphRun
 
 # Numbers that are computed to try edits of a graph, and edits that are tried at most; repairs that are told.
 NUMBERS, TRIED, TOLD = 3_000_000, 300, 3
@@ -94,7 +94,7 @@ def repairs(
         try:
             # Of other weights than those that were built, of which a term may be zero.
             field, path = Field(FEW, 0, decimal), (*paths, None)[0]
-            run = Run(graph, field, path, graph.trained, LAWS[law].slopes)
+            run = GraphRun(graph, field, path, graph.trained, LAWS[law].slopes)
             if LAWS[law].holds(run):
                 return []
         except NotModelled:
@@ -136,19 +136,19 @@ def of_call(graph: Graph, law: str, call: str) -> Scope:
 
 
 def _proved(
-    graph: Graph, edit: Edit, scope: Scope, run: Run[Field], paths: Sequence[Branches]
+    graph: Graph, edit: Edit, scope: Scope, run: GraphRun[Field], paths: Sequence[Branches]
 ) -> Repair | None:
     changed, law = edited(graph, edit, scope), LAWS[scope.law]
     before = {id(node) for node in graph.nodes}
     behind = changed.moving(*(node.name for node in changed.nodes if id(node) not in before))
     ready = {name: value for name, value in run.values.items() if name not in behind}
     try:
-        again = Run(changed, run.field, run.path, run.weights, law.slopes, ready=ready)
+        again = GraphRun(changed, run.field, run.path, run.weights, law.slopes, ready=ready)
         if not law.holds(again):
             return None
     except NotModelled:
         return None
-    proof, _ = identity(changed, law, paths)
+    proof, _ = prove_identity(changed, law, paths)
     return Repair(edit, proof) if proof.proved and proof.weights != WEIGHTS[-1] else None
 
 
@@ -162,7 +162,7 @@ def edited(graph: Graph, edit: Edit, scope: Scope) -> Graph:
     for number, node in enumerate(graph.nodes):
         used = node.name in scope.own and edit.user in ("", node.name)
         changed = used and node is not edit.place
-        nodes.append(renamed(node, names) if changed else node)
+        nodes.append(renamed_node(node, names) if changed else node)
         if number == last:
             nodes += edit.nodes
     value, told = graph.outputs
@@ -202,12 +202,14 @@ def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
         for node in there
         for edit in (*_reductions(graph, node), *_left_out(graph, node), *_opposites(node))
     )
-    yield itertools.chain(smallest, (edit for node in there for edit in _turned(node, uses)))
+    yield itertools.chain(
+        smallest, (edit for node in there for edit in _negated_argument_edits(node, uses))
+    )
     yield (edit for node in plain or uses[:1] for edit in _factors(graph, node))
     if scope.law == "log-det":
         yield _terms(graph, last, nodes)
     others = [node for node in nodes if node.name in scope.known]
-    yield (edit for node in uses for edit in _others(node, others, own))
+    yield (edit for node in uses for edit in _value_replacements(node, others, own))
 
 
 def _edit(
@@ -270,7 +272,7 @@ def _opposites(node: Node) -> Iterator[Edit]:
         yield _edit(words, "opposite", node, (other, node.args, node.shape))
 
 
-def _turned(node: Node, uses: Sequence[Node]) -> Iterator[Edit]:
+def _negated_argument_edits(node: Node, uses: Sequence[Node]) -> Iterator[Edit]:
     """A function of minus its argument."""
     given = references(node.args)
     place = next((one for one in uses if len(given) == 1 and one.name == given[0].name), None)
@@ -307,7 +309,7 @@ def _terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
         yield _edit(told, f"term {len(steps)}", last, *steps)
 
 
-def _others(node: Node, nodes: Sequence[Node], own: frozenset[str]) -> Iterator[Edit]:
+def _value_replacements(node: Node, nodes: Sequence[Node], own: frozenset[str]) -> Iterator[Edit]:
     """Another value of the same shape, which is known before the node is used."""
     at = {one.name: number for number, one in enumerate(nodes)}
     users = [
@@ -321,11 +323,11 @@ def _others(node: Node, nodes: Sequence[Node], own: frozenset[str]) -> Iterator[
         for other in reversed(nodes[:first]):
             if other is not node and other.kind == "float" and other.shape == node.shape:
                 where = f" ({other.line})" if other.line and other.line != node.line else ""
-                words = f"{_named(other)}{where} in place of {_named(node)}"
+                words = f"{_operator_name(other)}{where} in place of {_operator_name(node)}"
                 edit = Edit(words, node, (), other.name, "another")
                 yield edit if user is None else replace(edit, user=user.name, line=user.line)
 
 
-def _named(node: Node) -> str:
+def _operator_name(node: Node) -> str:
     """An operator, or which part of several it takes."""
     return f"part {node.args[1] + 1}" if node.op == "getitem" else node.op

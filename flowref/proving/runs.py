@@ -22,7 +22,7 @@ ORDERS = {"gt": (0, 1), "ge": (0, 1), "lt": (1, 0), "le": (1, 0)}
 STRICT = ("gt", "lt")
 
 
-class Run(Generic[AnyKind]):
+class GraphRun(Generic[AnyKind]):
     """The graph in numbers of a kind: at random points of a field, or on boxes. ``path``: what comparisons are held to; None
     for what the numbers say; ``slopes``: which derivatives there are: "entries", by the entries of points, "along", by the
     directions of a statement, "halves", by halves of the entries that are ``moved``, or none; ``ready``: values of another run
@@ -118,8 +118,8 @@ class Run(Generic[AnyKind]):
         args, named = self._given(node.args), self._given(dict(node.named))
         if node.op not in CASTS:
             named.pop("dtype", None)
-        plain = node.op in PLAIN and not (node.op in EXACT and not all(map(_whole, args)))
-        if not plain and args and _numbers(args[0]) and node.kind == "float":
+        plain = node.op in PLAIN and not (node.op in EXACT and not all(map(_is_integral, args)))
+        if not plain and args and _is_number_array(args[0]) and node.kind == "float":
             args = (lifted(args[0], self.field.constant(0)), *args[1:])
         if node.op == "where" and node.args[0].name in self.ordered:
             chosen = zip(args[1:], self.ordered[node.args[0].name], strict=True)
@@ -160,11 +160,11 @@ def decides(node: Node) -> bool:
     return node.kind in ("int", "bool") or node.op in STEPS
 
 
-def _numbers(value: Any) -> bool:
+def _is_number_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype != bool
 
 
-def _whole(value: Any) -> bool:
+def _is_integral(value: Any) -> bool:
     """Whether an operand is of whole numbers, on which numpy is exact."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "biu" or bool(

@@ -33,7 +33,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EquivalenceClaim:
     """A claim that a ``result`` of two objects is the same, and where it is not, at a point that was drawn."""
 
     result: str
@@ -42,7 +42,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Pair:
+class EquivalentObjects:
     """Two objects, of which the second computes with the weights of the first. ``names``: which stands for which."""
 
     targets: str
@@ -56,13 +56,15 @@ class Pair:
         """The weights that have another name in the second."""
         return {theirs: ours for theirs, ours in self.names.items() if theirs != ours}
 
-    def comparisons(self) -> Iterator[Comparison]:
+    def comparisons(self) -> Iterator[EquivalenceClaim]:
         """Of each result that both offer."""
         for name, words, read in RESULTS:
             if all(getattr(each.dialect, name) is not None for each in (self.one, self.two)):
                 yield from self._compared(name, words, read)
 
-    def _compared(self, name: str, words: str, read: Callable[[Any], Any]) -> Iterator[Comparison]:
+    def _compared(
+        self, name: str, words: str, read: Callable[[Any], Any]
+    ) -> Iterator[EquivalenceClaim]:
         recipe, call = self.one, getattr(self.two.dialect, name)
 
         def both(obj: Any, x: Any, context: Any) -> Any:
@@ -94,10 +96,10 @@ class Pair:
             claim = certificate_of(
                 calls, self.targets, f"same {words}", statement, Most(MOST_OPERATIONS, MOST_NUMBERS)
             )
-            yield Comparison(words, claim, different)
+            yield EquivalenceClaim(words, claim, different)
 
 
-def same(target: Target, other: Target) -> Pair:
+def compare_targets(target: Target, other: Target) -> EquivalentObjects:
     """Two targets, to be compared. Raises: `TargetError` of either, and where their weights or events do not correspond."""
     one, two = recipe_of(target), recipe_of(other)
     if one.facts.event_shape != two.facts.event_shape:
@@ -110,7 +112,7 @@ def same(target: Target, other: Target) -> Pair:
         beside = one.backend.cast(two.build(), one.dtype)
         one.backend.set_mode(beside, False)
         names = one.backend.correspondence(Calls(one).prepared[0], beside)
-    return Pair(f"{target} and {other}", one, two, beside, names)
+    return EquivalentObjects(f"{target} and {other}", one, two, beside, names)
 
 
 def _different(x: Any, one: Any, other: Any) -> Difference | None:
@@ -128,7 +130,7 @@ def _different(x: Any, one: Any, other: Any) -> Difference | None:
     )
 
 
-def _first(out: Any) -> Any:
+def _value_of_pair(out: Any) -> Any:
     return out[0]
 
 
@@ -142,9 +144,9 @@ def _all(out: Any) -> Any:
 
 # Calls, what is read of them, and in words.
 RESULTS: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
-    ("forward", "values of forward", _first),
+    ("forward", "values of forward", _value_of_pair),
     ("forward", "log-dets of forward", _second),
-    ("inverse", "values of the inverse", _first),
+    ("inverse", "values of the inverse", _value_of_pair),
     ("inverse", "log-dets of the inverse", _second),
     ("log_prob", "log-densities", _all),
 )

@@ -24,7 +24,7 @@ FACTORS = {"-1": "-{}", "2": "2 * {}", "0.5": "{} / 2"}
 Change = tuple[int, int, str]
 
 
-class Line:
+class SourceLine:
     """A ``line`` of a source ``text``, counted from 1, with all nodes that it is a part of, the outermost first. Raises:
     `SyntaxError` where the source is none.
     """
@@ -49,7 +49,7 @@ class Line:
         """
         meant = ((rule, re.fullmatch(form, words)) for form, rule in RULES.items())
         found = next((rule(self, *m.groups()) for rule, m in meant if m is not None), ())
-        for start, end, text in sorted(dict.fromkeys(found), key=_size):
+        for start, end, text in sorted(dict.fromkeys(found), key=_edit_length):
             yield (self.bytes[:start] + text.encode() + self.bytes[end:]).decode()
 
     def of(self, op: str) -> list[Any]:
@@ -99,7 +99,7 @@ def _at(tree: ast.AST, line: int) -> list[Any]:
     return [one for one in nodes if one.lineno <= line <= (one.end_lineno or 0)]
 
 
-def _size(change: Change) -> int:
+def _edit_length(change: Change) -> int:
     start, end, text = change
     return end - start + len(text)
 
@@ -113,16 +113,16 @@ def _op(node: Any) -> str:
     return str(getattr(func, "attr", getattr(func, "id", "")))
 
 
-def _renamed(line: Line, old: str, new: str) -> Iterator[Change]:
+def _renamed(line: SourceLine, old: str, new: str) -> Iterator[Change]:
     ends = [line.span(node.func)[1] for node in line.of(old) if isinstance(node, ast.Call)]
     yield from ((end - len(old), end, new) for end in ends)
 
 
-def _sum(line: Line) -> Iterator[Change]:
+def _sum(line: SourceLine) -> Iterator[Change]:
     yield from _renamed(line, "mean", "sum")
 
 
-def _whole_sum(line: Line, op: str) -> Iterator[Change]:
+def _whole_sum(line: SourceLine, op: str) -> Iterator[Change]:
     for node in line.of(op):
         given = line.operands(node)[:1]
         cut = [one for one in given if isinstance(one, ast.Subscript)]
@@ -131,7 +131,7 @@ def _whole_sum(line: Line, op: str) -> Iterator[Change]:
             yield from line.put(node, f"{line.read(one)}{tail}")
 
 
-def _left_out(line: Line, op: str) -> Iterator[Change]:
+def _left_out(line: SourceLine, op: str) -> Iterator[Change]:
     for node in line.of(op):
         if isinstance(node, ast.AugAssign):
             yield line.starts[node.lineno - 1], line.starts[node.end_lineno or 0], ""
@@ -142,7 +142,7 @@ def _left_out(line: Line, op: str) -> Iterator[Change]:
         yield from _sum(line)
 
 
-def _opposite(line: Line, new: str, old: str) -> Iterator[Change]:
+def _opposite(line: SourceLine, new: str, old: str) -> Iterator[Change]:
     op = next(name for name, symbol in SYMBOLS.items() if symbol == old)
     yield from _renamed(line, op, OPPOSITES[op])
     for node in line.of(op):
@@ -152,18 +152,18 @@ def _opposite(line: Line, new: str, old: str) -> Iterator[Change]:
             yield start, end, line.bytes[start:end].decode().replace(old, new, 1)
 
 
-def _turned(line: Line, op: str) -> Iterator[Change]:
+def _negated_operand_changes(line: SourceLine, op: str) -> Iterator[Change]:
     for one in (one for node in line.of(op) for one in line.operands(node)[:1]):
         other = line.read(one.operand) if _op(one) == "neg" else f"-{line.read(one)}"
         yield from line.put(one, other)
 
 
-def _times(line: Line, op: str, factor: str) -> Iterator[Change]:
+def _times(line: SourceLine, op: str, factor: str) -> Iterator[Change]:
     for node in line.of(op):
         yield from line.put(node, FACTORS[factor].format(line.read(node)))
 
 
-def _term(line: Line, sign: str, of: str) -> Iterator[Change]:
+def _term(line: SourceLine, sign: str, of: str) -> Iterator[Change]:
     bare = of.removeprefix("log |").removesuffix("|")
     at = re.fullmatch(r"(\w+) \(.*:(\d+)\)", bare)
     found = [one for one in _at(line.scope, int(at[2])) if _op(one) == at[1]] if at else []
@@ -179,7 +179,7 @@ def _term(line: Line, sign: str, of: str) -> Iterator[Change]:
         yield end, end, f" {'+' if sign == 'plus' else '-'} {text}{tail}"
 
 
-def _another(line: Line, new: str) -> Iterator[Change]:
+def _another(line: SourceLine, new: str) -> Iterator[Change]:
     at = re.fullmatch(r".* \(.*:(\d+)\)", new)
     others, own = line.names(int(at[1]) if at else 0), line.names(line.line)
     names = (one for one in ast.walk(line.scope) if isinstance(one, ast.Name))
@@ -195,7 +195,7 @@ RULES: dict[str, Callable[..., Iterable[Change]]] = {
     r"without the (\w+) over the batch": _left_out,
     r"without (\w+).*": _left_out,
     r"([-+*/]) in place of ([-+*/])": _opposite,
-    r"(\w+) of minus its argument": _turned,
+    r"(\w+) of minus its argument": _negated_operand_changes,
     r"(\w+) times (-1|2|0\.5)": _times,
     r"(plus|minus) the sum of (.*)": _term,
     r"(.*) in place of .*": _another,

@@ -99,7 +99,7 @@ def _of_batches(of: Composition) -> tuple[Ref, Ref | None]:
     return of.slope(("forward", ALL), apart=False)
 
 
-def _normalizer(of: Composition) -> Normalizer:
+def _batch_normalizer(of: Composition) -> Normalizer:
     found = of.calls.recipe.facts.normalizer
     if found is None:
         raise Unsupported("it has no statistics of batches")
@@ -109,7 +109,7 @@ def _normalizer(of: Composition) -> Normalizer:
 
 
 def _of_channels(of: Composition) -> tuple[Ref, Ref]:
-    normalizer = _normalizer(of)
+    normalizer = _batch_normalizer(of)
     return of.columns(normalizer.call, normalizer.channel)
 
 
@@ -122,11 +122,11 @@ def _batches_of_channels(facts: Facts) -> list[Shape]:
 
 
 def _bias_before(of: Composition) -> tuple[Ref, Ref]:
-    normalizer = _normalizer(of)
+    normalizer = _batch_normalizer(of)
     return of.along_channels(normalizer.call, normalizer.channel)
 
 
-def _parts(of: Composition) -> tuple[Ref, Ref]:
+def _composite_and_chain(of: Composition) -> tuple[Ref, Ref]:
     (whole, told), (last, total) = of.call("forward"), of.call(THROUGH["forward"])
     if told is None or total is None:
         told = total = None
@@ -194,7 +194,7 @@ def _squeezed(of: Composition) -> tuple[Ref, Ref]:
     return value, POINT
 
 
-def _base(of: Composition) -> tuple[Ref, Ref]:
+def _standard_normal_base(of: Composition) -> tuple[Ref, Ref]:
     r"""$\log p(z) + \frac12 \|z\|^2$ is at any point, with any weights, what it is at others with those that the object has,
     and there it is $-\frac D2 \log 2\pi$.
     """
@@ -255,7 +255,7 @@ STATEMENTS = {
         "the base has the log-density of a standard normal distribution, with its constant as float64 has it",
         "equal",
         ("base_log_prob",),
-        _base,
+        _standard_normal_base,
         "noise",
     ),
     "density/mass": Statement(
@@ -280,7 +280,7 @@ STATEMENTS = {
         "a composite is its parts in order, and its log-det is the sum of theirs",
         "equal",
         ("forward", "parts"),
-        _parts,
+        _composite_and_chain,
         traces=2,
     ),
     "composition/algebra[inverse]": Statement(

@@ -53,7 +53,7 @@ class Listed:
             value,
             marks,
             chosen.get("laws", ()),
-            _event(chosen.get("event_shape")),
+            _event_shape_text(chosen.get("event_shape")),
             chosen.get("profile", ""),
         )
 
@@ -133,15 +133,15 @@ def _has_options(what: Any) -> bool:
     return isinstance(what, tuple) and len(what) == 2 and isinstance(what[1], Mapping)
 
 
-def _event(shape: int | Sequence[int] | None) -> str:
+def _event_shape_text(shape: int | Sequence[int] | None) -> str:
     sizes = (shape,) if isinstance(shape, int) else tuple(shape or ())
     return ",".join(map(str, sizes))
 
 
-def name_of(value: Any) -> str:
+def object_name(value: Any) -> str:
     """What a live object is called where nobody names it.
 
-    >>> name_of(print), name_of(3)
+    >>> object_name(print), object_name(3)
     ('print', 'int')
     """
     made = value.func if isinstance(value, functools.partial) else value

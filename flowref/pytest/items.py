@@ -74,7 +74,9 @@ class DeclaredFile(pytest.File):
             yield item
 
 
-def functions(collector: Any, name: str, test: Any, tests: Sequence[Load]) -> list[pytest.Item]:
+def conformance_items(
+    collector: Any, name: str, test: Any, tests: Sequence[Load]
+) -> list[pytest.Item]:
     """A decorated function as one test for each pair, all of which share its fixtures."""
     marks = getattr(test, "pytestmark", [])
     if any(mark.name == "parametrize" for mark in marks):

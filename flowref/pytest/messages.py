@@ -10,7 +10,7 @@ from typing import Any
 from flowref.model import KnownFailure, Recognized, Standing, Verdict
 from flowref.pytest.pair import Load
 from flowref.reporting.contents import LawNote
-from flowref.reporting.encoding import (
+from flowref.reporting.verdict_json import (
     recognized_from_json,
     recognized_to_json,
     verdict_from_json,

@@ -127,9 +127,9 @@ class Pair(Load):
     @property
     def own_law(self) -> Law | None:
         """The law itself, if no catalogue has it."""
-        from flowref.auditing.worker import name_of
+        from flowref.auditing.worker import law_id_or_self
 
-        return None if isinstance(name_of(self._law), str) else self._law
+        return None if isinstance(law_id_or_self(self._law), str) else self._law
 
     @property
     def verdict(self) -> Verdict:
@@ -187,7 +187,7 @@ class Pair(Load):
             pytest.skip(f"known failure, not decided: {one.detail or reason}")
 
     def _violation(self) -> Exception:
-        from flowref.reporting.raising import violation
+        from flowref.reporting.violation_errors import violation
 
         assert self._judged is not None
         one, text = self._judged.known, ""

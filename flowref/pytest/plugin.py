@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from flowref.pytest.conformance import ATTRIBUTE
-from flowref.pytest.gathering import Gathering
+from flowref.pytest.session_report import Gathering
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -90,7 +90,7 @@ def pytest_collection(session: pytest.Session) -> None:
     if not _declares(project):
         _settle(config.option, "", 0.0)
         return
-    from flowref.auditing.declared import common
+    from flowref.auditing.project_targets import common
     from flowref.baseline.targets import declared
     from flowref.model import FlowrefError
 
@@ -99,7 +99,7 @@ def pytest_collection(session: pytest.Session) -> None:
         _settle(config.option, said.profile, said.timeout)
         targets = declared(project)
         if targets and _collects(config, project):
-            from flowref.pytest.declared import tests
+            from flowref.pytest.project_tests import tests
 
             found = tests(_session(config), targets)
             desk.tests = _applying(config, found, PROJECT)
@@ -137,7 +137,7 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> list[py
     except FlowrefError as error:
         line = obj.__code__.co_firstlineno  # type: ignore[attr-defined]  # it is a function
         raise collector.CollectError(f"{collector.path.name}:{line}: {error}") from None
-    return items.functions(collector, name, obj, _applying(collector.config, tests, home))
+    return items.conformance_items(collector, name, obj, _applying(collector.config, tests, home))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -172,9 +172,9 @@ def pytest_runtest_makereport(
     report = yield
     test = getattr(item, "flowref_test", None)
     if call.excinfo is not None and call.excinfo.typename == "FlowrefViolations":
-        from flowref.pytest import printing
+        from flowref.pytest import failure_text
 
-        report.longrepr = printing.longrepr(item, call.excinfo)
+        report.longrepr = failure_text.longrepr(item, call.excinfo)
     if test is not None and call.when == "call":
         from flowref.pytest import messages
 
@@ -216,7 +216,7 @@ def _collects(config: pytest.Config, project: Path) -> bool:
     return False
 
 
-def _named(config: pytest.Config) -> bool:
+def _names_single_tests(config: pytest.Config) -> bool:
     """Whether single tests are named."""
     return any("[" in argument for argument in config.args)
 
@@ -224,12 +224,14 @@ def _named(config: pytest.Config) -> bool:
 def _filtered(config: pytest.Config) -> bool:
     """Whether tests will be chosen from those that are collected: only of what is left are targets loaded."""
     chosen = ("keyword", "markexpr", "lf", "stepwise")
-    return not _named(config) and any(getattr(config.option, one, None) for one in chosen)
+    return not _names_single_tests(config) and any(
+        getattr(config.option, one, None) for one in chosen
+    )
 
 
 def _applying(config: pytest.Config, tests: list[Load], home: str) -> list[Load]:
     """The tests of laws that apply, where that can be said now; of very many there is a warning."""
-    if _named(config) or _filtered(config):
+    if _names_single_tests(config) or _filtered(config):
         return tests
     tests = _session(config).applying(tests)
     if len(tests) > MANY:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flowref import registry
+from flowref.baseline.baseline_parser import PROJECT, load_baseline
 from flowref.baseline.entry import Baseline, Entry
-from flowref.baseline.reading import PROJECT, load
 from flowref.baseline.targets import PROFILES, Defaults, defaults, with_event
 from flowref.model import OBJECT, SpecError, Target, TargetError, nearest, one_line
 from flowref.model.factories import is_factory, wants
-from flowref.pytest.conformance import Conformance, name_of
-from flowref.pytest.kept import Kept
+from flowref.pytest.conformance import Conformance, object_name
 from flowref.pytest.pair import Candidate, Load, Pair
+from flowref.pytest.report_location import StoredReport
 
 if TYPE_CHECKING:
     from flowref.auditing.single import Judge, Judged
@@ -36,7 +36,7 @@ class Session:
     profile: str = "standard"
     seed: int = 0
     seconds: float = 60.0
-    kept: Kept = field(default_factory=Kept)
+    kept: StoredReport = field(default_factory=StoredReport)
     strict: bool = False
     baseline: Baseline = field(default_factory=Baseline)
     common: Defaults = field(default_factory=Defaults)
@@ -141,7 +141,7 @@ class Session:
             found = registry.expand(what) if isinstance(what, str) else [what]
             for value in found:
                 live = not isinstance(value, Target)
-                name = one.id or (name_of(value) if live else str(value))
+                name = one.id or (object_name(value) if live else str(value))
                 meant = value if live else with_event(value, one.event)
                 yield Candidate(name, meant, one.event, one.marks, profile), laws
 
@@ -173,7 +173,7 @@ class Session:
                 raise SpecError(
                     f"known failures name the law {law}, which is not among the laws of this test"
                 )
-            entries += [Entry(_name(one), law, reason) for one, _ in own]
+            entries += [Entry(_candidate_name(one), law, reason) for one, _ in own]
         if not entries:
             return self.baseline
         declared = (*entries, *self.baseline.declared)
@@ -206,9 +206,9 @@ def begun(config: pytest.Config) -> Session:
         PROFILES[option.flowref_profile],
         option.flowref_seed,
         option.flowref_timeout,
-        Kept.of(config),
+        StoredReport.of(config),
         option.flowref_strict,
-        load(None, folder),
+        load_baseline(None, folder),
         defaults(folder / PROJECT),
     )
 
@@ -232,10 +232,10 @@ def _registered(candidate: Candidate) -> Target:
             target = loading.snapshot(obj, candidate.title)
     except Exception as error:
         raise TargetError(f"{candidate.id} cannot be made: it raises {one_line(error)}") from error
-    return loading.renamed(target, with_event(target, candidate.event))
+    return loading.alias_live_target(target, with_event(target, candidate.event))
 
 
-def _name(candidate: Candidate) -> str:
+def _candidate_name(candidate: Candidate) -> str:
     """What entries about a candidate name: of a live object what it is called, with any options."""
     what = candidate.what
     return str(what) if isinstance(what, Target) else f"{OBJECT}:{candidate.title}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from flowref.reference.batch_norm import check_input, moments, per_channel, widened
+from flowref.reference.batch_norm import at_least_float32, check_input, moments, per_channel
 from flowref.reference.bijection import Bijection
 
 
@@ -46,7 +46,7 @@ class ActNorm(Bijection):
     @torch.no_grad()
     def initialize(self, x: Tensor) -> None:
         """Set shift and log_scale from a batch."""
-        mean, _, _, var = moments(widened(x))
+        mean, _, _, var = moments(at_least_float32(x))
         # Rounding alone gives equal numbers a deviation of this order.
         noise = torch.finfo(x.dtype).eps * mean.abs()
         spread = var.isfinite() & (var > torch.finfo(x.dtype).tiny) & (var.sqrt() > noise)

@@ -86,7 +86,7 @@ class BatchNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalize x; in train mode the running statistics move."""
         check_input(x, self.num_features)
-        wide = widened(x)
+        wide = at_least_float32(x)
         if self.training or self.running_mean is None or self.running_var is None:
             check_count(x)
             mean, centered, rest, var = moments(wide)
@@ -160,7 +160,7 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return center + rest, centered, rest, var.clamp(min=0)
 
 
-def widened(x: Tensor) -> Tensor:
+def at_least_float32(x: Tensor) -> Tensor:
     """X in float32 if it is narrower: sums and squares in float16 overflow, and bfloat16 has 8
     bits.
     """

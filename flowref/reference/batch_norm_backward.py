@@ -29,7 +29,7 @@ def batch_norm_backward(
     Shapes: dy, x and dx `(N, C, ...)`; weight (None: 1), dw and db `(C,)`.
     Raises: `ValueError` as `BatchNorm` does.
     """
-    check(dy, x)
+    check_gradient_shape(dy, x)
     axes, m = [0, *range(2, x.dim())], max(x.numel() // x.shape[1], 1)
     mean, _, _, var = moments(x)
     centered = x - per_channel(mean, x)
@@ -52,7 +52,7 @@ def batch_norm_backward_by_steps(
     same $\epsilon$; the last sum is 0.
     $dx = d\hat x / \sqrt{v + \epsilon} + dv \cdot 2 (x - \mu) / m + d\mu / m$.
     """
-    check(dy, x)
+    check_gradient_shape(dy, x)
     axes, m = [0, *range(2, x.dim())], max(x.numel() // x.shape[1], 1)
     mean, _, _, var = moments(x)
     centered = x - per_channel(mean, x)
@@ -71,7 +71,7 @@ def batch_norm_backward_by_steps(
     return dx, dweight, dy.sum(axes)
 
 
-def check(dy: Tensor, x: Tensor) -> None:
+def check_gradient_shape(dy: Tensor, x: Tensor) -> None:
     """Refuse what `BatchNorm` refuses, and a dy that is no gradient of its output."""
     if dy.shape != x.shape:
         raise ValueError(f"got dy of shape {tuple(dy.shape)}; expected that of x, {tuple(x.shape)}")

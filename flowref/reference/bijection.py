@@ -115,7 +115,7 @@ def over_event(terms: Tensor) -> Tensor:
     return terms.flatten(1).sum(1)
 
 
-def repeated(ladj: Tensor, x: Tensor) -> Tensor:
+def repeated_log_det(ladj: Tensor, x: Tensor) -> Tensor:
     """One log-determinant for all rows, `(N,)`, in the dtype of x."""
     return ladj.to(x.dtype).repeat(len(x))
 

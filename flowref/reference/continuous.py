@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from flowref.reference.bijection import Bijection, check_event
+from flowref.reference.inner_derivatives import differentiates
 from flowref.reference.log_det_series import random_signs
-from flowref.reference.recording import differentiates
-from flowref.reference.solver import MOST, along, integral, solve, steps
+from flowref.reference.solver import MOST, path_integral, runge_kutta_steps, solve, state_at_time
 
 Field = Callable[[Tensor, Tensor], Tensor]
 Trace = Literal["exact", "hutchinson"]
@@ -57,7 +57,7 @@ class CNF(Bijection):
     once for a whole solve; it does so in train mode alone, since a log-density that is reported has to
     be exact.
     The state does not depend on the log-det: it is solved for first, in adaptive steps, and the divergence
-    is integrated along its path, at nodes of its own (see `steps` and `integral`). The log-det is found to
+    is integrated along its path, at nodes of its own (see `runge_kutta_steps` and `path_integral`). The log-det is found to
     within the tolerance for each entry, beside its size; the state to within a tenth, beside 1 and its size.
     Steps and nodes are chosen for the batch, so that rows depend on each other within the tolerance, and
     are constants for autograd.
@@ -115,12 +115,14 @@ class CNF(Bijection):
         if start == end:
             return x, x.new_zeros(len(x))
         rate = partial(speed, self.field)
-        path = list(steps(rate, x, start, end, PATH * self.tolerance, self.most))
+        path = list(runge_kutta_steps(rate, x, start, end, PATH * self.tolerance, self.most))
 
         def divergence(time: float) -> Tensor:
-            return self.velocity(x.new_full((), time), along(path, time), signs)[1]
+            return self.velocity(x.new_full((), time), state_at_time(path, time), signs)[1]
 
-        return path[-1].after, integral(divergence, path, self.tolerance, x.shape[1], self.most)
+        return path[-1].after, path_integral(
+            divergence, path, self.tolerance, x.shape[1], self.most
+        )
 
     def velocity(self, t: Tensor, z: Tensor, signs: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The field and its divergence, exact without signs."""

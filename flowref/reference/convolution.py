@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from flowref.reference.bijection import Bijection, repeated
+from flowref.reference.bijection import Bijection, repeated_log_det
 
 
 class InvertibleConv1x1(Bijection):
@@ -82,7 +82,7 @@ class InvertibleConv1x1(Bijection):
 
     def _ladj(self, x: Tensor) -> Tensor:
         logs = self.log_diagonal.sum() if self.lu else torch.linalg.slogdet(self.matrix).logabsdet
-        return repeated(x.shape[2:].numel() * logs, x)
+        return repeated_log_det(x.shape[2:].numel() * logs, x)
 
     def _columns(self, x: Tensor) -> Tensor:
         if x.dim() < 2 or x.shape[1] != self.channels:

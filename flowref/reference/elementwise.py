@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from flowref.reference.bijection import Bijection, Inverse, over_event, repeated
+from flowref.reference.bijection import Bijection, Inverse, over_event, repeated_log_det
 
 
 class Affine(Bijection):
@@ -45,7 +45,7 @@ class Affine(Bijection):
         return (z - self.shift) / self.scale, -self._ladj(z)
 
     def _ladj(self, x: Tensor) -> Tensor:
-        return repeated(self.scale.abs().log().expand(x.shape[1:]).sum(), x)
+        return repeated_log_det(self.scale.abs().log().expand(x.shape[1:]).sum(), x)
 
 
 class Exp(Bijection):

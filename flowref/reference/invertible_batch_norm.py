@@ -10,7 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from flowref.model import FlowrefError
-from flowref.reference.batch_norm import check_count, check_input, moments, per_channel, widened
+from flowref.reference.batch_norm import (
+    at_least_float32,
+    check_count,
+    check_input,
+    moments,
+    per_channel,
+)
 from flowref.reference.bijection import Bijection
 
 
@@ -77,7 +83,7 @@ class InvertibleBatchNorm(Bijection):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Data to latents, `(y, ladj)`; in train mode the averages move."""
         check_input(x, self.num_features)
-        wide, mean, var = widened(x), self.running_mean, self.running_var
+        wide, mean, var = at_least_float32(x), self.running_mean, self.running_var
         if not self.training or x.numel() == 0:
             y, ladj = self._normalize(wide - per_channel(mean, x), var)
             return y.to(x.dtype), ladj.to(x.dtype)
@@ -103,7 +109,7 @@ class InvertibleBatchNorm(Bijection):
                 "does not have; expected eval mode: call .eval() first"
             )
         check_input(y, self.num_features)
-        wide, scale = widened(y), per_channel(self._scale(self.running_var), y)
+        wide, scale = at_least_float32(y), per_channel(self._scale(self.running_var), y)
         shifted = wide if self.bias is None else wide - per_channel(self.bias, y)
         x = shifted / scale + per_channel(self.running_mean, y)
         return x.to(y.dtype), -self._ladj(y, self.running_var).to(y.dtype)

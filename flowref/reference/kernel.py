@@ -239,10 +239,10 @@ class KernelFlow(nn.Module):
         return self.kernel.inverse(self.base.sample(n))[0]
 
 
-def taken(noise: Noise, draws: Sequence[Draw], like: Tensor) -> list[Tensor]:
+def given_or_drawn_noise(noise: Noise, draws: Sequence[Draw], like: Tensor) -> list[Tensor]:
     """The noise that was given, or drawn for a batch; `ValueError` where it does not fit."""
     if not noise:
-        return [drawn(draw, like) for draw in draws]
+        return [kernel_noise(draw, like) for draw in draws]
     got, expected = (
         [tuple(one.shape) for one in noise],
         [(len(like), *draw.shape) for draw in draws],
@@ -259,7 +259,7 @@ def taken(noise: Noise, draws: Sequence[Draw], like: Tensor) -> list[Tensor]:
     return list(noise)
 
 
-def drawn(draw: Draw, like: Tensor) -> Tensor:
+def kernel_noise(draw: Draw, like: Tensor) -> Tensor:
     """Noise for a batch, from torch's generator, of its dtype where it is no choice."""
     shape = (len(like), *draw.shape)
     if draw.kind == "choice":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from flowref.reference.recording import differentiates
+from flowref.reference.inner_derivatives import differentiates
 
 Map = Callable[[Tensor], Tensor]
 Noise = tuple[Tensor, ...]

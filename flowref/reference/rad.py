@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from flowref.reference.bijection import check_event
-from flowref.reference.kernel import Draw, Kernel, Noise, taken
+from flowref.reference.kernel import Draw, Kernel, Noise, given_or_drawn_noise
 
 
 class RAD(Kernel):
@@ -47,7 +47,7 @@ class RAD(Kernel):
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
         check_event(x, (self.features,), "a RAD layer")
-        taken(noise, (), x)
+        given_or_drawn_noise(noise, (), x)
         first = x[:, 0]
         region = (first[:, None] >= self.boundaries).sum(1)
         above, below = self._distances(first, region)
@@ -62,7 +62,7 @@ class RAD(Kernel):
     def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, V')`."""
         check_event(z, (self.features,), "a RAD layer")
-        (uniform,) = taken(noise, self.inverse_draws(z), z)
+        (uniform,) = given_or_drawn_noise(noise, self.inverse_draws(z), z)
         log_gate, first = self.log_gate(z), z[:, 0]
         shares = log_gate.exp().cumsum(1)[:, :-1]
         region = (uniform[:, None] >= shares).sum(1)

@@ -44,7 +44,7 @@ BEND = (
 )  # fmt: skip
 
 
-class Step(NamedTuple):
+class SolverStep(NamedTuple):
     """A step: its time and length, the state before and after it, and the rates at its seven stages."""
 
     start: float
@@ -69,10 +69,12 @@ class Step(NamedTuple):
             + (theta * rest) ** 2 * bend
             for d, first, last, bend in zip(AFTER, (1, *[0] * 6), (*[0] * 6, 1), BEND, strict=True)
         ]
-        return moved(self.before, self.length, weights, self.rates)
+        return weighted_step(self.before, self.length, weights, self.rates)
 
 
-def moved(state: Tensor, h: float, weights: Sequence[float], rates: Sequence[Tensor]) -> Tensor:
+def weighted_step(
+    state: Tensor, h: float, weights: Sequence[float], rates: Sequence[Tensor]
+) -> Tensor:
     r"""$s + h \sum_i w_i k_i$."""
     for weight, rate in zip(weights, rates, strict=True):
         if weight:
@@ -80,18 +82,18 @@ def moved(state: Tensor, h: float, weights: Sequence[float], rates: Sequence[Ten
     return state
 
 
-def one_step(rate: Rate, state: Tensor, slope: Tensor, start: float, h: float) -> Step:
+def one_step(rate: Rate, state: Tensor, slope: Tensor, start: float, h: float) -> SolverStep:
     """A step from a state with this rate of change; that of the state after it is the last of its rates."""
     rates = [slope]
     for time, weights in zip(TIMES, STAGES, strict=True):
-        after = moved(state, h, weights, rates)
+        after = weighted_step(state, h, weights, rates)
         rates.append(rate(state.new_full((), start + time * h), after))
-    return Step(start, h, state, after, rates)
+    return SolverStep(start, h, state, after, rates)
 
 
-def steps(
+def runge_kutta_steps(
     rate: Rate, state: Tensor, start: float, end: float, tolerance: float, most: int = MOST
-) -> Iterator[Step]:
+) -> Iterator[SolverStep]:
     r"""Steps from one time to another; end before start goes back in time.
 
     The error of a step is the difference of its results of order four and five, of which the latter is
@@ -137,13 +139,13 @@ def steps(
 
 
 @torch.no_grad()
-def _error(step: Step, known: Tensor) -> float:
+def _error(step: SolverStep, known: Tensor) -> float:
     """The largest error of a row beside 1 and the size of its state: the one number of a step for which the
     host waits.
     """
     if len(known) == 0:
         return 0.0
-    off = moved(torch.zeros_like(step.before), step.length, OFF, step.rates).abs().amax(1)
+    off = weighted_step(torch.zeros_like(step.before), step.length, OFF, step.rates).abs().amax(1)
     size = 1 + torch.maximum(step.before.abs(), step.after.abs()).amax(1)
     return float(torch.where(known, off / size, 0.0).max())
 
@@ -151,21 +153,21 @@ def _error(step: Step, known: Tensor) -> float:
 def solve(
     rate: Rate, state: Tensor, start: float, end: float, tolerance: float, most: int = MOST
 ) -> Tensor:
-    """The state at the end (see `steps`)."""
-    for step in steps(rate, state, start, end, tolerance, most):
+    """The state at the end (see `runge_kutta_steps`)."""
+    for step in runge_kutta_steps(rate, state, start, end, tolerance, most):
         state = step.after
     return state
 
 
-def along(path: Sequence[Step], time: float) -> Tensor:
+def state_at_time(path: Sequence[SolverStep], time: float) -> Tensor:
     """The state at a time on the way."""
     ahead = (step for step in path if (step.start + step.length - time) * step.length >= 0)
     return next(ahead, path[-1]).at(time)
 
 
-def integral(
+def path_integral(
     value: Callable[[float], Tensor],
-    path: Sequence[Step],
+    path: Sequence[SolverStep],
     tolerance: float,
     size: float = 1.0,
     most: int = MOST,
@@ -219,7 +221,7 @@ def _error_of_rule(found: Tensor, coarse: Sequence[Tensor], size: float) -> Tens
 
 
 def _weighted(values: Sequence[Tensor], length: float) -> Tensor:
-    return moved(torch.zeros_like(values[0]), length, weights(len(values) - 1), values)
+    return weighted_step(torch.zeros_like(values[0]), length, weights(len(values) - 1), values)
 
 
 @cache

@@ -38,10 +38,12 @@ def knots_of(raw: Tensor, bins: int, bound: float) -> Knots:
     widths, heights, slopes = raw.split([bins, bins, bins - 1], -1)
     at_zero = math.log(math.expm1(1 - LEAST))  # softplus of it is a slope of 1
     inner = LEAST + softplus(slopes + at_zero)
-    return Knots(_ends(widths, bound), _ends(heights, bound), pad(inner, (1, 1), value=1.0))
+    return Knots(
+        _bin_edges(widths, bound), _bin_edges(heights, bound), pad(inner, (1, 1), value=1.0)
+    )
 
 
-def _ends(raw: Tensor, bound: float) -> Tensor:
+def _bin_edges(raw: Tensor, bound: float) -> Tensor:
     bins = raw.shape[-1]
     shares = LEAST + (1 - bins * LEAST) * raw.softmax(-1)
     # The last end is the bound itself, not a sum that is rounded.

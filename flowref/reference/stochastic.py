@@ -10,8 +10,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from flowref.reference.kernel import Draw, Kernel, Noise, taken
-from flowref.reference.recording import differentiates
+from flowref.reference.inner_derivatives import differentiates
+from flowref.reference.kernel import Draw, Kernel, Noise, given_or_drawn_noise
 
 Energy = Callable[[Tensor], Tensor]
 
@@ -47,7 +47,7 @@ class Metropolis(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
-        proposals, thresholds = taken(noise, self.forward_draws(x), x)
+        proposals, thresholds = given_or_drawn_noise(noise, self.forward_draws(x), x)
         before = energy_of(self.energy, x)
         if bool(before.isposinf().any()):
             raise ValueError(
@@ -103,7 +103,7 @@ class Langevin(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
-        (normal,) = taken(noise, self.forward_draws(x), x)
+        (normal,) = given_or_drawn_noise(noise, self.forward_draws(x), x)
         total = x.new_zeros(len(x))
         slope = gradient(self.energy, x)
         for step in range(self.steps):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from flowref.reference.bijection import check_event, over_event
 from flowref.reference.density import LOG_2_PI
 from flowref.reference.dequantize import check_levels
-from flowref.reference.kernel import Draw, Kernel, Noise, Reversed, Shape, taken
+from flowref.reference.kernel import Draw, Kernel, Noise, Reversed, Shape, given_or_drawn_noise
 
 
 class Abs(Kernel):
@@ -31,14 +31,14 @@ class Abs(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
-        taken(noise, (), x)
+        given_or_drawn_noise(noise, (), x)
         return x.abs(), x.new_full((len(x),), -x.shape[1:].numel() * math.log(2))
 
     def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, V')`."""
         if bool((z < 0).any()):
             raise ValueError(f"got values down to {float(z.min()):g}; expected none below 0")
-        (minus,) = taken(noise, self.inverse_draws(z), z)
+        (minus,) = given_or_drawn_noise(noise, self.inverse_draws(z), z)
         cost = z.new_full((len(z),), z.shape[1:].numel() * math.log(2))
         return torch.where(minus.bool(), -z, z), cost
 
@@ -110,7 +110,7 @@ class Slice(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
-        taken(noise, (), x)
+        given_or_drawn_noise(noise, (), x)
         check_event(x, (self.kept + self.density.features,), "a slice")
         z, rest = x.split([self.kept, self.density.features], 1)
         return z, self.density.log_prob(rest, z)
@@ -118,7 +118,7 @@ class Slice(Kernel):
     def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, V')`."""
         check_event(z, (self.kept,), "what a slice keeps")
-        (standard,) = taken(noise, self.inverse_draws(z), z)
+        (standard,) = given_or_drawn_noise(noise, self.inverse_draws(z), z)
         rest = self.density.of_noise(standard, z)
         return torch.cat((z, rest), 1), -self.density.log_prob(rest, z)
 
@@ -148,7 +148,7 @@ class Sort(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
-        taken(noise, (), x)
+        given_or_drawn_noise(noise, (), x)
         if x.dim() != 2:
             raise ValueError(f"got a batch of shape {tuple(x.shape)}; expected vectors")
         return x.sort(1).values, x.new_full((len(x),), -math.lgamma(x.shape[1] + 1))
@@ -159,7 +159,7 @@ class Sort(Kernel):
             raise ValueError(
                 f"got a batch of shape {tuple(z.shape)}; expected vectors with entries that increase"
             )
-        (keys,) = taken(noise, self.inverse_draws(z), z)
+        (keys,) = given_or_drawn_noise(noise, self.inverse_draws(z), z)
         return z.gather(1, keys.argsort(1)), z.new_full((len(z),), math.lgamma(z.shape[1] + 1))
 
 
@@ -199,7 +199,7 @@ class MaxPool(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
-        taken(noise, (), x)
+        given_or_drawn_noise(noise, (), x)
         if x.dim() != 4 or x.shape[2] % 2 or x.shape[3] % 2:
             raise ValueError(
                 f"got a batch of shape {tuple(x.shape)}; expected images of even height and width"
@@ -214,7 +214,7 @@ class MaxPool(Kernel):
         """Latents to data, `(x, V')`."""
         if z.dim() != 4:
             raise ValueError(f"got a batch of shape {tuple(z.shape)}; expected images")
-        where, normal = taken(noise, self.inverse_draws(z), z)
+        where, normal = given_or_drawn_noise(noise, self.inverse_draws(z), z)
         others = z[..., None] - self.scale * normal.abs()
         slots = torch.arange(4, device=z.device)
         # The other three keep their order around the place of the largest, which is the fourth here.
@@ -250,7 +250,7 @@ class Rounding(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Reals to levels, `(k, V)`."""
-        taken(noise, (), x)
+        given_or_drawn_noise(noise, (), x)
         if bool(((x < 0) | (x >= self.bins)).any()):
             least, most = x.aminmax()
             raise ValueError(f"got values from {least:g} to {most:g}; expected [0, {self.bins})")
@@ -259,6 +259,6 @@ class Rounding(Kernel):
     def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Levels to reals, `(x, V')`."""
         check_levels(z, self.bins)
-        (fraction,) = taken(noise, self.inverse_draws(z), z)
+        (fraction,) = given_or_drawn_noise(noise, self.inverse_draws(z), z)
         # k + u can round up to the next level, which begins there.
         return torch.minimum(z + fraction, torch.nextafter(z + 1, z)), z.new_zeros(len(z))

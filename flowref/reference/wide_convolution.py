@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from flowref.reference.bijection import Bijection, Chain, repeated
+from flowref.reference.bijection import Bijection, Chain, repeated_log_det
 
 
 class PeriodicConvolution(Bijection):
@@ -58,7 +58,7 @@ class PeriodicConvolution(Bijection):
         return eye + waves.permute(2, 3, 0, 1)
 
     def _ladj(self, matrices: Tensor, x: Tensor) -> Tensor:
-        return repeated(torch.linalg.slogdet(matrices).logabsdet.sum(), x)
+        return repeated_log_det(torch.linalg.slogdet(matrices).logabsdet.sum(), x)
 
     def extra_repr(self) -> str:
         """The options."""
@@ -106,7 +106,7 @@ class MaskedConvolution(Bijection):
         units = torch.eye(size, dtype=z.dtype, device=z.device).view(size, *event)
         # In reading order, all channels of a pixel one after the other, the matrix is triangular.
         columns = conv2d(units, self.kernel(), padding=self.size // 2)
-        matrix = _reading(columns)[_order(event, z.device)].mT
+        matrix = _reading(columns)[_reading_order(event, z.device)].mT
         solved = torch.linalg.solve_triangular(matrix, _reading(z).mT, upper=self.backward)
         x = solved.mT.unflatten(1, (event[1], event[2], event[0])).movedim(-1, 1)
         return x, -self._ladj(z)
@@ -120,7 +120,7 @@ class MaskedConvolution(Bijection):
         return rest + place * self.log_diagonal.exp()[:, None, None, None]
 
     def _ladj(self, x: Tensor) -> Tensor:
-        return repeated(x.shape[2:].numel() * self.log_diagonal.sum(), x)
+        return repeated_log_det(x.shape[2:].numel() * self.log_diagonal.sum(), x)
 
     def extra_repr(self) -> str:
         """The options."""
@@ -145,7 +145,7 @@ def _reading(images: Tensor) -> Tensor:
     return images.movedim(1, -1).flatten(1)
 
 
-def _order(event: torch.Size, device: torch.device) -> Tensor:
+def _reading_order(event: torch.Size, device: torch.device) -> Tensor:
     """Which entry of a flattened event stands at each place of the reading order."""
     return torch.arange(event.numel(), device=device).view(event).movedim(0, -1).flatten()
 

@@ -26,9 +26,9 @@ from flowref.registry.catalogue import (
     statements,
 )
 from flowref.registry.constructors import needing, opening
-from flowref.registry.definitions import vet
-from flowref.registry.listing import Listing, is_whole, listed, listing
-from flowref.registry.reserved import OURS, PART, RESERVED, WEIGHTS
+from flowref.registry.definitions import vet_target
+from flowref.registry.file_flows import Listing, full_listing, is_whole, listing
+from flowref.registry.reserved_options import OURS, PART, RESERVED, WEIGHTS
 from flowref.registry.specs import (
     builder_options,
     expand,
@@ -38,9 +38,43 @@ from flowref.registry.specs import (
 )
 
 __all__ = [
-    "OURS", "PART", "RESERVED", "WEIGHTS", "Listing", "adapters", "builder_options", "components", "expand", "find_component",
-    "find_law", "find_mutant", "former", "globs_of", "importable", "in_checkout", "installed",
-    "is_whole", "laws", "library_version", "listed", "listing", "literal",
-    "mutants", "needing", "older", "opening", "parse_target", "problems", "promises", "published", "remedy", "renamings", "run_of",
-    "select_laws", "specimens", "statement", "statements", "vet",
+    "OURS",
+    "PART",
+    "RESERVED",
+    "WEIGHTS",
+    "Listing",
+    "adapters",
+    "builder_options",
+    "components",
+    "expand",
+    "find_component",
+    "find_law",
+    "find_mutant",
+    "former",
+    "full_listing",
+    "globs_of",
+    "importable",
+    "in_checkout",
+    "installed",
+    "is_whole",
+    "laws",
+    "library_version",
+    "listing",
+    "literal",
+    "mutants",
+    "needing",
+    "older",
+    "opening",
+    "parse_target",
+    "problems",
+    "promises",
+    "published",
+    "remedy",
+    "renamings",
+    "run_of",
+    "select_laws",
+    "specimens",
+    "statement",
+    "statements",
+    "vet_target",
 ]  # fmt: skip

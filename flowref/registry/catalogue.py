@@ -37,7 +37,7 @@ from flowref.model import (
 )
 from flowref.model.extras import installation
 from flowref.model.promises import FLAG, canonical
-from flowref.registry.offers import Named, named, offered
+from flowref.registry.offers import Named, offered, values_by_id
 
 LAWS, ADAPTERS, SPECIMENS = "flowref.laws", "flowref.adapters", "flowref.specimens"
 # Our own mutants and specimens, the latter a package for each framework. A checkout has them beside the
@@ -64,8 +64,8 @@ def _walk(package: str, wanted: Callable[[str], bool] = bool) -> list[ModuleType
 
 
 @functools.cache
-def _laws() -> Named:
-    found = named((*_walk(LAWS), *offered(LAWS).modules), Law, "law")
+def _law_catalogue() -> Named:
+    found = values_by_id((*_walk(LAWS), *offered(LAWS).modules), Law, "law")
     entries: dict[str, Law] = {}
     for law in found.entries.values():
         entries[law.id] = law
@@ -75,7 +75,7 @@ def _laws() -> Named:
 
 def laws() -> tuple[Law, ...]:
     """The whole catalogue with all cases, sorted by id."""
-    return tuple(_laws().entries.values())
+    return tuple(_law_catalogue().entries.values())
 
 
 @functools.cache
@@ -83,10 +83,10 @@ def statements() -> Mapping[str, str]:
     """The statements whose laws are cases of one sentence, each with the sentence: the tables
     ``STATEMENTS`` of modules of laws.
     """
-    return _table("STATEMENTS")
+    return _merged_law_table("STATEMENTS")
 
 
-def _table(name: str) -> dict[str, str]:
+def _merged_law_table(name: str) -> dict[str, str]:
     """What the modules of laws say in a table of one name."""
     tables = (vars(module).get(name, {}) for module in (*_walk(LAWS), *offered(LAWS).modules))
     return {key: value for table in tables for key, value in table.items()}
@@ -94,7 +94,7 @@ def _table(name: str) -> dict[str, str]:
 
 def statement(name: str) -> str:
     """What all cases of a statement say: its own sentence, or that of its law without a case."""
-    law = _laws().entries.get(name)
+    law = _law_catalogue().entries.get(name)
     return statements().get(name) or (law.statement if law is not None else "")
 
 
@@ -103,8 +103,8 @@ def former() -> Mapping[str, str]:
     """Each older id that no law has today, and the id of the law that says it now: the tables ``FORMER`` of
     modules of laws, and the first ids.
     """
-    entries: Mapping[str, Law] = _laws().entries
-    older = _table("FORMER") | {law.key: law.id for law in entries.values()}
+    entries: Mapping[str, Law] = _law_catalogue().entries
+    older = _merged_law_table("FORMER") | {law.key: law.id for law in entries.values()}
     return {old: new for old, new in older.items() if old not in entries}
 
 
@@ -115,7 +115,7 @@ def older(law_id: str) -> list[str]:
 
 def find_law(law_id: str) -> Law:
     """The law of an id, or of one that it had before; `SpecError` names the nearest ones."""
-    entries: Mapping[str, Law] = _laws().entries
+    entries: Mapping[str, Law] = _law_catalogue().entries
     name = spelled(law_id)
     name = former().get(name, name)
     if name in entries:
@@ -155,7 +155,7 @@ def literal_brackets(glob: str) -> str:
 
 
 def _matching(glob: str) -> list[Law]:
-    law = _laws().entries.get(spelled(glob))
+    law = _law_catalogue().entries.get(spelled(glob))
     return [law] if law else [law for law in laws() if named_by(glob, law.id)]
 
 
@@ -188,7 +188,7 @@ def renamings(globs: Iterable[str]) -> list[str]:
 @functools.cache
 def _mutants() -> Named:
     ours = _walk(OUR_MUTANTS) if in_checkout() else []
-    return named((*ours, *offered(LAWS).modules), Mutant, "mutant")
+    return values_by_id((*ours, *offered(LAWS).modules), Mutant, "mutant")
 
 
 def mutants() -> tuple[Mutant, ...]:
@@ -228,7 +228,7 @@ def specimens() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
 @functools.cache
 def _adapters() -> Named:
     ours = _walk(ADAPTERS, lambda name: name.endswith(".adapter"))
-    return named((*ours, *offered(ADAPTERS).modules), Adapter, "adapter", "name")
+    return values_by_id((*ours, *offered(ADAPTERS).modules), Adapter, "adapter", "name")
 
 
 def adapters() -> Mapping[str, Adapter]:
@@ -238,7 +238,7 @@ def adapters() -> Mapping[str, Adapter]:
 
 @functools.cache
 def _promises() -> Named:
-    return named(offered(LAWS).modules, Promise, "promise", "name")
+    return values_by_id(offered(LAWS).modules, Promise, "promise", "name")
 
 
 @functools.cache
@@ -259,7 +259,7 @@ def problems() -> tuple[Problem, ...]:
     do not import, and second values of one name.
     """
     offers = [offered(group).problems for group in (ADAPTERS, LAWS, SPECIMENS)]
-    catalogues = (_adapters(), _laws(), _mutants(), _promises())
+    catalogues = (_adapters(), _law_catalogue(), _mutants(), _promises())
     doubles = [catalogue.problems for catalogue in catalogues]
     return tuple(itertools.chain(*offers, *doubles))
 

@@ -165,7 +165,7 @@ def needing(spec: str, missing: dict[str, str]) -> str:
 
 def example_values(missing: dict[str, str]) -> dict[str, str]:
     """Values for parameters, as options are typed; none where there is none for one of them."""
-    values = {name: _example(name, annotation) for name, annotation in missing.items()}
+    values = {name: _example_option_value(name, annotation) for name, annotation in missing.items()}
     return values if all(values.values()) else {}
 
 
@@ -180,7 +180,7 @@ def opening(name: str) -> str:
     return next((one for pattern, one in OPENING.items() if pattern.fullmatch(name)), "")
 
 
-def _example(name: str, annotation: str) -> str:
+def _example_option_value(name: str, annotation: str) -> str:
     """A value for a parameter, as an option is typed; empty where it is none that can be typed."""
     number = next((one for pattern, one in NUMBERS.items() if pattern.fullmatch(name)), "")
     match annotation.partition("|")[0].strip():

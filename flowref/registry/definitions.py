@@ -90,11 +90,11 @@ def definitions(place: str) -> Definitions | None:
         raise TargetError(f"no such file: {path}{nearest_file(path, SUFFIXES)}")
     if path.suffix != ".py":
         return None
-    return _read(place, path, path.stat().st_mtime_ns)
+    return _parse_definitions(place, path, path.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=256)
-def _read(place: str, path: Path, _: int) -> Definitions:
+def _parse_definitions(place: str, path: Path, _: int) -> Definitions:
     try:
         tree = ast.parse(path.read_bytes(), str(path))
     except (SyntaxError, ValueError) as error:
@@ -105,7 +105,7 @@ def _read(place: str, path: Path, _: int) -> Definitions:
         ) from error
     values: dict[str, ast.AST | None] = {}
     for statement in _statements(tree.body):
-        values |= _named(statement)
+        values |= _defined_names(statement)
     return Definitions(place, values, path.name != "__init__.py" and not _dynamic(tree))
 
 
@@ -123,7 +123,7 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
                     yield from _statements(part.body)
 
 
-def _named(statement: ast.stmt) -> dict[str, ast.AST | None]:
+def _defined_names(statement: ast.stmt) -> dict[str, ast.AST | None]:
     """The names that one statement defines."""
     match statement:
         case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -154,7 +154,7 @@ def _dynamic(tree: ast.Module) -> bool:
     return False
 
 
-def vet(target: Target) -> None:
+def vet_target(target: Target) -> None:
     """Refuse a user's target whose file is missing or no Python, or does not define its name.
 
     Raises: `TargetError` in one sentence. What the text leaves open is left to the import.
@@ -170,10 +170,12 @@ def vet(target: Target) -> None:
         return
     imports = (ast.Import, ast.ImportFrom)
     own = [name for name in found.public if not isinstance(found.values[name], imports)]
-    raise TargetError(f"{place} has no {first!r}{nearest(first, own)}{_listed(found)}")
+    raise TargetError(
+        f"{place} has no {first!r}{nearest(first, own)}{_definition_names_text(found)}"
+    )
 
 
-def _listed(found: Definitions) -> str:
+def _definition_names_text(found: Definitions) -> str:
     """The classes and functions of a file, where they are few."""
     defined = (ast.ClassDef, ast.FunctionDef)
     names = [name for name in found.public if isinstance(found.values[name], defined)]

@@ -58,7 +58,9 @@ def offered(group: str) -> Offer:
     return Offer(tuple(modules), tuple(problems))
 
 
-def named(modules: Iterable[ModuleType], kind: type, noun: str, attribute: str = "id") -> Named:
+def values_by_id(
+    modules: Iterable[ModuleType], kind: type, noun: str, attribute: str = "id"
+) -> Named:
     """The values of a kind that modules define, by their ``attribute``; ``noun``: what one is
     called, in the sentence about two of one name.
     """

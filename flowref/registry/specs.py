@@ -19,8 +19,8 @@ from flowref.registry.catalogue import (
     literal_brackets,
     published,
 )
-from flowref.registry.listing import is_whole, listing
-from flowref.registry.reserved import PART, RESERVED, WEIGHTS
+from flowref.registry.file_flows import is_whole, listing
+from flowref.registry.reserved_options import PART, RESERVED, WEIGHTS
 
 # Which of several weights in a file; a user's factory may have a word of its own under this name.
 KEY = "key"

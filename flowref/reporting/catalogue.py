@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from flowref.model import ADVICE, BOUND, CLAIM, CONTRACT, EXACT, ROUNDING, STATISTICAL, Law, Mutant
-from flowref.reporting.text import plain
+from flowref.reporting.text import plain_statement
 
 FORCES = {
     CLAIM: "a claim: mathematics, or what the component documents; it can be VIOLATED",
@@ -70,7 +70,7 @@ def explanation(law: Law, mutants: Sequence[Mutant], older: Sequence[str]) -> li
         ("also", "; ".join(f"{law.in_case(one).id}: {one.words}" for one in law.cases)),
         ("formerly", ", ".join(older)),
     ]
-    lines = [law.id, "", *_hung("  ", plain(law.statement)), ""]
+    lines = [law.id, "", *_hung("  ", plain_statement(law.statement)), ""]
     for name, text in facts:
         lines += _hung(f"  {name + ':':<11}", text) if text else []
     lines += ["", "  mutants that it must catch:"] if mutants else []
@@ -81,9 +81,9 @@ def explanation(law: Law, mutants: Sequence[Mutant], older: Sequence[str]) -> li
 
 def overview(name: str, sentence: str, laws: Sequence[Law]) -> list[str]:
     """A statement, and the laws that are its cases."""
-    lines = [name, "", *_hung("  ", plain(sentence)), "", "  cases:"]
+    lines = [name, "", *_hung("  ", plain_statement(sentence)), "", "  cases:"]
     for law in laws:
-        lines += _hung("    ", f"{law.id}: {plain(law.statement)}")
+        lines += _hung("    ", f"{law.id}: {plain_statement(law.statement)}")
     return lines
 
 

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from flowref.model import Status, Verdict
-from flowref.reporting.comparing import (
-    Comparison,
+from flowref.reporting.markup import code, escaped
+from flowref.reporting.numbers import rounded_text
+from flowref.reporting.outcomes import FAILING, tally
+from flowref.reporting.report_diff import (
     PairChange,
+    ReportComparison,
     StandingChange,
     Trend,
     WholeChange,
 )
-from flowref.reporting.markup import code, escaped
-from flowref.reporting.numbers import rounded
-from flowref.reporting.outcomes import FAILING, tally
 from flowref.reporting.text import clean, command
-from flowref.reporting.words import live, measured, off_by, remark
+from flowref.reporting.words import evidence_text, live, off_by, remark
 
 SHOWN = 5
 
@@ -32,10 +32,10 @@ class _Style:
     every: bool = False
 
 
-def headline(comparison: Comparison) -> str:
+def headline(comparison: ReportComparison) -> str:
     """The counts in one line; a whole target or law is one change.
 
-    >>> headline(Comparison(unchanged=85280))
+    >>> headline(ReportComparison(unchanged=85280))
     'nothing changed: 85,280 pairs'
     """
     if not comparison:
@@ -44,7 +44,9 @@ def headline(comparison: Comparison) -> str:
     return f"{counts}, {comparison.unchanged:,} unchanged"
 
 
-def change_lines(comparison: Comparison, origin: str = "", *, verbose: bool = False) -> list[str]:
+def change_lines(
+    comparison: ReportComparison, origin: str = "", *, verbose: bool = False
+) -> list[str]:
     """The changes for a terminal: counts, what may explain them, what is worse, better and neither.
 
     ``origin``: the path of the new report, for the line that replays a violation. ``verbose`` lists
@@ -66,7 +68,7 @@ def change_lines(comparison: Comparison, origin: str = "", *, verbose: bool = Fa
 
 
 def change_markdown(
-    comparison: Comparison,
+    comparison: ReportComparison,
     *,
     verbose: bool = False,
     title: str = "What changed",
@@ -88,25 +90,29 @@ def change_markdown(
     return "\n".join(lines) + "\n"
 
 
-def _differences(comparison: Comparison, style: _Style) -> list[str]:
+def _differences(comparison: ReportComparison, style: _Style) -> list[str]:
     """What differs between the audits themselves, a line each."""
     return [style.prose(f"{d.name}: {d.old} -> {d.new}") for d in comparison.differences]
 
 
 def _sections(
-    comparison: Comparison, style: _Style, trends: Iterable[Trend] = tuple(Trend)
+    comparison: ReportComparison, style: _Style, trends: Iterable[Trend] = tuple(Trend)
 ) -> Iterator[tuple[str, list[tuple[int, str]]]]:
     """Titles with their entries, a depth and a text each."""
     for trend in trends:
         wholes = list(
-            _wholes([change for change in comparison.wholes if change.trend is trend], style)
+            _whole_change_lines(
+                [change for change in comparison.wholes if change.trend is trend], style
+            )
         )
-        pairs = _pairs([change for change in comparison.pairs if change.trend is trend], style)
+        pairs = _pair_change_lines(
+            [change for change in comparison.pairs if change.trend is trend], style
+        )
         if wholes or pairs:
             yield str(trend), pairs + wholes
     if comparison.standings:
         yield "known failures", [(1, _standing(change, style)) for change in comparison.standings]
-    if style.every and (reworded := _pairs(list(comparison.reworded), style)):
+    if style.every and (reworded := _pair_change_lines(list(comparison.reworded), style)):
         yield "unchanged, in other words", reworded
     if style.every and comparison.drifted:
         counts = [(1, f"{style.name(law)}   {count:,}") for law, count in comparison.drifted]
@@ -122,7 +128,7 @@ def _standing(change: StandingChange, style: _Style) -> str:
     )
 
 
-def _wholes(changes: list[WholeChange], style: _Style) -> Iterator[tuple[int, str]]:
+def _whole_change_lines(changes: list[WholeChange], style: _Style) -> Iterator[tuple[int, str]]:
     """Failures to load, then targets and laws; many of one library or family share a line."""
 
     def kin(change: WholeChange) -> tuple[str, bool, str]:
@@ -145,7 +151,7 @@ def _wholes(changes: list[WholeChange], style: _Style) -> Iterator[tuple[int, st
             for verdict in change.verdicts if style.every else ():
                 if verdict.status in FAILING:
                     other = style.name(verdict.law if kind == "target" else verdict.target)
-                    seen = style.prose(_seen(verdict, style))
+                    seen = style.prose(_verdict_summary(verdict, style))
                     yield 2, f"{verdict.status}  {other}   {seen}".rstrip()
 
 
@@ -162,7 +168,7 @@ def _loading(change: WholeChange, style: _Style) -> str:
     return f"{style.name(change.name)} can be loaded; was: {why}"
 
 
-def _pairs(changes: list[PairChange], style: _Style) -> list[tuple[int, str]]:
+def _pair_change_lines(changes: list[PairChange], style: _Style) -> list[tuple[int, str]]:
     """Pairs in their order, grouped by what became of them and by law."""
     entries = []
     for (title, law), alike in groupby(
@@ -199,31 +205,31 @@ def _detail(change: PairChange, style: _Style) -> str:
     """What a reader needs beside the statuses: numbers or reason of the side that has any."""
     old, new = change.old, change.new
     if old is None or new is None:
-        return _seen(old or new, style)
+        return _verdict_summary(old or new, style)
     if old.status is new.status:
         if old.evidence is None or new.evidence is None or change.trend is Trend.OTHER:
-            return f"was: {_seen(old, style)}; is: {_seen(new, style)}"
+            return f"was: {_verdict_summary(old, style)}; is: {_verdict_summary(new, style)}"
         one, other = old.evidence, new.evidence
         if one.allowed or other.allowed:
-            return f"margin {rounded(one.margin)} -> {rounded(other.margin)}"
-        return f"off by {rounded(one.residual)} -> {rounded(other.residual)}, nothing allowed"
-    if new.status is not Status.HOLDS and (seen := _seen(new, style)):
+            return f"margin {rounded_text(one.margin)} -> {rounded_text(other.margin)}"
+        return f"off by {rounded_text(one.residual)} -> {rounded_text(other.residual)}, nothing allowed"
+    if new.status is not Status.HOLDS and (seen := _verdict_summary(new, style)):
         return seen
-    return f"was: {seen}" if (seen := _seen(old, style)) else ""
+    return f"was: {seen}" if (seen := _verdict_summary(old, style)) else ""
 
 
-def _seen(verdict: Verdict | None, style: _Style) -> str:
+def _verdict_summary(verdict: Verdict | None, style: _Style) -> str:
     """Numbers and reason of a verdict, with its short name if it is a violation."""
     if verdict is None or verdict.status is Status.HOLDS:
         return ""
     name = f"{verdict.id}: " if verdict.status is Status.VIOLATED else ""
     numbers, evidence = "", verdict.evidence
     if verdict.status in (Status.VIOLATED, Status.ADVICE) and evidence is not None:
-        numbers = measured(verdict) if style.every else off_by(evidence)
+        numbers = evidence_text(verdict) if style.every else off_by(evidence)
     return name + "; ".join(filter(None, [numbers, remark(verdict)]))
 
 
-def _replayable(comparison: Comparison) -> str:
+def _replayable(comparison: ReportComparison) -> str:
     """The short name of the first violation that is worse and can be replayed."""
     worse = [
         change.new
@@ -236,7 +242,7 @@ def _replayable(comparison: Comparison) -> str:
     return next((verdict.id for verdict in violated if not live(verdict)), "")
 
 
-def _renamed_perhaps(comparison: Comparison) -> bool:
+def _renamed_perhaps(comparison: ReportComparison) -> bool:
     """Whether something of one kind is gone while another of that kind appeared."""
     sides = {(change.kind, change.appeared) for change in comparison.wholes}
     return any({(kind, False), (kind, True)} <= sides for kind in ("target", "law"))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from flowref.model import PROVED_WHOLE, Status, Verdict
 from flowref.reporting.causes import Cause, explained
-from flowref.reporting.judged import concerns
-from flowref.reporting.numbers import rounded
+from flowref.reporting.coverage import concerns
+from flowref.reporting.numbers import rounded_text
 from flowref.reporting.outcomes import BROKEN, FAILING
 from flowref.reporting.terminal import LOG_DET
 from flowref.reporting.text import clean
@@ -89,7 +89,7 @@ DEVICE = ("dtype/follows[device]", "dtype/follows[device-after-use]", "same/mann
 LAWS = tuple(check.law for check in CHECKS if check.law not in DEVICE)
 
 
-def lines(verdicts: Sequence[Verdict], accepted: Container[str] = ()) -> list[str]:
+def check_lines(verdicts: Sequence[Verdict], accepted: Container[str] = ()) -> list[str]:
     """A line for each check that was made, in the order of `CHECKS`, and one for each reason why
     others were not. ``accepted``: laws that are known to fail.
     """
@@ -99,7 +99,7 @@ def lines(verdicts: Sequence[Verdict], accepted: Container[str] = ()) -> list[st
     made = [(check, verdict) for check, verdict in shown if _word(verdict, accepted) != SKIPPED]
     width = max((len(check.words) for check, _ in made), default=0)
     found = [
-        f"{_word(verdict, accepted):<8} {check.words:<{width}}   {_told(verdict, causes)}".rstrip()
+        f"{_word(verdict, accepted):<8} {check.words:<{width}}   {_check_remark(verdict, causes)}".rstrip()
         for check, verdict in made
     ]
     reasons: dict[str, list[str]] = {}
@@ -120,7 +120,7 @@ def _word(verdict: Verdict, accepted: Container[str] = ()) -> str:
     return "passed" if verdict.status in (Status.HOLDS, Status.ADVICE) else SKIPPED
 
 
-def _told(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
+def _check_remark(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
     """What stands beside a check: how large an error is and what explains it, or how far it is proved."""
     if verdict.status in BROKEN:
         return clean(verdict.reason)
@@ -129,18 +129,18 @@ def _told(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
     if verdict.status is not Status.VIOLATED:
         return ""
     because = causes[verdict.law].because if verdict.law in causes else ""
-    return ", ".join(filter(None, (_size(verdict), because)))
+    return ", ".join(filter(None, (_error_size_text(verdict), because)))
 
 
-def _size(verdict: Verdict) -> str:
+def _error_size_text(verdict: Verdict) -> str:
     """How large an error is: in nats, or in the units of the values; empty where neither says much."""
     if verdict.size is not None:
         nats = verdict.size.nats
-        return f"{rounded(nats, 3)} nats per point" if math.isfinite(nats) else ""
+        return f"{rounded_text(nats, 3)} nats per point" if math.isfinite(nats) else ""
     evidence = verdict.evidence
     if evidence is None or flagged(verdict) or evidence.allowed == 1.0:  # of tests by chance
         return ""
-    return f"off by {rounded(evidence.residual, 3)}"
+    return f"off by {rounded_text(evidence.residual, 3)}"
 
 
 def sentence(name: str, verdicts: Iterable[Verdict], accepted: Container[str] = ()) -> str:
@@ -187,7 +187,7 @@ def _faults(failed: Sequence[Verdict]) -> list[str]:
     faults = []
     for verdict in own.values():
         check = CHECKS[LAWS.index(verdict.law)]
-        size = _size(verdict)
+        size = _error_size_text(verdict)
         if verdict.status in BROKEN:
             fault = f"{check.words}: {clean(verdict.reason)}"
         elif size and check.fault.endswith("is wrong"):

@@ -18,19 +18,19 @@ class Difference:
     new: str
 
 
-def differences(old: Report, new: Report) -> tuple[Difference, ...]:
+def report_differences(old: Report, new: Report) -> tuple[Difference, ...]:
     """Versions, platform, profile and seed, laws that are measured anew, and what a report lacks
     since its audit was interrupted or it is brief.
     """
     return (
-        *_environment(old.environment, new.environment),
+        *_environment_differences(old.environment, new.environment),
         *_notes(old.laws, new.laws),
         *_interrupted(old, new),
-        *_shortened(old, new),
+        *_report_length_difference(old, new),
     )
 
 
-def _environment(old: Environment, new: Environment) -> list[Difference]:
+def _environment_differences(old: Environment, new: Environment) -> list[Difference]:
     pairs = [("flowref", old.flowref, new.flowref), ("python", old.python, new.python)]
     before, after = dict(old.versions), dict(new.versions)
     pairs += [
@@ -66,6 +66,6 @@ def _interrupted(old: Report, new: Report) -> list[Difference]:
     return [Difference("audit", words[old.complete], words[new.complete])]
 
 
-def _shortened(old: Report, new: Report) -> list[Difference]:
+def _report_length_difference(old: Report, new: Report) -> list[Difference]:
     words = ["full" if report.omitted is None else "brief" for report in (old, new)]
     return [Difference("report", *words)] if "brief" in words else []

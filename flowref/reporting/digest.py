@@ -10,24 +10,24 @@ from flowref.reporting.causes import Cause, by_size, by_target, explained
 from flowref.reporting.markup import code, escaped
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
-from flowref.reporting.words import explanations, measured, remark
+from flowref.reporting.words import evidence_text, explanations, remark
 
 # Longer observations, arrays mostly, are in the JSON report only.
 WIDTH = 100
 
 
-def parts(report: Report) -> list[list[str]]:
+def page_sections(report: Report) -> list[list[str]]:
     """The sections of the page, each a list of lines."""
     return [
         sections.head(report),
         sections.problems(report),
-        sections.known(report),
+        sections.known_failure_section(report),
         _libraries(report),
         sections.proved(report),
         _failures(report),
         *sections.quiet(report),
-        _folded(report),
-        sections.laws(report.laws),
+        _collapsed_counts(report),
+        sections.law_section(report.laws),
     ]
 
 
@@ -50,7 +50,9 @@ def _by_library(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
 def _libraries(report: Report) -> list[str]:
     if not report.targets:
         return []
-    table = sections.counted("library", _by_library(report.verdicts), sections.used(report))
+    table = sections.outcome_count_table(
+        "library", _by_library(report.verdicts), sections.used(report)
+    )
     return ["## Libraries", "", *table]
 
 
@@ -70,16 +72,16 @@ def _failures(report: Report) -> list[str]:
         for target, group in by_target(verdicts).items():
             causes = explained(everything[target])
             listed = sorted(by_size(group), key=lambda verdict: verdict.law in causes)
-            lines += [_failure(verdict, causes.get(verdict.law)) for verdict in listed]
+            lines += [_failure_row(verdict, causes.get(verdict.law)) for verdict in listed]
     return lines
 
 
-def _failure(verdict: Verdict, cause: Cause | None) -> str:
+def _failure_row(verdict: Verdict, cause: Cause | None) -> str:
     name = verdict.id if verdict.status is Status.VIOLATED else ""
     because = "" if cause is None else cause.because
     parts = [
         because,
-        measured(verdict, WIDTH),
+        evidence_text(verdict, WIDTH),
         remark(verdict),
         *(words for _, words in explanations(verdict)),
     ]
@@ -88,7 +90,7 @@ def _failure(verdict: Verdict, cause: Cause | None) -> str:
     return f"| {name} | {verdict.status} | {pair} | {seen} |"
 
 
-def _folded(report: Report) -> list[str]:
+def _collapsed_counts(report: Report) -> list[str]:
     """Counts by target and by law, for those who open them."""
     columns = sections.used(report)
     laws: dict[str, list[Verdict]] = {note.id: [] for note in report.laws}
@@ -97,6 +99,6 @@ def _folded(report: Report) -> list[str]:
     lines = ["## Counts"]
     for first, groups in (("target", report.by_target()), ("law", laws)):
         title = f"<details><summary>by {first}</summary>"
-        table = sections.counted(first, groups, columns)
+        table = sections.outcome_count_table(first, groups, columns)
         lines += ["", title, "", *table, "", "</details>"]
     return lines if report.verdicts else []

@@ -66,7 +66,7 @@ def method_at_fault(verdict: Verdict, recognized: Recognized) -> Method | None:
     return None
 
 
-def place(verdict: Verdict, recognized: Recognized | None) -> tuple[str, int]:
+def fault_location(verdict: Verdict, recognized: Recognized | None) -> tuple[str, int]:
     """The file and the line of what is at fault, or of the target; "" and 0 where neither is known."""
     if recognized is None or not recognized.path:
         return "", 0
@@ -76,7 +76,7 @@ def place(verdict: Verdict, recognized: Recognized | None) -> tuple[str, int]:
 
 def fault(verdict: Verdict, recognized: Recognized | None) -> str:
     """The same for a reader, with the name of the function: "flows.py:22 in log_abs_det_jacobian"."""
-    path, line = place(verdict, recognized)
+    path, line = fault_location(verdict, recognized)
     method = method_at_fault(verdict, recognized) if recognized and path else None
     name = f" in {method.name}" if method else ""
     return clean(f"{path}:{line}{name}") if path else ""

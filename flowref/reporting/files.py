@@ -7,7 +7,7 @@ from pathlib import Path
 from flowref.model import ReportError
 
 
-def write(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Replace a file's text in one step, so that a reader never meets half of it. What is there and
     is no file, such as a pipe or a device, is written to.
 
@@ -25,7 +25,7 @@ def write(path: Path, text: str) -> None:
         raise ReportError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def read(path: Path) -> str:
+def read_file_text(path: Path) -> str:
     """The text of a file.
 
     Raises: `ReportError` in one sentence.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from flowref.model import Verdict
 from flowref.reporting.markup import code, escaped, statement_text
-from flowref.reporting.numbers import shown
+from flowref.reporting.numbers import value_in_brief
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
 from flowref.reporting.words import (
     again,
     circumstances,
+    evidence_text,
     explanations,
     inputs,
-    measured,
     off_by,
     remark,
 )
@@ -38,7 +38,7 @@ def issue(report: Report, verdict: Verdict, program: str = "", patch: str = "") 
         lines += [escaped(text), ""]
     if case is not None:
         for name, value in case.observed.items():
-            lines.append(f"- {escaped(name)}: {code(shown(value))}")
+            lines.append(f"- {escaped(name)}: {code(value_in_brief(value))}")
         lines.append(f"- input: {code(inputs(case))}")
         lines.append(f"- circumstances: {escaped(circumstances(case, verdict.part))}")
         lines.append("")
@@ -53,7 +53,7 @@ def issue(report: Report, verdict: Verdict, program: str = "", patch: str = "") 
         lines += _fenced("python", program)
     elif commands := again(verdict):
         lines += ["", "To see it again:", "", *(f"    {clean(command)}" for command in commands)]
-    elif seen := measured(verdict):
+    elif seen := evidence_text(verdict):
         lines += ["", escaped(seen)]
     if patch:
         told = f"With this patch {code(verdict.law)} is proved; the map does not change:"

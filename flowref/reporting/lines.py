@@ -6,26 +6,26 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from flowref.model import OBJECT, KnownFailure, Recognized, Verdict
-from flowref.reporting.judged import put_to_the_test
+from flowref.reporting.coverage import put_to_the_test
 from flowref.reporting.outcomes import tally
 from flowref.reporting.text import clean, number_of
 
 
-def names(targets: Iterable[str]) -> dict[str, str]:
+def target_labels(targets: Iterable[str]) -> dict[str, str]:
     """What each target is called on a screen: a live object by its class and its options, where that
     says which is meant.
 
-    >>> names(["object:Flow#1a2b?event=3", "zuko:NSF?features=3"])
+    >>> target_labels(["object:Flow#1a2b?event=3", "zuko:NSF?features=3"])
     {'object:Flow#1a2b?event=3': 'Flow (event 3)', 'zuko:NSF?features=3': 'zuko:NSF?features=3'}
-    >>> names(["object:Flow#1a2b", "object:Flow#3c4d"])["object:Flow#1a2b"]
+    >>> target_labels(["object:Flow#1a2b", "object:Flow#3c4d"])["object:Flow#1a2b"]
     'object:Flow#1a2b'
     """
-    short = {target: clean(_name(target)) for target in targets}
+    short = {target: clean(_target_name(target)) for target in targets}
     seen = Counter(short.values())
     return {target: name if seen[name] == 1 else clean(target) for target, name in short.items()}
 
 
-def _name(target: str) -> str:
+def _target_name(target: str) -> str:
     if not target.startswith(f"{OBJECT}:"):
         return target
     head, _, query = target.removeprefix(f"{OBJECT}:").partition("?")

@@ -9,7 +9,14 @@ from flowref.reporting.contents import LawNote
 from flowref.reporting.markup import block, code, escaped, statement_text
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
-from flowref.reporting.words import again, circumstances, explanations, inputs, measured, remark
+from flowref.reporting.words import (
+    again,
+    circumstances,
+    evidence_text,
+    explanations,
+    inputs,
+    remark,
+)
 
 
 def to_markdown(report: Report) -> str:
@@ -17,27 +24,27 @@ def to_markdown(report: Report) -> str:
     the laws; of a brief report a digest.
     """
     if report.omitted is not None:
-        parts = digest.parts(report)
+        parts = digest.page_sections(report)
     else:
         parts = [
             sections.head(report),
             sections.problems(report),
-            sections.known(report),
-            _targets(report),
+            sections.known_failure_section(report),
+            _target_section(report),
             _failures(report),
             sections.proved(report),
-            sections.taken(report),
+            sections.recognition_section(report),
             sections.waits(report),
             *sections.quiet(report),
-            sections.laws(report.laws),
+            sections.law_section(report.laws),
         ]
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
 
 
-def _targets(report: Report) -> list[str]:
+def _target_section(report: Report) -> list[str]:
     if not report.targets:
         return []
-    table = sections.counted("target", report.by_target(), sections.used(report))
+    table = sections.outcome_count_table("target", report.by_target(), sections.used(report))
     return ["## Targets", "", *table]
 
 
@@ -49,11 +56,11 @@ def _failures(report: Report) -> list[str]:
         for verdict in sorted(by_size(verdicts), key=lambda verdict: verdict.law in causes):
             because = causes[verdict.law].because if verdict.law in causes else ""
             note, known = report.note(verdict.law), report.known_failure(verdict)
-            lines += ["", *_failure(verdict, note, because, known)]
+            lines += ["", *_failure_section(verdict, note, because, known)]
     return ["## Failures", *lines] if lines else []
 
 
-def _failure(
+def _failure_section(
     verdict: Verdict, note: LawNote | None, because: str, known: KnownFailure | None
 ) -> list[str]:
     name = f"{verdict.id} " if verdict.status is Status.VIOLATED else ""
@@ -63,7 +70,7 @@ def _failure(
     if known is not None:
         told = "; ".join(filter(None, (known.reason, known.issue, known.detail)))
         lines.append(f"- {str(known.standing).lower()}: {escaped(told)}")
-    if seen := measured(verdict):
+    if seen := evidence_text(verdict):
         lines.append(f"- seen: {escaped(seen)}")
     if because:
         lines.append(f"- explained: {because}")

@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING
 
 from flowref.model import Status, Verdict
 from flowref.reporting.causes import Cause, by_size, explained
-from flowref.reporting.judged import lines as waiting_lines
-from flowref.reporting.lines import names, target_line
+from flowref.reporting.coverage import skipped_check_lines as waiting_lines
+from flowref.reporting.lines import target_labels, target_line
 from flowref.reporting.outcomes import FAILING, violations
-from flowref.reporting.text import clean, plain
-from flowref.reporting.words import circumstances, explanations, inputs, reasons, remark, seen
+from flowref.reporting.text import clean, plain_statement
+from flowref.reporting.words import (
+    circumstances,
+    explanations,
+    inputs,
+    reasons_with_laws,
+    remark,
+    seen,
+)
 
 if TYPE_CHECKING:
     from flowref.reporting.report import Report
@@ -25,7 +32,7 @@ FRAME = "border-left: 3px solid; padding-left: 0.8em; margin: 0.2em 0 0.6em"
 CELL = "text-align: left; vertical-align: top; padding: 0 0.8em 0 0; color: inherit"
 
 
-def folded(report: Report) -> str:
+def report_html(report: Report) -> str:
     """A report as a piece of HTML. Targets that fail come first and are unfolded where they are
     few; whatever comes from a target is escaped.
     """
@@ -35,7 +42,7 @@ def folded(report: Report) -> str:
     parts = [f"<b>{_text(_headline(report))}</b>"]
     parts += [f"<div>{_text(problem.message)}</div>" for problem in report.problems]
     for target in order[:TARGETS]:
-        parts.append(_target(report, target, groups[target], opened=len(failing) <= 3))
+        parts.append(_target_html(report, target, groups[target], opened=len(failing) <= 3))
     if len(order) > TARGETS:
         parts.append(f"<div>and {len(order) - TARGETS} more targets</div>")
     return f'<div class="flowref">{"".join(parts)}</div>'
@@ -56,15 +63,15 @@ def _headline(report: Report) -> str:
     return f"flowref: {what} in {number} target{'' if number == 1 else 's'}{ended}"
 
 
-def _target(report: Report, target: str, verdicts: Sequence[Verdict], *, opened: bool) -> str:
+def _target_html(report: Report, target: str, verdicts: Sequence[Verdict], *, opened: bool) -> str:
     recognized = report.recognized.get(target)
     known = [one for one in report.known if one.target == target]
-    called = names(report.targets).get(target, target)
+    called = target_labels(report.targets).get(target, target)
     line = _text(target_line(called, verdicts, recognized, known), " · ")
     causes = explained(verdicts)
     failures = by_size(verdict for verdict in verdicts if verdict.status in FAILING)
     failures.sort(key=lambda verdict: verdict.law in causes)
-    inner = [_failure(report, one, causes) for one in failures[:FAILURES]]
+    inner = [_failure_table(report, one, causes) for one in failures[:FAILURES]]
     if len(failures) > FAILURES:
         inner.append(f"<div>and {len(failures) - FAILURES} more failures</div>")
     hints = () if recognized is None else recognized.hints
@@ -76,9 +83,9 @@ def _target(report: Report, target: str, verdicts: Sequence[Verdict], *, opened:
     return f"<details{unfolded}><summary>{line}</summary>{''.join(inner)}</details>"
 
 
-def _failure(report: Report, verdict: Verdict, causes: Mapping[str, Cause]) -> str:
+def _failure_table(report: Report, verdict: Verdict, causes: Mapping[str, Cause]) -> str:
     note = report.note(verdict.law)
-    rows = list(_rows(verdict, note.statement if note else ""))
+    rows = list(_verdict_fields(verdict, note.statement if note else ""))
     if verdict.law in causes:
         rows = [*rows[:1], ("explained", causes[verdict.law].because)]
     cells = "".join(
@@ -89,11 +96,11 @@ def _failure(report: Report, verdict: Verdict, causes: Mapping[str, Cause]) -> s
     return f'<div style="{FRAME}"><b>{_text(title)}</b><table style="color: inherit">{cells}</table></div>'
 
 
-def _rows(verdict: Verdict, statement: str) -> Iterator[tuple[str, str]]:
+def _verdict_fields(verdict: Verdict, statement: str) -> Iterator[tuple[str, str]]:
     case, told = verdict.counterexample, seen(verdict)
     named = (
         ("seen", told),
-        ("the law", plain(statement)),
+        ("the law", plain_statement(statement)),
         ("remark", "" if remark(verdict) == told else remark(verdict)),
         *explanations(verdict),
         ("input", "" if case is None else inputs(case)),
@@ -107,7 +114,7 @@ def _undecided(verdicts: Sequence[Verdict]) -> list[str]:
         f"{str(status).lower().replace('_', ' ')}: {', '.join(laws[:3])}"
         f"{f' and {len(laws) - 3} more' if len(laws) > 3 else ''}: {reason}"
         for status in (Status.INCONCLUSIVE, Status.NOT_RUN)
-        for reason, laws in reasons(verdicts, status)
+        for reason, laws in reasons_with_laws(verdicts, status)
     ]
     return found[:REASONS]
 

@@ -26,7 +26,7 @@ def number(value: Any) -> str:
     return short if math.isnan(value) or float(short) == value else repr(value)
 
 
-def rounded(value: float, digits: int = 4) -> str:
+def rounded_text(value: float, digits: int = 4) -> str:
     """A number for reading, to a few significant digits."""
     return f"{value:.{digits}g}"
 
@@ -45,13 +45,13 @@ def contrast(values: Sequence[tuple[str, Any]]) -> str:
         (
             d
             for d in range(4, 17)
-            if all(rounded(value, d) != rounded(first, d) for value in different)
+            if all(rounded_text(value, d) != rounded_text(first, d) for value in different)
         ),
         17,
     )
     shape = f"{{:.{digits}g}}" if digits == 4 else f"{{:#.{digits}g}}"
     return ", ".join(
-        f"{clean(name)} {shape.format(value) if isinstance(value, float) else shown(value)}"
+        f"{clean(name)} {shape.format(value) if isinstance(value, float) else value_in_brief(value)}"
         for name, value in singles
     )
 
@@ -63,24 +63,24 @@ def scalar(value: Any) -> Any:
     return value
 
 
-def shown(value: Any) -> str:
+def value_in_brief(value: Any) -> str:
     """Any value of a counterexample in brief: of long lists a few numbers, rounded, and how many
     there are.
 
-    >>> shown([0.1, 0.30000000000000004]), shown([[0.0] * 40] * 2)
+    >>> value_in_brief([0.1, 0.30000000000000004]), value_in_brief([[0.0] * 40] * 2)
     ('[0.1, 0.30000000000000004]', '0 in each of 80 entries')
-    >>> shown([1 / 3 + n for n in range(30)])
+    >>> value_in_brief([1 / 3 + n for n in range(30)])
     '[0.33333, 1.3333, 2.3333, 3.3333, ...] (30 numbers, all in the JSON report)'
     """
     if isinstance(value, str):
         return clean(value)
-    total = _size(value)
+    total = _number_count(value)
     if total <= SHOWN:
-        return _listed(value, [SHOWN], number)
-    flat = list(_flat(value))
+        return _nested_list_text(value, [SHOWN], number)
+    flat = list(_flattened_items(value))
     if len(set(map(repr, flat))) == 1:
         return f"{clean(number(flat[0]))} in each of {total} entries"
-    return f"{_listed(value, [FEW], _briefly)} ({total} numbers, all in the JSON report)"
+    return f"{_nested_list_text(value, [FEW], _briefly)} ({total} numbers, all in the JSON report)"
 
 
 def summed_up(value: Any) -> str:
@@ -89,36 +89,36 @@ def summed_up(value: Any) -> str:
     >>> summed_up([-6.75580924, 17.19878521]), summed_up([1 / 3] * 2 + list(range(7)))
     ('[-6.756, 17.2]', '[0.3333, 0.3333, 0, 1, ...] (9 numbers)')
     """
-    total = _size(value)
+    total = _number_count(value)
     if isinstance(value, str) or total > SHOWN:
-        return shown(value)
+        return value_in_brief(value)
     if total <= 2 * FEW:
-        return _listed(value, [2 * FEW], _shortly)
-    return f"{_listed(value, [FEW], _shortly)} ({total} numbers)"
+        return _nested_list_text(value, [2 * FEW], _shortly)
+    return f"{_nested_list_text(value, [FEW], _shortly)} ({total} numbers)"
 
 
 def _shortly(value: Any) -> str:
-    return rounded(value) if isinstance(value, float) else number(value)
+    return rounded_text(value) if isinstance(value, float) else number(value)
 
 
 def _briefly(value: Any) -> str:
     """One of many numbers."""
-    return rounded(value, DIGITS) if isinstance(value, float) else number(value)
+    return rounded_text(value, DIGITS) if isinstance(value, float) else number(value)
 
 
-def _flat(value: Any) -> Iterator[Any]:
+def _flattened_items(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
         for item in value:
-            yield from _flat(item)
+            yield from _flattened_items(item)
     else:
         yield value
 
 
-def _size(value: Any) -> int:
-    return sum(map(_size, value)) if isinstance(value, list | tuple) else 1
+def _number_count(value: Any) -> int:
+    return sum(map(_number_count, value)) if isinstance(value, list | tuple) else 1
 
 
-def _listed(value: Any, left: list[int], written: Callable[[Any], str]) -> str:
+def _nested_list_text(value: Any, left: list[int], written: Callable[[Any], str]) -> str:
     """Nested lists with at most ``left[0]`` numbers."""
     if not isinstance(value, list | tuple):
         left[0] -= 1
@@ -128,7 +128,7 @@ def _listed(value: Any, left: list[int], written: Callable[[Any], str]) -> str:
         if left[0] <= 0:
             parts.append("...")
             break
-        parts.append(_listed(item, left, written))
+        parts.append(_nested_list_text(item, left, written))
     return f"[{', '.join(parts)}]"
 
 

@@ -55,7 +55,7 @@ def labels(verdicts: Iterable[Verdict]) -> list[str]:
     listed = list(verdicts)
     causes = {target: explained(group) for target, group in by_target(listed).items()}
     return [
-        EXPLAINED if verdict.law in causes[verdict.target] else _label(verdict)
+        EXPLAINED if verdict.law in causes[verdict.target] else _outcome_label(verdict)
         for verdict in listed
     ]
 
@@ -70,7 +70,7 @@ def fails(verdict: Verdict) -> bool:
     return verdict.status in FAILING and not verdict.minor
 
 
-def _label(verdict: Verdict) -> str:
+def _outcome_label(verdict: Verdict) -> str:
     if verdict.minor:
         return MINOR
     if verdict.status is Status.NOT_APPLICABLE:
@@ -78,7 +78,7 @@ def _label(verdict: Verdict) -> str:
     return LABELS[verdict.status]
 
 
-def counted(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> Counter[str]:
+def outcome_counts(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> Counter[str]:
     """How many verdicts under each word; what fails as it is ``known`` to counts as that."""
     known = tuple(known)
     accepted = {(k.target, k.law) for k in known if k.standing is Standing.KNOWN}
@@ -97,7 +97,7 @@ def tally(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> st
     '1 passed (1 proved), 1 not run'
     """
     verdicts = list(verdicts)
-    counts = counted(verdicts, known)
+    counts = outcome_counts(verdicts, known)
     proved = sum(bool(one.proof) for one in verdicts)
     words = {word: f"{counts[word]} {word}" for word in ORDER if counts[word] and word != ELSEWHERE}
     if proved:

@@ -11,12 +11,12 @@ from pathlib import Path
 from flowref.model import KnownFailure, Problem, Recognized, Standing, Status, Verdict
 from flowref.reporting import schema
 from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
-from flowref.reporting.files import read, write
-from flowref.reporting.lines import names
-from flowref.reporting.notebook import folded
+from flowref.reporting.files import read_file_text, replace_file
+from flowref.reporting.lines import target_labels
+from flowref.reporting.notebook import report_html
 from flowref.reporting.outcomes import BROKEN, FAILING, fails, violations
-from flowref.reporting.raising import FlowrefViolation, FlowrefViolations, group
 from flowref.reporting.text import clean
+from flowref.reporting.violation_errors import FlowrefViolation, FlowrefViolations, group
 
 __all__ = ["FlowrefViolation", "FlowrefViolations", "Report"]
 OK, VIOLATION, USAGE, CRASH, STALE, NOTHING = range(6)
@@ -151,7 +151,7 @@ class Report:
         from flowref.reporting.terminal import target_lines  # which knows reports
 
         lines, groups = [], self.by_target()
-        statements, called = {note.id: note.statement for note in self.laws}, names(groups)
+        statements, called = {note.id: note.statement for note in self.laws}, target_labels(groups)
         for target, verdicts in groups.items():
             known = [one for one in self.known if one.target == target]
             recognized = self.recognized.get(target)
@@ -167,7 +167,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        return folded(self)
+        return report_html(self)
 
     def without_time(self) -> Report:
         """The report less its durations and date: what two runs of the same audit must agree on."""
@@ -185,7 +185,7 @@ class Report:
         points = sum(verdict.counts.held for verdict in quiet)
         undecided = sum(verdict.counts.undecided for verdict in quiet)
         verdicts = tuple(
-            schema.bare(verdict) if verdict.status in schema.QUIET else verdict
+            schema.brief_verdict(verdict) if verdict.status in schema.QUIET else verdict
             for verdict in self.verdicts
         )
         return replace(self, verdicts=verdicts, omitted=Omitted(points, undecided))
@@ -194,7 +194,7 @@ class Report:
         """The report as JSON text (`schema`), which reads back exactly. Of laws that do not apply
         the time is not kept.
         """
-        return schema.text(vars(self))
+        return schema.report_json(vars(self))
 
     @classmethod
     def from_json(cls, text: str, origin: str = "the text") -> Report:
@@ -210,7 +210,7 @@ class Report:
 
         Raises: `ReportError` when the file cannot be written.
         """
-        write(path, self.to_json())
+        replace_file(path, self.to_json())
 
     @classmethod
     def load(cls, path: Path) -> Report:
@@ -218,7 +218,7 @@ class Report:
 
         Raises: `ReportError` in one sentence.
         """
-        return cls.from_json(read(path), str(path))
+        return cls.from_json(read_file_text(path), str(path))
 
 
 def to_json(report: Report) -> str:

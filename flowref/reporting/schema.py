@@ -29,7 +29,8 @@ from flowref.model import (
     one_line,
 )
 from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
-from flowref.reporting.encoding import (
+from flowref.reporting.severity import kind
+from flowref.reporting.verdict_json import (
     DECIMAL,
     ID,
     SEVERITY,
@@ -41,7 +42,6 @@ from flowref.reporting.encoding import (
     verdict_from_json,
     verdict_to_json,
 )
-from flowref.reporting.severity import kind
 
 FULL, BRIEF = 2, 3
 # Status and whether the law waits -> letter.
@@ -55,7 +55,7 @@ ELSEWHERE = "."
 SPEAKS = Silence("")
 
 
-def text(fields: Mapping[str, Any]) -> str:
+def report_json(fields: Mapping[str, Any]) -> str:
     """The JSON text of a report, given its fields by name."""
     omitted, environment = fields["omitted"], fields["environment"]
     notes = {note.id: note for note in fields["laws"]}
@@ -104,7 +104,7 @@ def _row(verdict: Verdict) -> dict[str, Any]:
 
 
 def fields(text: str, origin: str) -> dict[str, Any]:
-    """The fields of the report that `text` wrote. ``origin`` names the text in errors.
+    """The fields of the report that `report_json` wrote. ``origin`` names the text in errors.
 
     Raises: `ReportError` in one sentence when the text is cut off, foreign or of another schema.
     """
@@ -117,7 +117,7 @@ def fields(text: str, origin: str) -> dict[str, Any]:
         unlisted = _unlettered if brief else _ungrouped
         more = unlisted(data["outcomes" if brief else "not_applicable"], notes)
         return {
-            "environment": _environment(data["environment"]),
+            "environment": _environment_from_row(data["environment"]),
             "laws": laws,
             "targets": targets,
             "verdicts": _merged(data["verdicts"], more, (*targets, *notes)),
@@ -125,7 +125,7 @@ def fields(text: str, origin: str) -> dict[str, Any]:
             "complete": bool(data["complete"]),
             "omitted": _omitted(data["omitted"]) if brief else None,
             "recognized": _recognized(data.get("recognized", ())),
-            "known": tuple(map(_known, data.get("known", ()))),
+            "known": tuple(map(_known_failure_from_row, data.get("known", ()))),
             "expenses": _expenses(data.get("expenses", ())),
             "shard": _shard(data["shard"]) if "shard" in data else None,
         }
@@ -137,7 +137,7 @@ def fields(text: str, origin: str) -> dict[str, Any]:
         raise ReportError(f"{origin} is a damaged flowref report ({one_line(error)})") from None
 
 
-def bare(verdict: Verdict) -> Verdict:
+def brief_verdict(verdict: Verdict) -> Verdict:
     """The outcome of a pair alone, with its proof, as a brief report has it where a law holds or does not apply."""
     return Verdict(
         verdict.target,
@@ -171,7 +171,9 @@ def _report_data(text: str, origin: str) -> dict[str, Any]:
     return data
 
 
-def _plain(target: str, note: LawNote, status: Status, silence: Silence = SPEAKS) -> Verdict:
+def _unmeasured_verdict(
+    target: str, note: LawNote, status: Status, silence: Silence = SPEAKS
+) -> Verdict:
     """A verdict on a law as it is now, with nothing measured."""
     return Verdict(
         target,
@@ -196,7 +198,7 @@ def _grouped(
     for verdict in verdicts:
         note, target = notes.get(verdict.law), verdict.target
         silence = Silence(verdict.reason, verdict.waits, verdict.remedy)
-        if note is not None and verdict.without_time() == _plain(
+        if note is not None and verdict.without_time() == _unmeasured_verdict(
             target, note, Status.NOT_APPLICABLE, silence
         ):
             idle.setdefault((target, silence), []).append(verdict.law)
@@ -218,7 +220,7 @@ def _ungrouped(rows: Iterable[Any], notes: Mapping[str, LawNote]) -> Iterator[Ve
     for row in rows:
         silence = Silence(row["reason"], row.get("waits", False), row.get("remedy", ""))
         for law in row["laws"]:
-            yield _plain(row["target"], notes[law], Status.NOT_APPLICABLE, silence)
+            yield _unmeasured_verdict(row["target"], notes[law], Status.NOT_APPLICABLE, silence)
 
 
 def _lettered(
@@ -234,7 +236,9 @@ def _lettered(
             letter is not None
             and letters.get(pair) == ELSEWHERE
             and verdict
-            == _plain(verdict.target, notes[verdict.law], status, Silence("", verdict.waits))
+            == _unmeasured_verdict(
+                verdict.target, notes[verdict.law], status, Silence("", verdict.waits)
+            )
         ):
             letters[pair] = letter
         else:
@@ -252,7 +256,7 @@ def _unlettered(rows: Iterable[Any], notes: Mapping[str, LawNote]) -> Iterator[V
         for letter, note in zip(row["laws"], notes.values(), strict=True):
             if letter != ELSEWHERE:
                 status, waits = meanings[letter]
-                yield _plain(row["target"], note, status, Silence("", waits))
+                yield _unmeasured_verdict(row["target"], note, status, Silence("", waits))
 
 
 def _merged(rows: Any, more: Iterable[Verdict], names: Sequence[str]) -> tuple[Verdict, ...]:
@@ -288,7 +292,7 @@ def _expenses(rows: Iterable[dict[str, Any]]) -> dict[str, Expense]:
     return {str(row["target"]): Expense(unhexed(row["seconds"]), int(row["peak"])) for row in rows}
 
 
-def _environment(row: dict[str, Any]) -> Environment:
+def _environment_from_row(row: dict[str, Any]) -> Environment:
     versions = tuple((str(name), str(number)) for name, number in row["versions"])
     seconds = unhexed(row["seconds"])
     own = {name: value for name, value in row.items() if name != DECIMAL}
@@ -301,7 +305,7 @@ def _omitted(row: dict[str, Any]) -> Omitted:
     return Omitted(**row)
 
 
-def _known(row: dict[str, Any]) -> KnownFailure:
+def _known_failure_from_row(row: dict[str, Any]) -> KnownFailure:
     if any(type(value) is not str for value in row.values()):
         raise ReportError(f"a known failure was written as {row!r}; expected texts")
     return KnownFailure(**{**row, "standing": Standing(row["standing"])})

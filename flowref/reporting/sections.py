@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from flowref.model import PROVED_WHOLE, Standing, Status, Verdict
 from flowref.reporting.contents import LawNote
-from flowref.reporting.judged import FEW, put_to_the_test, share, waiting
+from flowref.reporting.coverage import FEW, put_to_the_test, share, waiting
 from flowref.reporting.markup import code, escaped, statement_text
 from flowref.reporting.outcomes import ORDER, labels, tally, violations
 from flowref.reporting.report import Report
-from flowref.reporting.words import reasons
+from flowref.reporting.words import reasons_with_laws
 
 SHOWN = 6
 QUIET = (
@@ -79,7 +79,7 @@ def problems(report: Report) -> list[str]:
     return ["## Could not be audited", "", *sentences]
 
 
-def known(report: Report) -> list[str]:
+def known_failure_section(report: Report) -> list[str]:
     """How the known failures stand: a section, where there are any."""
     if not report.known:
         return []
@@ -120,7 +120,7 @@ def used(report: Report) -> list[str]:
     return [word for word in ORDER if word in found]
 
 
-def counted(
+def outcome_count_table(
     first: str, groups: Mapping[str, Sequence[Verdict]], columns: Sequence[str]
 ) -> list[str]:
     """A table of how many verdicts of each group are counted under each word, and how many laws of
@@ -155,7 +155,7 @@ def waits(report: Report) -> list[str]:
     return ["## Skipped", "", *text, "", *table]
 
 
-def taken(report: Report) -> list[str]:
+def recognition_section(report: Report) -> list[str]:
     """What each target was recognized as, and how it speaks where that is not the usual way."""
     lines = []
     for target, one in report.recognized.items():
@@ -170,11 +170,13 @@ def taken(report: Report) -> list[str]:
 
 def quiet(report: Report) -> list[list[str]]:
     """What was advised, not decided and not run: a section each, with the reasons given."""
-    return [_reasons(report.verdicts, *kind) for kind in QUIET]
+    return [_reason_section(report.verdicts, *kind) for kind in QUIET]
 
 
-def _reasons(verdicts: Iterable[Verdict], status: Status, title: str, text: str) -> list[str]:
-    groups = reasons(verdicts, status)
+def _reason_section(
+    verdicts: Iterable[Verdict], status: Status, title: str, text: str
+) -> list[str]:
+    groups = reasons_with_laws(verdicts, status)
     if not groups:
         return []
     lines = [f"## {title}", "", text, "", "| pairs | reason | laws |", "|---:|---|---|"]
@@ -186,7 +188,7 @@ def _reasons(verdicts: Iterable[Verdict], status: Status, title: str, text: str)
     return lines
 
 
-def laws(notes: Sequence[LawNote]) -> list[str]:
+def law_section(notes: Sequence[LawNote]) -> list[str]:
     """What each law states."""
     if not notes:
         return []

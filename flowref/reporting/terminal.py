@@ -16,17 +16,33 @@ from flowref.model import (
     Standing,
     Status,
     Verdict,
-    identity,
+    pair_id,
 )
 from flowref.reporting.causes import Cause, by_size, by_target, deepest, explained
+from flowref.reporting.coverage import put_to_the_test, waiting
+from flowref.reporting.coverage import skipped_check_lines as skipped_lines
 from flowref.reporting.faults import fault
-from flowref.reporting.judged import lines as skipped_lines
-from flowref.reporting.judged import put_to_the_test, waiting
 from flowref.reporting.lines import target_line
-from flowref.reporting.outcomes import FAILING, LABELS, MINOR, SKIPPED, STANDINGS, counted, tally
+from flowref.reporting.outcomes import (
+    FAILING,
+    LABELS,
+    MINOR,
+    SKIPPED,
+    STANDINGS,
+    outcome_counts,
+    tally,
+)
 from flowref.reporting.severity import magnitude
-from flowref.reporting.text import clean, folded, listing, number_of, opening, shortened
-from flowref.reporting.words import advice, diagnosed, failure, minor, reasons, remark, symptoms
+from flowref.reporting.text import clean, listing, number_of, opening, shortened, wrapped_lines
+from flowref.reporting.words import (
+    advice,
+    diagnosis_text,
+    failure,
+    minor,
+    reasons_with_laws,
+    remark,
+    symptoms,
+)
 
 if TYPE_CHECKING:
     from flowref.reporting.report import Report
@@ -66,10 +82,10 @@ def target_lines(
     more += [advice(one) for one in verdicts if one.status is Status.ADVICE]
     for status in (Status.INCONCLUSIVE, Status.NOT_RUN):
         word = str(status).lower().replace("_", " ")
-        for reason, laws in reasons(verdicts, status):
-            more.append(f"{word}: {_laws(laws, verbose=verbose)}: {reason}")
+        for reason, laws in reasons_with_laws(verdicts, status):
+            more.append(f"{word}: {_law_list_text(laws, verbose=verbose)}: {reason}")
     more += list(_sections(verdicts, recognized)) if verbose else []
-    return folded([*lines, *(f"  {line}" for line in more)])
+    return wrapped_lines([*lines, *(f"  {line}" for line in more)])
 
 
 def head_lines(
@@ -83,11 +99,11 @@ def head_lines(
     """One line about a target, how it was taken, and what keeps laws from being checked."""
     lines = [target_line(target, verdicts, recognized, known)]
     if recognized is not None:
-        lines += [f"  {line}" for line in taken(recognized)]
+        lines += [f"  {line}" for line in recognition_lines(recognized)]
     if not verbose:
         hints = () if recognized is None else recognized.hints
         lines += [f"  {line}" for line in skipped_lines(verdicts, hints)]
-    return folded(lines)
+    return wrapped_lines(lines)
 
 
 def failing(
@@ -131,11 +147,11 @@ def _sections(verdicts: Sequence[Verdict], recognized: Recognized | None) -> Ite
     skipped = waiting(verdicts, 1)
     if skipped:
         yield f"Skipped ({sum(len(one.laws) for one in skipped)}):"
-        yield from (f"  {one.line}: {_laws(one.laws, verbose=True)}" for one in skipped)
+        yield from (f"  {one.line}: {_law_list_text(one.laws, verbose=True)}" for one in skipped)
     elsewhere = [v for v in verdicts if v.status is Status.NOT_APPLICABLE and not v.waits]
     if elsewhere:
         yield f"Not applicable ({len(elsewhere)}):"
-        groups = reasons(elsewhere, Status.NOT_APPLICABLE)
+        groups = reasons_with_laws(elsewhere, Status.NOT_APPLICABLE)
         few = sum(len(laws) for _, laws in groups if len(laws) < FEW)
         yield from (f"  {len(laws)}: {reason}" for reason, laws in groups if len(laws) >= FEW)
         if few:
@@ -145,11 +161,11 @@ def _sections(verdicts: Sequence[Verdict], recognized: Recognized | None) -> Ite
         yield from (f"  {clean(line)}" for line in (*recognized.why, *recognized.hints))
 
 
-def _laws(laws: Sequence[str], *, verbose: bool) -> str:
+def _law_list_text(laws: Sequence[str], *, verbose: bool) -> str:
     return ", ".join(laws) if verbose or len(laws) <= NAMED else f"{len(laws)} laws"
 
 
-def taken(recognized: Recognized) -> list[str]:
+def recognition_lines(recognized: Recognized) -> list[str]:
     """How a target was taken, where that is not plain: a line each."""
     lines = [recognized.event] if recognized.event else []
     lines += [f"read as: {'; '.join(recognized.conventions)}"] if recognized.conventions else []
@@ -158,7 +174,7 @@ def taken(recognized: Recognized) -> list[str]:
 
 def known_line(one: KnownFailure, *, target: bool = False) -> str:
     """How a known failure stands, on one line; ``target``: with what it is about."""
-    name = identity(one.target, one.law)
+    name = pair_id(one.target, one.law)
     pair = f"{clean(one.target)}  {one.law}" if target else one.law
     issue = f"{clean(one.reason)} ({clean(one.issue)})" if one.issue else clean(one.reason)
     return f"{str(one.standing).lower():<9}  {name}  {pair}   {one.detail or issue}"
@@ -170,7 +186,7 @@ def summary_lines(report: Report, *, verbosity: int = 0, code: int | None = None
     """
     last = closing(report, report.exit_code if code is None else code)
     if verbosity < 0:
-        return folded(last)
+        return wrapped_lines(last)
     lines = again_lines(report) if len(report.targets) > FEW else []
     if len(report.targets) > 1:
         checks = number_of(put_to_the_test(report.verdicts)[1], "check")
@@ -189,7 +205,7 @@ def summary_lines(report: Report, *, verbosity: int = 0, code: int | None = None
         )
     if report.shard is not None:
         lines.append(f"this is shard {report.shard}; flowref merge puts all reports together")
-    return folded([*lines, *last])
+    return wrapped_lines([*lines, *last])
 
 
 def again_lines(report: Report) -> list[str]:
@@ -200,7 +216,7 @@ def again_lines(report: Report) -> list[str]:
     for verdict in by_size(report.with_status(*FAILING)):
         pair = (verdict.target, verdict.law)
         if pair not in accepted and verdict.law not in causes[verdict.target]:
-            cause = diagnosed(verdict) or f"{verdict.law} {remark(verdict)}"
+            cause = diagnosis_text(verdict) or f"{verdict.law} {remark(verdict)}"
             groups.setdefault(library(verdict.target), {}).setdefault(cause, []).append(verdict)
     lines = ["Failures, the largest first:"] if groups else []
     for name, by_cause in groups.items():
@@ -214,7 +230,7 @@ def _cause(verdicts: Sequence[Verdict], report: Report) -> str:
     worst, laws = verdicts[0], dict.fromkeys(one.law for one in verdicts)
     size = f" ({magnitude(worst.size)})" if worst.size is not None else ""
     note = report.note(worst.law)
-    why = diagnosed(worst) or remark(worst) or (opening(note.statement, 1) if note else "")
+    why = diagnosis_text(worst) or remark(worst) or (opening(note.statement, 1) if note else "")
     where = listing((f"{component(one.target)} {one.id}" for one in verdicts), NAMED)
     word = "minor" if worst.minor else worst.status
     return f"{word}  {listing(laws, 1)}{size}   {shortened(why, 100)}   [{where}]"
@@ -277,7 +293,7 @@ def unseen(verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def _sentence(report: Report, code: int) -> str:
-    counts = counted(report.verdicts, report.known)
+    counts = outcome_counts(report.verdicts, report.known)
     judged, _ = put_to_the_test(report.verdicts)
     failed = sum(counts[LABELS[status]] for status in FAILING)
     ending = f" (exit code {code})." if code else "."

@@ -50,10 +50,10 @@ LETTERS = {
 }  # fmt: skip
 
 
-def plain(statement: str) -> str:
+def plain_statement(statement: str) -> str:
     r"""A statement with its mathematics in letters.
 
-    >>> plain(r"The log-det is $\log|\det \partial f^{-1} / \partial z|$.")
+    >>> plain_statement(r"The log-det is $\log|\det \partial f^{-1} / \partial z|$.")
     'The log-det is log|det ∂f⁻¹ / ∂z|.'
     """
     statement = re.sub(
@@ -71,7 +71,7 @@ def opening(statement: str, most: int = 240) -> str:
     >>> opening("One holds. Two, too.", 12)
     'One holds. ...'
     """
-    first, *others = re.split(r"(?<=\.)\s+(?=[A-Z$])", plain(statement))
+    first, *others = re.split(r"(?<=\.)\s+(?=[A-Z$])", plain_statement(statement))
     while others and len(first) + len(others[0]) < most:
         first += f" {others.pop(0)}"
     return f"{first} ..." if others else first
@@ -92,20 +92,20 @@ def shortened(text: str, most: int) -> str:
 NARROWEST, WIDEST, OF_A_FILE = 40, 160, 100
 
 
-def columns() -> int:
+def line_width() -> int:
     """How wide lines may be: as COLUMNS or the terminal says."""
     wide = shutil.get_terminal_size((OF_A_FILE, 24)).columns
     return min(max(wide, NARROWEST), WIDEST)
 
 
-def folded(lines: Iterable[str], width: int | None = None) -> list[str]:
+def wrapped_lines(lines: Iterable[str], width: int | None = None) -> list[str]:
     """Lines of at most so many letters; what goes on is indented by two more. Commands stay whole,
     since they are pasted.
 
-    >>> folded(["  one two three", "  flowref script A > b.py"], 10)
+    >>> wrapped_lines(["  one two three", "  flowref script A > b.py"], 10)
     ['  one two', '    three', '  flowref script A > b.py']
     """
-    wide = columns() if width is None else width
+    wide = line_width() if width is None else width
     found: list[str] = []
     for line in lines:
         bare = line.lstrip()

@@ -9,9 +9,9 @@ from typing import Any
 
 from flowref.model import OBJECT, Counterexample, Evidence, Status, Verdict, named_by
 from flowref.reporting.causes import Cause
-from flowref.reporting.numbers import bits, contrast, rounded, shown, summed_up
+from flowref.reporting.numbers import bits, contrast, rounded_text, summed_up, value_in_brief
 from flowref.reporting.severity import magnitude, severity
-from flowref.reporting.text import clean, columns, command, opening
+from flowref.reporting.text import clean, command, line_width, opening
 
 # Two numbers that take more letters are left to the report.
 LONGEST = 90
@@ -27,7 +27,7 @@ OWN_POINTS = (
 )  # fmt: skip
 
 
-def measured(verdict: Verdict, width: int | None = None) -> str:
+def evidence_text(verdict: Verdict, width: int | None = None) -> str:
     """All numbers on one line; what was seen is left out where it takes more than ``width`` letters.
     Empty for a law that says yes or no and names no numbers.
     """
@@ -54,14 +54,14 @@ def off_by(evidence: Evidence) -> str:
         return ""
     if not math.isfinite(evidence.residual):
         return "not finite"
-    size = f"off by {rounded(evidence.residual)}"
+    size = f"off by {rounded_text(evidence.residual)}"
     if not evidence.allowed:
         return size
     whose = "rounding allows" if evidence.replicas else "allowed"
-    return f"{size}, {whose} {rounded(evidence.allowed)}"
+    return f"{size}, {whose} {rounded_text(evidence.allowed)}"
 
 
-def numbers(verdict: Verdict) -> str:
+def disagreeing_numbers(verdict: Verdict) -> str:
     """The two numbers that disagree; of a law that names fewer, or long ones, how far off it is."""
     case, evidence = verdict.counterexample, verdict.evidence
     pairs = [] if case is None else list(case.observed.items())[:2]
@@ -76,7 +76,7 @@ def numbers(verdict: Verdict) -> str:
 
 def seen(verdict: Verdict) -> str:
     """What was seen, on one line: two numbers, or of a law that says yes or no what it says."""
-    return numbers(verdict) or remark(verdict)
+    return disagreeing_numbers(verdict) or remark(verdict)
 
 
 def flagged(verdict: Verdict) -> bool:
@@ -116,7 +116,7 @@ def circumstances(case: Counterexample, part: str = "", *, usual: bool = True) -
     )
 
 
-def inputs(case: Counterexample, written: Callable[[Any], str] = shown) -> str:
+def inputs(case: Counterexample, written: Callable[[Any], str] = value_in_brief) -> str:
     """The inputs of a case; ``written``: in how many digits."""
     parts = [] if case.x is None else [f"x = {written(_single(case.x))}"]
     if case.context is not None:
@@ -157,7 +157,7 @@ def examples(verdicts: Iterable[Verdict]) -> int:
     return sum(v.counts.held + v.counts.undecided + (v.status is Status.VIOLATED) for v in verdicts)
 
 
-def reasons(verdicts: Iterable[Verdict], status: Status) -> list[tuple[str, list[str]]]:
+def reasons_with_laws(verdicts: Iterable[Verdict], status: Status) -> list[tuple[str, list[str]]]:
     """The reasons given for one status with the laws they concern, the most frequent first."""
     groups: dict[str, list[str]] = {}
     for verdict in verdicts:
@@ -188,15 +188,15 @@ def failure(
     """
     if verdict.status is Status.VIOLATED:
         head, size = f"{verdict.status}  {verdict.id}  {verdict.law}", f"[{severity(verdict)}]"
-        fits = len(head) + len(size) + 5 <= columns()  # indented by two, and three between them
+        fits = len(head) + len(size) + 5 <= line_width()  # indented by two, and three between them
         lines = [f"{head}   {size}"] if fits else [head, f"  {size}"]
         lines += _meaning(verdict, statement)
-        told = measured(verdict) if verbose else numbers(verdict)
+        told = evidence_text(verdict) if verbose else disagreeing_numbers(verdict)
     else:
         lines, told = [f"{verdict.status}  {verdict.law}   {clean(verdict.reason)}".rstrip()], ""
     case = verdict.counterexample
     if case is not None and not any(named_by(glob, verdict.law) for glob in OWN_POINTS):
-        told = f"{told}   at {inputs(case, shown if verbose else summed_up)}".strip()
+        told = f"{told}   at {inputs(case, value_in_brief if verbose else summed_up)}".strip()
     under = "" if case is None else circumstances(case, verdict.part, usual=verbose)
     lines += [f"  {line}" for line in (told, ", ".join(filter(None, (where, under)))) if line]
     listed = again(verdict) if commands else []
@@ -217,7 +217,7 @@ def explanations(verdict: Verdict) -> list[tuple[str, str]]:
     return found + [("repair", clean(one)) for one in verdict.repairs]
 
 
-def diagnosed(verdict: Verdict) -> str:
+def diagnosis_text(verdict: Verdict) -> str:
     """The diagnosis, without where it was tried."""
     return TRIED.sub("", clean(verdict.diagnosis))
 
@@ -243,4 +243,4 @@ def minor(verdict: Verdict) -> str:
 
 def advice(verdict: Verdict) -> str:
     """A piece of advice, on a line."""
-    return f"ADVICE  {verdict.law}   {remark(verdict) or numbers(verdict)}".rstrip()
+    return f"ADVICE  {verdict.law}   {remark(verdict) or disagreeing_numbers(verdict)}".rstrip()

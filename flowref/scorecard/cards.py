@@ -14,19 +14,19 @@ from flowref.model import ROUNDING, STATISTICAL, KnownFailure, Status, Verdict
 from flowref.reporting.causes import by_size, by_target, explained
 from flowref.reporting.contents import LawNote
 from flowref.reporting.issue import issue
-from flowref.reporting.numbers import bits, rounded
+from flowref.reporting.numbers import bits, rounded_text
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 from flowref.reporting.severity import severity
 from flowref.reporting.text import clean, shortened
 from flowref.reporting.words import again, circumstances, flagged, remark
 from flowref.scorecard.formulas import formula
-from flowref.scorecard.letters import BY_LETTER, Outcome, letters
+from flowref.scorecard.letters import BY_LETTER, OutcomeLetter, letters
 from flowref.scorecard.matrix import group_of
+from flowref.scorecard.phrases import brief
 from flowref.scorecard.plots.bits import strip
-from flowref.scorecard.tables import Table, compared, point
+from flowref.scorecard.tables import Table, observed_tables, point
 from flowref.scorecard.views import views
-from flowref.scorecard.wording import brief
 
 # So many cards are complete; the rest have no pictures and no text for an issue, so that a page of
 # thousands opens, too.
@@ -44,7 +44,7 @@ class Card:
 
     anchor: str
     name: str
-    outcome: Outcome
+    outcome: OutcomeLetter
     law: str
     target: str
     group: str
@@ -124,7 +124,7 @@ def _card(
     report: Report,
     verdict: Verdict,
     anchor: str,
-    outcome: Outcome,
+    outcome: OutcomeLetter,
     note: LawNote | None,
     because: str,
     known: KnownFailure | None,
@@ -147,7 +147,7 @@ def _card(
         target=clean(verdict.target),
         group=clean(group_of(verdict.target)),
         brief=shortened(brief(verdict), BRIEF),
-        size=_order(verdict),
+        size=_severity_number(verdict),
         statement=formula(note.statement) if note is not None else Markup(""),
         source=clean(note.source) if note is not None else "",
         place="" if note is None else law_place(note.id),
@@ -158,7 +158,7 @@ def _card(
         known=standing,
         sight=_sight(verdict, rounding=rounding),
         strip=strip(evidence) if evidence is not None and rounding and complete else Markup(""),
-        compared=() if case is None else tuple(compared(case.observed)),
+        compared=() if case is None else tuple(observed_tables(case.observed)),
         inputs="" if case is None or chance else point(case),
         circumstances=_circumstances(verdict),
         pictures=tuple(views(verdict)) if complete else (),
@@ -167,7 +167,7 @@ def _card(
     )
 
 
-def _order(verdict: Verdict) -> float:
+def _severity_number(verdict: Verdict) -> float:
     """For sorting by size: nats per point, beyond all margins; of other laws the margin, the largest
     number for what has none.
     """
@@ -183,15 +183,15 @@ def _sight(verdict: Verdict, *, rounding: bool) -> tuple[tuple[str, str], ...]:
     wrong = (("severity", severity(verdict)),) if verdict.status is Status.VIOLATED else ()
     if evidence is None or flagged(verdict):
         return wrong
-    off = rounded(evidence.residual, 6)
+    off = rounded_text(evidence.residual, 6)
     if not evidence.allowed:
         return *wrong, ("off by", off), ("allowed", "nothing: the law is exact")
     times = ""
     if evidence.margin < SAID:
-        times = f", {rounded(evidence.margin, 3)} times what is allowed"
-    allowed = [rounded(evidence.allowed)]
+        times = f", {rounded_text(evidence.margin, 3)} times what is allowed"
+    allowed = [rounded_text(evidence.allowed)]
     if evidence.explained:
-        allowed.append(f"of which rounding explains {rounded(evidence.explained)}")
+        allowed.append(f"of which rounding explains {rounded_text(evidence.explained)}")
     if evidence.replicas:
         allowed.append(f"in {evidence.replicas} runs with random rounding")
     rows = [("off by", f"{off}{times}"), ("allowed", ", ".join(allowed))]
@@ -214,7 +214,7 @@ def _circumstances(verdict: Verdict) -> tuple[tuple[str, str], ...]:
     return tuple(rows)
 
 
-def listed(found: Sequence[Card]) -> dict[str, list[Card]]:
+def cards_by_target(found: Sequence[Card]) -> dict[str, list[Card]]:
     """Cards by target, in their order."""
     groups: dict[str, list[Card]] = {}
     for card in found:

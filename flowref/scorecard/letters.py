@@ -13,7 +13,7 @@ ABSENT = "."
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OutcomeLetter:
     """A letter of the matrix: its words, its icon, and its class in the style sheet."""
 
     letter: str
@@ -25,21 +25,21 @@ class Outcome:
 
 # The gravest first; a group of pairs wears the icon of the gravest in it.
 OUTCOMES = (
-    Outcome("C", "crashed", "crashed", "!", "broken"),
-    Outcome("T", "timed out", "timed out", "!", "broken"),
-    Outcome("E", "broke", "error: the check broke", "!", "broken"),
-    Outcome("V", "violated", "violated", "✕", "violated"),
-    Outcome("e", "explained", "violated, which another violation explains", "↳", "explained"),
-    Outcome("k", "known", "known failure", "◊", "known"),
-    Outcome("m", "minor", "minor: below the rounding of single precision", "·", "advice"),
-    Outcome("a", "advice", "advice", "▲", "advice"),
-    Outcome("i", "undecided", "inconclusive", "?", "unsure"),
-    Outcome("o", "not run", "not run", "○", "idle"),
-    Outcome("h", "hold", "holds", "✓", "holds"),
-    Outcome(
+    OutcomeLetter("C", "crashed", "crashed", "!", "broken"),
+    OutcomeLetter("T", "timed out", "timed out", "!", "broken"),
+    OutcomeLetter("E", "broke", "error: the check broke", "!", "broken"),
+    OutcomeLetter("V", "violated", "violated", "✕", "violated"),
+    OutcomeLetter("e", "explained", "violated, which another violation explains", "↳", "explained"),
+    OutcomeLetter("k", "known", "known failure", "◊", "known"),
+    OutcomeLetter("m", "minor", "minor: below the rounding of single precision", "·", "advice"),
+    OutcomeLetter("a", "advice", "advice", "▲", "advice"),
+    OutcomeLetter("i", "undecided", "inconclusive", "?", "unsure"),
+    OutcomeLetter("o", "not run", "not run", "○", "idle"),
+    OutcomeLetter("h", "hold", "holds", "✓", "holds"),
+    OutcomeLetter(
         "w", "wait", "skipped: it applies, and something that it needs is missing", "…", "waits"
     ),
-    Outcome("-", "n/a", "not applicable: about other things", "–", "idle"),
+    OutcomeLetter("-", "n/a", "not applicable: about other things", "–", "idle"),
 )
 BY_LETTER = {outcome.letter: outcome for outcome in OUTCOMES}
 LETTERS = {

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flowref.model import Status, Verdict
-from flowref.reporting.numbers import rounded
+from flowref.reporting.numbers import rounded_text
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
 from flowref.scorecard.letters import ABSENT, OUTCOMES, letters
-from flowref.scorecard.wording import brief
+from flowref.scorecard.phrases import brief
 
 
 def group_of(target: str) -> str:
@@ -71,7 +71,7 @@ def packed(report: Report, anchors: Mapping[tuple[str, str], str]) -> dict[str, 
 
 def _examined(verdict: Verdict) -> str:
     margin = verdict.evidence.margin if verdict.evidence is not None else 0.0
-    size = rounded(math.log10(margin), 2) if 0 < margin < math.inf else ""
+    size = rounded_text(math.log10(margin), 2) if 0 < margin < math.inf else ""
     return f"{verdict.counts.held}/{size}" if size else str(verdict.counts.held)
 
 

@@ -19,9 +19,9 @@ from markupsafe import Markup
 from flowref.model import Status
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
-from flowref.reporting.words import measured
-from flowref.scorecard.cards import anchors, cards, listed
-from flowref.scorecard.letters import OUTCOMES, Outcome, letters
+from flowref.reporting.words import evidence_text
+from flowref.scorecard.cards import anchors, cards, cards_by_target
+from flowref.scorecard.letters import OUTCOMES, OutcomeLetter, letters
 from flowref.scorecard.matrix import group_of, packed
 from flowref.scorecard.panel import panel
 from flowref.scorecard.summary import summary
@@ -65,7 +65,7 @@ def page(report: Report) -> str:
     found = list(cards(report, names))
     script = resource("page.js")
     advice = [
-        (clean(v.law), clean(v.target), measured(v, 90) or clean(v.reason))
+        (clean(v.law), clean(v.target), evidence_text(v, 90) or clean(v.reason))
         for v in report.with_status(Status.ADVICE)
     ]
     return (
@@ -76,13 +76,13 @@ def page(report: Report) -> str:
             panel=panel(report),
             outcomes=OUTCOMES,
             columns=_columns(report),
-            groups=listed(found),
+            groups=cards_by_target(found),
             failures=len(found),
             opened=len(found) <= OPENED,
             known=report.known,
             told={name for one in report.known for name, value in vars(one).items() if value},
             advice=sorted(advice),
-            counted=_counted(report),
+            counted=_outcome_counts(report),
             data=Markup(data(packed(report, names))),
             style=Markup(resource("page.css")),
             script=Markup(script),
@@ -101,13 +101,13 @@ def data(value: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _columns(report: Report) -> list[Outcome]:
+def _columns(report: Report) -> list[OutcomeLetter]:
     """The outcomes that occur."""
     found = {letter for _, letter in letters(report)}
     return [one for one in OUTCOMES if one.letter in found]
 
 
-def _counted(report: Report) -> list[tuple[str, int, dict[str, int]]]:
+def _outcome_counts(report: Report) -> list[tuple[str, int, dict[str, int]]]:
     """For readers without scripts and for paper: how many pairs of each library came out how."""
     targets: dict[str, set[str]] = {}
     counts: dict[str, dict[str, int]] = {}

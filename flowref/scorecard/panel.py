@@ -13,15 +13,15 @@ from flowref import registry
 from flowref.model import SpecError, Status, Verdict
 from flowref.model.law import STATISTICAL, Law
 from flowref.reporting.contents import LawNote
-from flowref.reporting.judged import DECIDED, OPEN, concerns, put_to_the_test
-from flowref.reporting.numbers import rounded
+from flowref.reporting.coverage import DECIDED, OPEN, concerns, put_to_the_test
+from flowref.reporting.numbers import rounded_text
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
 from flowref.scorecard.cards import law_place
 from flowref.scorecard.formulas import formula
 from flowref.scorecard.letters import FAILURES, letters
 from flowref.scorecard.matrix import group_of
-from flowref.scorecard.wording import counted, how, number
+from flowref.scorecard.phrases import counted, grouped_digits, how
 
 # Abilities that are calls of a user's; what else a law needs is how they are looked at.
 CALLS = (
@@ -92,12 +92,14 @@ class Panel:
 
 def panel(report: Report) -> Panel:
     """The honesty panel of a report."""
-    reasons = _reasons(report.verdicts)
+    reasons = _unjudged_reasons(report.verdicts)
     more = max(0, len(reasons) - SHOWN)
-    return Panel(_taken(report), _reach(report), reasons[:SHOWN], more, _laws(report))
+    return Panel(
+        _recognized_by_group(report), _reach(report), reasons[:SHOWN], more, _law_rows(report)
+    )
 
 
-def _taken(report: Report) -> dict[str, list[tuple[str, str, str]]]:
+def _recognized_by_group(report: Report) -> dict[str, list[tuple[str, str, str]]]:
     groups: dict[str, list[tuple[str, str, str]]] = {}
     for target, one in report.recognized.items():
         row = clean(target), clean(one.kind), clean("; ".join(how(one)))
@@ -118,9 +120,10 @@ def _reach(report: Report) -> tuple[tuple[str, str], ...]:
     needs = Counter(need for law in laws for need in law.needs)
     scales = sorted({scale for verdict in verdicts for scale in verdict.counts.scales})
     states = Counter(law.history for law in laws)
+    share = _share(undecided, held + undecided)
     rows = [
-        ("checks run", f"{number(judged)} of {number(about)} that apply"),
-        ("points decided", f"{number(held)}; {number(undecided)} left undecided ({_share(undecided, held + undecided)})"),
+        ("checks run", f"{grouped_digits(judged)} of {grouped_digits(about)} that apply"),
+        ("points decided", f"{grouped_digits(held)}; {grouped_digits(undecided)} left undecided ({share})"),
         ("dropped and trivial points", _idle(verdicts)),
         ("parameter scales", ", ".join(f"{scale:g}" for scale in scales)),
         ("states", "; ".join(f"{STATES.get(name, name)} ({counted(count, 'law')})" for name, count in states.most_common())),
@@ -140,7 +143,7 @@ def _budget(report: Report) -> str:
         return ""
     return (
         f"{counted(pairs, 'pair')} judged by chance, each reported only where two stages of level "
-        f"{LEVEL:g} agree: {rounded(pairs * LEVEL**2, 2)} false reports are to be expected; every other violation "
+        f"{LEVEL:g} agree: {rounded_text(pairs * LEVEL**2, 2)} false reports are to be expected; every other violation "
         "is more than measured rounding explains"
     )
 
@@ -152,7 +155,7 @@ def _pictured(verdicts: Iterable[Verdict]) -> str:
     if drawn == len(violated):
         return ""
     return (
-        f"{number(drawn)} of {counted(len(violated), 'violation')} {'has' if drawn == 1 else 'have'} "
+        f"{grouped_digits(drawn)} of {counted(len(violated), 'violation')} {'has' if drawn == 1 else 'have'} "
         "one: its numbers are measured with the violation, and not added to a report of an earlier "
         "flowref; of exact laws and of expensive calls there is none"
     )
@@ -165,10 +168,10 @@ def _idle(verdicts: Iterable[Verdict]) -> str:
         trivial += verdict.counts.trivial
     if not dropped and not trivial:
         return ""
-    return f"{number(dropped)} outside a domain or beyond what is finite; {number(trivial)} where any flow passes"
+    return f"{grouped_digits(dropped)} outside a domain or beyond what is finite; {grouped_digits(trivial)} where any flow passes"
 
 
-def _reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
+def _unjudged_reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
     """Why pairs that are about the targets were not judged; those of most pairs first."""
     laws: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     targets: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
@@ -190,7 +193,7 @@ def _reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
     )
 
 
-def _laws(report: Report) -> tuple[LawRow, ...]:
+def _law_rows(report: Report) -> tuple[LawRow, ...]:
     """A row a law, by id."""
     groups: dict[str, list[tuple[Verdict, str]]] = defaultdict(list)
     for verdict, letter in letters(report):
@@ -220,7 +223,7 @@ def _laws(report: Report) -> tuple[LawRow, ...]:
                 waits=found.count("w"),
                 abstention=_share(open_points, points + open_points) if open_points else "",
                 mutants=tuple(f"{m.name}: {m.description}" for m in mutants[note.id]),
-                sizes=_between(sizes),
+                sizes=_size_range_text(sizes),
                 bias=_bias(note, verdicts),
             )
         )
@@ -238,10 +241,10 @@ def _bias(note: LawNote, verdicts: Iterable[tuple[Verdict, str]]) -> str:
         and isinstance(value := verdict.counterexample.observed.get(BIAS), float)
         and math.isfinite(value)
     ]
-    return rounded(min(seen), 2) if seen else ""
+    return rounded_text(min(seen), 2) if seen else ""
 
 
-def _between(sizes: list[float]) -> str:
+def _size_range_text(sizes: list[float]) -> str:
     if not sizes:
         return ""
     if len(sizes) == 1:

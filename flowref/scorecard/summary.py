@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from flowref.model import Standing, Status
 from flowref.reporting.contents import FREE
-from flowref.reporting.judged import put_to_the_test
+from flowref.reporting.coverage import put_to_the_test
 from flowref.reporting.outcomes import violations
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
 from flowref.reporting.words import examples
 from flowref.scorecard.letters import letters
 from flowref.scorecard.matrix import group_of
-from flowref.scorecard.wording import counted, how, number
+from flowref.scorecard.phrases import counted, grouped_digits, how
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _details(report: Report) -> tuple[str, ...]:
     judged, about = put_to_the_test(report.verdicts)
     rest = "; why the others were not stands below" if judged < about else ""
     told = [
-        f"Of {counted(about, 'check')} that apply, {number(judged)} "
+        f"Of {counted(about, 'check')} that apply, {grouped_digits(judged)} "
         f"{'was' if judged == 1 else 'were'} run{rest}."
     ]
     if len(report.targets) == 1 and (one := report.recognized.get(report.targets[0])):
@@ -109,17 +109,18 @@ def _tiles(report: Report) -> tuple[Tile, ...]:
     points = examples(report.verdicts)
     if report.omitted is not None:
         points += report.omitted.points + report.omitted.undecided
+    proved = sum(bool(verdict.proof) for verdict in report.verdicts)
     tiles = [
-        Tile("new violations", number(counts["V"]), "violated", "failures", _also(counts["e"], "explained by them")),
-        Tile("known", number(standings[Standing.KNOWN]), "known", "known"),
-        Tile("fixed", number(standings[Standing.FIXED]), "fixed", "known"),
-        Tile("broke", number(broken), "broken", "failures", "error, time-out, crash"),
-        Tile("minor", number(counts["m"]), "advice", "failures", "below single precision"),
-        Tile("advice", number(counts["a"]), "advice", "advice" if counts["a"] else "matrix", "never counts"),
-        Tile("inconclusive", number(counts["i"]), "unsure", "honesty", _also(counts["o"], "not run")),
-        Tile("hold", number(counts["h"]), "holds", "matrix", _also(sum(bool(v.proof) for v in report.verdicts), "of them proved")),
-        Tile("not applicable", number(counts["-"] + counts["w"]), "idle", "honesty", _also(counts["w"], "of them skipped")),
-        Tile("examples", number(points), "plain", "honesty", "points measured"),
+        Tile("new violations", grouped_digits(counts["V"]), "violated", "failures", _also(counts["e"], "explained by them")),
+        Tile("known", grouped_digits(standings[Standing.KNOWN]), "known", "known"),
+        Tile("fixed", grouped_digits(standings[Standing.FIXED]), "fixed", "known"),
+        Tile("broke", grouped_digits(broken), "broken", "failures", "error, time-out, crash"),
+        Tile("minor", grouped_digits(counts["m"]), "advice", "failures", "below single precision"),
+        Tile("advice", grouped_digits(counts["a"]), "advice", "advice" if counts["a"] else "matrix", "never counts"),
+        Tile("inconclusive", grouped_digits(counts["i"]), "unsure", "honesty", _also(counts["o"], "not run")),
+        Tile("hold", grouped_digits(counts["h"]), "holds", "matrix", _also(proved, "of them proved")),
+        Tile("not applicable", grouped_digits(counts["-"] + counts["w"]), "idle", "honesty", _also(counts["w"], "of them skipped")),
+        Tile("examples", grouped_digits(points), "plain", "honesty", "points measured"),
     ]  # fmt: skip
     quiet = ("known", "fixed", "broke", "minor") if not report.known else ("broke", "minor")
     return tuple(tile for tile in tiles if tile.count != "0" or tile.label not in quiet)
@@ -143,4 +144,4 @@ def _facts(report: Report) -> tuple[tuple[str, str], ...]:
 
 
 def _also(count: int, words: str) -> str:
-    return f"{number(count)} {words}" if count else ""
+    return f"{grouped_digits(count)} {words}" if count else ""

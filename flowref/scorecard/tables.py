@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref.model import Counterexample
-from flowref.reporting.numbers import number, rounded, scalar, shown
+from flowref.reporting.numbers import number, rounded_text, scalar, value_in_brief
 from flowref.reporting.text import clean
 
 # Entries of a vector that are shown; all are in the JSON report.
@@ -25,14 +25,14 @@ class Table:
     more: str = ""
 
 
-def compared(observed: Mapping[str, Any]) -> Iterator[Table]:
+def observed_tables(observed: Mapping[str, Any]) -> Iterator[Table]:
     """What was observed: numbers side by side with their distance from the oracle, vectors entry by
     entry, matrices whole, words as words.
     """
     numbers = {name: scalar(value) for name, value in observed.items()}
     single = {name: value for name, value in numbers.items() if not isinstance(value, list | tuple)}
     if single:
-        yield _numbers(single)
+        yield _number_table(single)
     vectors = {name: value for name, value in observed.items() if name not in single}
     flat = {name: value for name, value in vectors.items() if _depth(value) == 1}
     for size in dict.fromkeys(len(value) for value in flat.values()):
@@ -42,7 +42,7 @@ def compared(observed: Mapping[str, Any]) -> Iterator[Table]:
             yield _matrix(name, value)
 
 
-def _numbers(values: Mapping[str, Any]) -> Table:
+def _number_table(values: Mapping[str, Any]) -> Table:
     floats = {name: value for name, value in values.items() if isinstance(value, float)}
     oracle = next((name for name in ORACLES if name in floats), "")
     compare = oracle and len(floats) > 1
@@ -76,7 +76,7 @@ def _vectors(values: Mapping[str, Any]) -> Table:
 
 def _matrix(name: str, value: Any) -> Table:
     if _depth(value) != 2 or not value or len({len(row) for row in value}) != 1:
-        return Table(("", "value"), ((clean(name), (shown(value),)),))
+        return Table(("", "value"), ((clean(name), (value_in_brief(value),)),))
     kept, wide = min(len(value), ROWS), min(len(value[0]), ENTRIES)
     rows = tuple(
         (str(index), tuple(_cell(entry, exact=False) for entry in row[:wide]))
@@ -94,7 +94,7 @@ def point(case: Counterexample) -> str:
         if value is None:
             continue
         rows = value if _depth(value) > 1 and len(value) > 1 else [value]
-        texts = [shown(_only(row)) for row in rows[:ROWS]]
+        texts = [value_in_brief(_only(row)) for row in rows[:ROWS]]
         left = f"  # and {len(rows) - ROWS} more rows" if len(rows) > ROWS else ""
         text = texts[0] if len(rows) == 1 else "[" + ",\n     ".join(texts) + "]"
         lines.append(f"{name} = {text}{left}")
@@ -109,7 +109,7 @@ def _only(row: Any) -> Any:
 
 def _cell(value: Any, *, exact: bool = True) -> str:
     if isinstance(value, float) and not exact:
-        return rounded(value, 6)
+        return rounded_text(value, 6)
     return clean(number(value))
 
 

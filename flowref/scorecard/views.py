@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from flowref.model import Verdict
 from flowref.model.figure import JACOBIAN, Figure, figure
-from flowref.scorecard.plots import drawn
+from flowref.scorecard.plots import figure_plots
 
 LARGEST = 24
 
@@ -18,13 +18,13 @@ LARGEST = 24
 def views(verdict: Verdict) -> Iterator[Markup]:
     """Every picture that there is."""
     if verdict.figure is not None:
-        yield from drawn(verdict.figure)
+        yield from figure_plots(verdict.figure)
     case = verdict.counterexample
-    if case is not None and (product := _product(case.observed)) is not None:
-        yield from drawn(product)
+    if case is not None and (product := _jacobian_product(case.observed)) is not None:
+        yield from figure_plots(product)
 
 
-def _product(observed: dict[str, Any]) -> Figure | None:
+def _jacobian_product(observed: dict[str, Any]) -> Figure | None:
     """The product of the Jacobians of the two directions, beside the identity."""
     backward: Any = observed.get("J of inverse")
     forward: Any = observed.get("J of forward")

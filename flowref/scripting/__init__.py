@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flowref.model import FlowrefError, Verdict
 
 if TYPE_CHECKING:
-    from flowref.scripting.trying import Run
+    from flowref.scripting.trial_run import Run
 
 # Lines that are read in one go.
 LONGEST = 40
@@ -32,7 +32,7 @@ def script(verdict: Verdict, run: Run | None = None) -> str:
     from flowref.loading.recipe import ON_THE_HOST, recipe_of
     from flowref.scripting.case import target_of
     from flowref.scripting.names import Unwritable
-    from flowref.scripting.trying import alone, shows
+    from flowref.scripting.trial_run import run_standalone, shows
 
     replay = f"measure it with flowref replay {verdict.id}"
     target, law = target_of(verdict), registry.find_law(verdict.law)
@@ -56,7 +56,7 @@ def script(verdict: Verdict, run: Run | None = None) -> str:
             long = min(long or len(lines), len(lines))
             continue
         text = "\n".join([*lines, ""])
-        if shows((run or alone)(text), verdict, within):
+        if shows((run or run_standalone)(text), verdict, within):
             return text
     if ON_THE_HOST in recipe.recognized.conventions:
         reason = "its code asks for a GPU, and programs call it as it is"

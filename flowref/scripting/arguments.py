@@ -70,7 +70,7 @@ def used_often(function: Function, env: Env) -> list[str]:
     ]
 
 
-def bare(arguments: ast.arguments) -> ast.arguments:
+def without_annotations(arguments: ast.arguments) -> ast.arguments:
     """Parameters without annotations and defaults."""
     return parsed(", ".join(argument.arg for argument in arguments.args))
 

@@ -27,7 +27,7 @@ OURS = "flowref"
 
 
 @dataclass(frozen=True)
-class Case:
+class ReproductionCase:
     """A verdict, and its target as it was loaded.
 
     ``as_built``: the object that the builder gives; ``obj`` the same in the recorded condition, to

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Mapping
 from types import FunctionType
 from typing import Any
 
-from flowref.scripting.arguments import bare, without_defaults
+from flowref.scripting.arguments import without_annotations, without_defaults
 from flowref.scripting.functions import Function, function_of
 from flowref.scripting.names import Names, Unwritable
 from flowref.scripting.operands import (
     UNKNOWN,
     Env,
     Operand,
-    evaluated,
-    loaded,
-    named,
+    expression_value,
+    is_loaded_name,
     operand,
+    variable_operand,
 )
 
 # Functions that are evaluated when a program is written, where their arguments are known.
@@ -71,9 +71,9 @@ class Expressions(ABC):
             return self.names.write(value)
         if not isinstance(function.node, ast.Lambda):
             return self.function(function, value)
-        parameters = {one.arg: named(one.arg) for one in function.node.args.args}
-        body = self.node(function.node.body, {**around(function), **parameters})
-        return ast.Lambda(bare(function.node.args), body)
+        parameters = {one.arg: variable_operand(one.arg) for one in function.node.args.args}
+        body = self.node(function.node.body, {**closure_env(function), **parameters})
+        return ast.Lambda(without_annotations(function.node.args), body)
 
     def is_ours(self, value: Any) -> bool:
         """Whether a value is a function of flowref, or of an adapter that others offer."""
@@ -115,7 +115,9 @@ class Expressions(ABC):
     def _constant(self, node: ast.expr, env: Env) -> Operand | None:
         """The value of an expression in which every name is a constant and every call is pure."""
         inside = list(ast.walk(node))
-        bound = {part.id for part in inside if isinstance(part, ast.Name) and not loaded(part)}
+        bound = {
+            part.id for part in inside if isinstance(part, ast.Name) and not is_loaded_name(part)
+        }
         values: dict[str, Any] = {}
         for part in inside:
             if isinstance(part, UNFORESEEN):
@@ -126,9 +128,9 @@ class Expressions(ABC):
                     return None
                 values[part.id] = found.value
         calls = [part for part in inside if isinstance(part, ast.Call)]
-        if not all(evaluated(call.func, values) in PURE for call in calls):
+        if not all(expression_value(call.func, values) in PURE for call in calls):
             return None
-        value = evaluated(node, values)
+        value = expression_value(node, values)
         return None if isinstance(value, (zip, enumerate, range)) else Operand(value)
 
     def _value(self, node: ast.expr, env: Env) -> Any:
@@ -137,11 +139,11 @@ class Expressions(ABC):
         calls = {ast.unparse(part.func) for part in inside if isinstance(part, ast.Call)}
         if not calls <= {"len"} or any(isinstance(part, COMPREHENSIONS) for part in inside):
             return UNKNOWN
-        names = {part.id for part in inside if isinstance(part, ast.Name) and loaded(part)}
+        names = {part.id for part in inside if isinstance(part, ast.Name) and is_loaded_name(part)}
         values = {name: env.get(name, Operand()).value for name in names}
         if any(value is UNKNOWN for value in values.values()):
             return UNKNOWN
-        return evaluated(node, values)
+        return expression_value(node, values)
 
     def _attribute(self, owner: Operand, name: str) -> Operand:
         if owner.constant and owner.known:
@@ -244,6 +246,6 @@ def _keywords(value: Operand) -> Env:
     raise Unwritable("its builder hands on keywords that are not known")
 
 
-def around(function: Function) -> Env:
+def closure_env(function: Function) -> Env:
     """What the free names of a function mean."""
     return {name: operand(value) for name, value in function.around.items()}

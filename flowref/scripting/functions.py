@@ -63,7 +63,7 @@ def _node(value: FunctionType) -> Node:
                 if line in lines:
                     return node
             case ast.Lambda(lineno=start) if start == line and value.__name__ == "<lambda>":
-                if all(_within(node.body, *position) for position in _positions(value)):
+                if all(_contains_position(node.body, *position) for position in _positions(value)):
                     return node
     raise Unwritable(f"the source of {value.__qualname__} is not where it was")
 
@@ -75,7 +75,7 @@ def _positions(value: FunctionType) -> Iterator[tuple[int, int]]:
             yield line, column
 
 
-def _within(node: ast.expr, line: int, column: int) -> bool:
+def _contains_position(node: ast.expr, line: int, column: int) -> bool:
     end = (node.end_lineno or 0, node.end_col_offset or 0)
     return (node.lineno, node.col_offset) <= (line, column) < end
 

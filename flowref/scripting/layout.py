@@ -21,7 +21,7 @@ def unparsed(statements: Iterable[ast.stmt]) -> list[str]:
     for statement in statements:
         text = requoted(ast.unparse(_Bare().visit(ast.fix_missing_locations(statement))))
         for line in text.splitlines():
-            lines += wrapped(line)
+            lines += wrapped_line(line)
     return lines
 
 
@@ -45,7 +45,7 @@ def requoted(text: str) -> str:
     return "".join(lines)
 
 
-def wrapped(line: str, width: int = WIDTH) -> list[str]:
+def wrapped_line(line: str, width: int = WIDTH) -> list[str]:
     """A line of code, broken at the commas of its outermost brackets where it is too long."""
     if len(line) <= width:
         return [line]
@@ -58,7 +58,7 @@ def wrapped(line: str, width: int = WIDTH) -> list[str]:
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     cuts = [start, *commas, end]
     pieces = [line[a + 1 : b].strip() for a, b in pairwise(cuts)]
-    pieces = _joined([piece for piece in pieces if piece])
+    pieces = _joined_lambda_parameters([piece for piece in pieces if piece])
     rest = line[: start + 1], " " * (len(indent) - 4) + line[end:]
     grouping = line[start] == "(" and not (line[:start] or " ")[-1].isidentifier()
     single = _comprehension(line[start : end + 1])
@@ -72,13 +72,13 @@ def wrapped(line: str, width: int = WIDTH) -> list[str]:
             row = indent
         row += (" " if row.strip() else "") + piece + comma
         if len(row) > width:
-            inner += wrapped(row, width)
+            inner += wrapped_line(row, width)
             row = indent
     inner += [row] if row.strip() else []
-    return [rest[0], *inner, *wrapped(rest[1], width)]
+    return [rest[0], *inner, *wrapped_line(rest[1], width)]
 
 
-def _joined(pieces: list[str]) -> list[str]:
+def _joined_lambda_parameters(pieces: list[str]) -> list[str]:
     """The pieces with the parameters of each lambda in one."""
     joined: list[str] = []
     for piece in pieces:

@@ -64,7 +64,7 @@ class Names:
         if value is None or value is ... or isinstance(value, (bool, int, str, bytes)):
             return ast.parse(repr(value), mode="eval").body
         if isinstance(value, ModuleType):
-            return _name(self._module(value))
+            return _name_expression(self._module(value))
         if isinstance(value, range):
             return ast.parse(repr(value).replace("range(0, ", "range("), mode="eval").body
         if type(value) in (tuple, list, set):
@@ -98,10 +98,12 @@ class Names:
         """A class or function of a library, by the shortest path that leads to it."""
         module, name = home(value)
         if module == "builtins":
-            return _name(name)
+            return _name_expression(name)
         if module in WHOLE:
-            return ast.Attribute(_name(self._module(sys.modules[module])), name, ast.Load())
-        return _name(self._imported(value, module, name))
+            return ast.Attribute(
+                _name_expression(self._module(sys.modules[module])), name, ast.Load()
+            )
+        return _name_expression(self._imported(value, module, name))
 
     def _module(self, module: ModuleType) -> str:
         parent, _, leaf = module.__name__.rpartition(".")
@@ -137,5 +139,5 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-def _name(name: str) -> ast.expr:
+def _name_expression(name: str) -> ast.expr:
     return ast.Name(name, ast.Load())

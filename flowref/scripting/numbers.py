@@ -36,7 +36,7 @@ def tensor(name: str, values: Array, digits: int = 17, words: Words = TORCH) -> 
     if not np.signbit(values).any() and not values.any():
         return [f"{name} = {words.zeros}({shape if words.writable else values.shape})"]
     if values.size > 2 and np.all(values == values.flat[0]) and np.isfinite(values.flat[0]):
-        return [f"{name} = {words.full}(({shape},), {number(values.flat[0], digits)})"]
+        return [f"{name} = {words.full}(({shape},), {number_literal(values.flat[0], digits)})"]
     places = np.flatnonzero(values)
     if (
         words.writable
@@ -46,13 +46,18 @@ def tensor(name: str, values: Array, digits: int = 17, words: Words = TORCH) -> 
     ):
         indices = [np.unravel_index(place, values.shape) for place in places]
         entries = [(", ".join(map(str, map(int, index))), values[index]) for index in indices]
-        set_ones = [f"{name}[{index}] = {number(value, digits)}" for index, value in entries]
+        set_ones = [
+            f"{name}[{index}] = {number_literal(value, digits)}" for index, value in entries
+        ]
         return [f"{name} = {words.zeros}({shape})", *set_ones]
     nested = _nested(values, digits)
     line = f"{name} = {words.array}({nested})"
     if len(line) <= WIDTH:
         return [line]
-    lines, flat = [f"{name} = {words.array}(["], [number(v, digits) for v in values.reshape(-1)]
+    lines, flat = (
+        [f"{name} = {words.array}(["],
+        [number_literal(v, digits) for v in values.reshape(-1)],
+    )
     row = "   "
     for text in flat:
         if len(row) + len(text) + 2 > WIDTH:
@@ -62,7 +67,7 @@ def tensor(name: str, values: Array, digits: int = 17, words: Words = TORCH) -> 
     return [*lines, row, f"]).reshape({shape})"]
 
 
-def number(value: float, digits: int = 17) -> str:
+def number_literal(value: float, digits: int = 17) -> str:
     """A number to so many significant digits, as Python reads it."""
     value = float(value)
     if not np.isfinite(value):
@@ -73,5 +78,5 @@ def number(value: float, digits: int = 17) -> str:
 
 def _nested(values: Array, digits: int) -> str:
     if values.ndim == 0:
-        return number(float(values), digits)
+        return number_literal(float(values), digits)
     return f"[{', '.join(_nested(row, digits) for row in values)}]"

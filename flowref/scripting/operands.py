@@ -44,7 +44,7 @@ class Operand:
 Env = dict[str, Operand]
 
 
-def named(name: str, value: Any = UNKNOWN) -> Operand:
+def variable_operand(name: str, value: Any = UNKNOWN) -> Operand:
     """A variable of the program."""
     return Operand(value, ast.Name(name, ast.Load()))
 
@@ -59,7 +59,7 @@ def is_name(node: ast.AST | None, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def loaded(node: ast.AST) -> bool:
+def is_loaded_name(node: ast.AST) -> bool:
     """Whether a node is a name that is read."""
     return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
 
@@ -71,13 +71,13 @@ def placed(node: ast.expr, context: ast.expr_context) -> Any:
     return place
 
 
-def evaluated(node: ast.expr, values: dict[str, Any]) -> Any:
+def expression_value(node: ast.expr, values: dict[str, Any]) -> Any:
     """The value of an expression of ours."""
     expression = ast.fix_missing_locations(ast.Expression(copy.deepcopy(node)))
     return eval(compile(expression, "a builder of flowref", "eval"), dict(values))
 
 
-def put(node: ast.AST, name: str, value: ast.AST) -> Any:
+def substitute_name(node: ast.AST, name: str, value: ast.AST) -> Any:
     """An expression with another one where a name stands."""
     return _Putting(name, value).visit(copy.deepcopy(node))
 
@@ -103,7 +103,7 @@ def mutated(statements: Iterable[ast.stmt]) -> set[str]:
     return {owner.id for owner in owners if isinstance(owner, ast.Name)}
 
 
-def imported(statement: ast.Import | ast.ImportFrom) -> Env:
+def import_bindings(statement: ast.Import | ast.ImportFrom) -> Env:
     """What an import statement binds."""
     names: Env = {}
     for alias in statement.names:

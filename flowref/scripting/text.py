@@ -10,9 +10,9 @@ from string import Template as Substitution
 import numpy as np
 
 from flowref.model import EXACT
-from flowref.scripting.case import Case
+from flowref.scripting.case import ReproductionCase
 from flowref.scripting.names import Unwritable
-from flowref.scripting.numbers import number
+from flowref.scripting.numbers import number_literal
 from flowref.scripting.template import Template
 from flowref.scripting.variants import Variant
 
@@ -45,7 +45,7 @@ def asks_for_points(text: list[str]) -> bool:
     return bool(first) and not (first.startswith("x = ") and not re.search(r"\bx\b", first[3:]))
 
 
-def ending(case: Case, variant: Variant, measured: bool) -> list[str]:
+def ending(case: ReproductionCase, variant: Variant, measured: bool) -> list[str]:
     """The verdict, in words and as the exit code."""
     lines = []
     if measured:
@@ -55,7 +55,7 @@ def ending(case: Case, variant: Variant, measured: bool) -> list[str]:
     return [*lines, f'print("VIOLATED {law}" if wrong else "holds")', "sys.exit(bool(wrong))"]
 
 
-def threshold(case: Case) -> tuple[str, str]:
+def threshold(case: ReproductionCase) -> tuple[str, str]:
     """A round number between what rounding explains and what was seen, and why it is that."""
     evidence = case.verdict.evidence
     if evidence is None:
@@ -67,5 +67,5 @@ def threshold(case: Case) -> tuple[str, str]:
     if not np.isfinite(seen) or seen > 1e3 * allowed:
         top = math.log10(seen) if np.isfinite(seen) else 0.0
         middle = (math.log10(allowed) + min(top, 0.0)) / 2
-        return number(10.0 ** math.floor(middle)), why
-    return number(math.sqrt(allowed * seen), 2), why
+        return number_literal(10.0 ** math.floor(middle)), why
+    return number_literal(math.sqrt(allowed * seen), 2), why

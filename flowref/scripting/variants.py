@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flowref.scripting.case import Case
+from flowref.scripting.case import ReproductionCase
 from flowref.scripting.template import Template
 
 CALLS = ("forward", "inverse", "log_prob")
@@ -39,7 +39,7 @@ class Variant:
         return self.template.within * (100 if self.warm else 1)
 
 
-def variants(case: Case, templates: Sequence[Template]) -> Iterator[Variant]:
+def variants(case: ReproductionCase, templates: Sequence[Template]) -> Iterator[Variant]:
     """Programs from templates, from the simplest on: rounded points before exact ones, an object as built before
     one that has lived.
     """
@@ -53,12 +53,12 @@ def variants(case: Case, templates: Sequence[Template]) -> Iterator[Variant]:
             taken = [None] if template.whole else list(range(min(rows, 3)))
             for row in taken:
                 count = size * (rows if row is None else 1)
-                for which in _calls(case, template):
+                for which in _template_calls(case, template):
                     for digits in (3, 17) if count <= LISTED else (0, 3, 17):
                         yield Variant(template, digits, row, warm, mend, which)
 
 
-def _calls(case: Case, template: Template) -> list[str]:
+def _template_calls(case: ReproductionCase, template: Template) -> list[str]:
     """The calls that a template may be about: the one that the verdict names, else each."""
     offered = [name for name in CALLS if getattr(case.dialect, name) is not None]
     if case.condition.direction == "inverse":

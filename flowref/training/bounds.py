@@ -28,7 +28,7 @@ class DrawnFlow(KernelFlow):
     @torch.no_grad()
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """n events."""
-        with drawing(self, generator):
+        with seeded_layers(self, generator):
             return super().sample(n)
 
 
@@ -36,7 +36,7 @@ AnyFlow = Flow | DrawnFlow
 
 
 @contextlib.contextmanager
-def drawing(flow: AnyFlow, generator: torch.Generator | None) -> Iterator[None]:
+def seeded_layers(flow: AnyFlow, generator: torch.Generator | None) -> Iterator[None]:
     """What layers draw here follows from a generator, and torch's own is left as it is; nothing is
     taken of the generator for a flow that draws nothing.
     """

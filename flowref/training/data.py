@@ -114,7 +114,7 @@ def blobs(points: int, seed: int) -> Values:
     return drawn
 
 
-def square(points: int, seed: int) -> Values:
+def unit_square_points(points: int, seed: int) -> Values:
     """Points without structure, uniform on the unit square."""
     return np.random.RandomState(seed).uniform(size=(points, 2))
 
@@ -140,7 +140,7 @@ TOYS: dict[str, Callable[[int, int], Values]] = {
     "moons": moons,
     "circles": circles,
     "blobs": blobs,
-    "random": square,
+    "random": unit_square_points,
 }
 # All data sets of points that are drawn when they are wanted.
 DRAWN: dict[str, Callable[[int, int], Values]] = {
@@ -159,7 +159,7 @@ def digits() -> Dataset:
     return Dataset("digits", images[:1197], images[1197:1497], images[1497:], DIGITS_LEVELS)
 
 
-def split(name: str, train: Values, test: Values) -> Dataset:
+def train_validation_split(name: str, train: Values, test: Values) -> Dataset:
     """A data set whose validation part is a tenth of the training images, at most 5000, chosen at
     random.
     """
@@ -172,12 +172,14 @@ def split(name: str, train: Values, test: Values) -> Dataset:
 
 def mnist(path: Path, size: int | None, limit: int | None) -> Dataset:
     """The MNIST digits of 28 by 28 pixels."""
-    return split("mnist", readers.mnist(path, True)[:limit], readers.mnist(path, False)[:limit])
+    return train_validation_split(
+        "mnist", readers.mnist(path, True)[:limit], readers.mnist(path, False)[:limit]
+    )
 
 
 def cifar10(path: Path, size: int | None, limit: int | None) -> Dataset:
     """The CIFAR-10 images of 32 by 32 pixels in three colors."""
-    return split(
+    return train_validation_split(
         "cifar10", readers.cifar10(path, True)[:limit], readers.cifar10(path, False)[:limit]
     )
 
@@ -186,7 +188,7 @@ def celeba(path: Path, size: int | None, limit: int | None) -> Dataset:
     """Faces; in the order of their names the last tenth is the test part."""
     images = readers.celeba(path, size or 32, limit)
     last = max(len(images) // 10, 1)
-    return split("celeba", images[:-last], images[-last:])
+    return train_validation_split("celeba", images[:-last], images[-last:])
 
 
 FILES: dict[str, Callable[[Path, int | None, int | None], Dataset]] = {
@@ -197,7 +199,7 @@ FILES: dict[str, Callable[[Path, int | None, int | None], Dataset]] = {
 NAMES = (*TOYS, "digits", *FILES, "checkerboard", "pair")
 
 
-def load(
+def load_dataset(
     name: str, path: str | None = None, size: int | None = None, limit: int | None = None
 ) -> Dataset:
     """The data set of a name. ``path``: where the user has it; ``size``: side of the faces;

@@ -17,7 +17,7 @@ from flowref.training.data import Dataset
 from flowref.training.extras import RunError
 from flowref.training.flows import REAL_NVP
 from flowref.training.loop import mean_nll
-from flowref.training.plane import integral
+from flowref.training.plane import plane_integral
 from flowref.training.recipes import Recipe
 
 REPEATS = 8  # draws of the noise for each test image
@@ -75,7 +75,7 @@ class Summary:
         return json.dumps(asdict(self), indent=2) + "\n"
 
 
-def evaluate(folder: Path, recipe: Recipe, dataset: Dataset) -> Summary:
+def evaluate_run(folder: Path, recipe: Recipe, dataset: Dataset) -> Summary:
     """Measure the trained flow of a run on its test part."""
     flow = runs.load(str(folder))
     images = dataset.levels is not None
@@ -98,7 +98,7 @@ def evaluate(folder: Path, recipe: Recipe, dataset: Dataset) -> Summary:
         seconds=rows[-1]["seconds"],
         value=nll / (dataset.dims * math.log(2)) if images else nll,
         baselines=baselines(dataset) | siblings(folder, recipe),
-        integral=None if images else integral(flow),
+        integral=None if images else plane_integral(flow),
         draws=MANY if drawn else 0,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from flowref.model import FlowrefError
-from flowref.model.extras import imported
+from flowref.model.extras import import_optional
 
 
 class RunError(FlowrefError):
@@ -13,4 +13,4 @@ class RunError(FlowrefError):
 
 
 # A module of an optional package, imported when it is used.
-package = functools.partial(imported, extra="training", user="training")
+package = functools.partial(import_optional, extra="training", user="training")

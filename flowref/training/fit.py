@@ -11,18 +11,17 @@ from typing import Any
 
 import torch
 
-from flowref.auditing.options import Listener as AuditListener
-from flowref.auditing.options import Options
+from flowref.auditing.audit_run import conduct
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.pool import Limits
-from flowref.auditing.running import conduct
 from flowref.model import SpecError, Status
 from flowref.reporting.report import Report
 from flowref.training import data, plots, runs
-from flowref.training.evaluation import Summary, evaluate
+from flowref.training.evaluation import Summary, evaluate_run
 from flowref.training.extras import RunError
 from flowref.training.families import FAMILIES
 from flowref.training.flows import REAL_NVP
-from flowref.training.loop import Listener, Training
+from flowref.training.loop import Training, TrainingListener
 from flowref.training.models import build
 from flowref.training.recipes import RECIPES, Recipe
 
@@ -33,7 +32,7 @@ LAW_SECONDS, AUDIT_SECONDS = 300.0, 120.0
 def recipe_for(dataset: str, path: str | None = None, **changes: Any) -> Recipe:
     """The recipe of a data set, with what the user wants otherwise; None leaves a value as it is."""
     if dataset not in RECIPES:
-        data.load(dataset)  # which says that there is none
+        data.load_dataset(dataset)  # which says that there is none
     changed = {key: value for key, value in changes.items() if value is not None}
     flow = changed.get("flow", REAL_NVP)
     if flow != REAL_NVP:
@@ -62,15 +61,15 @@ def begin(recipe: Recipe, dataset: data.Dataset, parent: Path) -> Path:
     return folder
 
 
-def read(recipe: Recipe) -> data.Dataset:
+def recipe_dataset(recipe: Recipe) -> data.Dataset:
     """The data of a recipe."""
-    return data.load(recipe.dataset, recipe.path, recipe.size, recipe.limit)
+    return data.load_dataset(recipe.dataset, recipe.path, recipe.size, recipe.limit)
 
 
-def train(
+def train_run(
     folder: Path,
     dataset: data.Dataset,
-    listener: Listener,
+    listener: TrainingListener,
     stop: Callable[[], bool] = lambda: False,
 ) -> bool:
     """Train from where the run stands; True when it is done, False when ``stop`` said so.
@@ -90,8 +89,8 @@ def train(
 def finish(folder: Path, dataset: data.Dataset) -> Summary:
     """Evaluate a trained flow on data it has not seen, and draw the pictures."""
     recipe = runs.recipe_of(folder)
-    summary = evaluate(folder, recipe, dataset)
-    plots.draw(folder, recipe, dataset, summary)
+    summary = evaluate_run(folder, recipe, dataset)
+    plots.draw_plots(folder, recipe, dataset, summary)
     return summary
 
 

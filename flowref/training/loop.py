@@ -20,7 +20,7 @@ from torch import Tensor
 from flowref.model import one_line
 from flowref.reference import Dequantize
 from flowref.training import runs
-from flowref.training.bounds import FEW, AnyFlow, drawing, log_density
+from flowref.training.bounds import FEW, AnyFlow, log_density, seeded_layers
 from flowref.training.data import Dataset
 from flowref.training.extras import RunError
 from flowref.training.models import build, standardize, tensor
@@ -49,7 +49,7 @@ class Progress:
     done: bool = False
 
 
-class Listener:
+class TrainingListener:
     """Is told how a training goes; a front end overrides what it wants to hear."""
 
     def step(self, training: Training) -> None:
@@ -92,7 +92,7 @@ class Training:
         number, batch = len(self.train), self.recipe.batch
         return max(number // batch + (number % batch > 1), 1)
 
-    def run(self, listener: Listener, stop: Callable[[], bool] = lambda: False) -> bool:
+    def run(self, listener: TrainingListener, stop: Callable[[], bool] = lambda: False) -> bool:
         """Train until done (True), or until ``stop`` says so (False); saved either way.
 
         Raises: `RunError` where the loss is not finite any more.
@@ -271,6 +271,6 @@ def mean_nll(
         x = tensor(events[start : start + EVALUATED])
         for _ in range(repeats):
             noisy = x if dequantize is None else dequantize(x, generator=random)[0]
-            with drawing(flow, random):
+            with seeded_layers(flow, random):
                 total -= log_density(flow, noisy, draws).double().sum().item()
     return total / (len(events) * repeats)

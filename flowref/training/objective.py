@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from flowref.reference import Flow, Loss, ProbabilityFlow, matching_loss, real_nvp_loss
-from flowref.training.bounds import AnyFlow, drawing
+from flowref.training.bounds import AnyFlow, seeded_layers
 
 
 def objective(flow: AnyFlow, x: Tensor, penalty: float, random: torch.Generator) -> Loss:
@@ -22,7 +22,7 @@ def objective(flow: AnyFlow, x: Tensor, penalty: float, random: torch.Generator)
     maps: Any = flow.bijection if chained else [None]
     *before, last = maps
     if not isinstance(last, ProbabilityFlow):
-        with drawing(flow, random):
+        with seeded_layers(flow, random):
             return real_nvp_loss(flow, x, penalty)
     for bijection in before:
         x, _ = bijection(x)

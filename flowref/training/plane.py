@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from flowref.training import runs
-from flowref.training.bounds import FEW, AnyFlow, DrawnFlow, drawing, log_density
+from flowref.training.bounds import FEW, AnyFlow, DrawnFlow, log_density, seeded_layers
 
 CHUNK = 60_000
 SAMPLES = 100_000
@@ -43,7 +43,7 @@ def on_grid(flow: AnyFlow, box: Tensor, cells: int) -> Tensor:
     return density(flow, points).reshape(cells, cells)
 
 
-def shown(values: Tensor) -> Tensor:
+def displayed_density(values: Tensor) -> Tensor:
     """Densities as pictures show them: far from the data, where a flow may overflow, no number is 0."""
     return values.nan_to_num(nan=0.0, posinf=0.0)
 
@@ -54,7 +54,7 @@ def box_of(points: Tensor, margin: float) -> Tensor:
     return torch.stack((low - margin * (high - low), high + margin * (high - low)))
 
 
-def integral(flow: AnyFlow, evaluations: int = EVALUATIONS, count: int = SAMPLES) -> float:
+def plane_integral(flow: AnyFlow, evaluations: int = EVALUATIONS, count: int = SAMPLES) -> float:
     r"""$\int p(x)\,dx$ over the plane, in float64.
 
     A flow may send a little of its mass far away, along ridges thinner than any grid. The box is
@@ -71,7 +71,7 @@ def integral(flow: AnyFlow, evaluations: int = EVALUATIONS, count: int = SAMPLES
     box = box_of(samples, 0.5)
     if isinstance(exact, DrawnFlow) and exact.lower_bound:
         side = int((evaluations / FEW) ** 0.5)
-        with drawing(exact, runs.seeded("integral", "latents")):
+        with seeded_layers(exact, runs.seeded("integral", "latents")):
             return float(on_grid(exact, box, side).mean() * (box[1] - box[0]).prod())
     positions, peaks = (
         ((samples - box[0]) / (box[1] - box[0])).numpy(),

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from flowref.reference import Dequantize
 from flowref.training import runs
-from flowref.training.bounds import AnyFlow, DrawnFlow, drawing
+from flowref.training.bounds import AnyFlow, DrawnFlow, seeded_layers
 from flowref.training.data import Dataset
 from flowref.training.evaluation import Summary
 from flowref.training.extras import package
 from flowref.training.models import tensor
-from flowref.training.plane import box_of, on_grid, shown
+from flowref.training.plane import box_of, displayed_density, on_grid
 from flowref.training.recipes import Recipe
 
 DATA, MODEL, QUIET = "#1f5fa8", "#d1491b", "#8a8a8a"
@@ -59,18 +59,18 @@ def figure(path: Path, columns: int = 1, size: tuple[float, float] = (5.0, 4.4))
         beside.replace(path)
 
 
-def draw(folder: Path, recipe: Recipe, dataset: Dataset, summary: Summary) -> list[Path]:
+def draw_plots(folder: Path, recipe: Recipe, dataset: Dataset, summary: Summary) -> list[Path]:
     """All pictures of a finished training."""
     flow = runs.load(str(folder))
     names = {name: folder / f"{name}.png" for name in ("samples", "latents", "training", "density")}
     training(names["training"], runs.metrics(folder), dataset, summary)
     if dataset.levels is not None:
         del names["density"]
-        images(names["samples"], flow, dataset, recipe.seed)
+        plot_images(names["samples"], flow, dataset, recipe.seed)
         image_latents(names["latents"], flow, dataset, recipe.seed)
         return list(names.values())
-    points(names["samples"], flow, dataset, recipe.seed)
-    latents(names["latents"], flow, dataset)
+    plot_points(names["samples"], flow, dataset, recipe.seed)
+    plot_latents(names["latents"], flow, dataset)
     density(names["density"], flow, dataset)
     return list(names.values())
 
@@ -81,7 +81,7 @@ def panel(box: Array) -> tuple[float, float]:
     return 4.6 + 0.6, min(max(4.6 * height / width, 2.6), 6.5) + 1.0
 
 
-def directions(values: Array) -> Array:
+def direction_hues(values: Array) -> Array:
     """A color for each point by its direction from their mean, once around the circle of hues."""
     turns = np.arctan2(*(values - values.mean(0)).T[::-1]) / (2 * np.pi) % 1
     hues: Array = package("matplotlib.colors").hsv_to_rgb(
@@ -90,12 +90,12 @@ def directions(values: Array) -> Array:
     return hues
 
 
-def frame(axes: Any, box: Array) -> None:
+def equal_unit_axes(axes: Any, box: Array) -> None:
     """The same section of the plane, with equal units."""
     axes.set(xlim=box[:, 0], ylim=box[:, 1], aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
 
 
-def points(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
+def plot_points(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
     """Test points beside as many samples."""
     seen = dataset.test[:SHOWN]
     drawn = flow.sample(len(seen), runs.seeded(seed, "plot")).numpy()
@@ -107,15 +107,15 @@ def points(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
         ):
             axes.scatter(*values.T, s=5, c=color, alpha=0.6, linewidths=0)
             axes.set_title(title)
-            frame(axes, box)
+            equal_unit_axes(axes, box)
 
 
 def density(path: Path, flow: AnyFlow, dataset: Dataset) -> None:
     """The density over the plane, and where some test points lie."""
     box = box_of(torch.as_tensor(dataset.test, dtype=torch.float32), 0.12)
     drawn = isinstance(flow, DrawnFlow) and flow.lower_bound
-    with drawing(flow, runs.seeded("density")):
-        values = shown(on_grid(flow, box, 300 if drawn else 600)).numpy()
+    with seeded_layers(flow, runs.seeded("density")):
+        values = displayed_density(on_grid(flow, box, 300 if drawn else 600)).numpy()
     width, height = panel(box.numpy())
     with figure(path, 1, (1.35 * width, 1.25 * height)) as (axes,):
         norm = package("matplotlib.colors").PowerNorm(0.5, 0, float(np.quantile(values, 0.999)))
@@ -127,25 +127,25 @@ def density(path: Path, flow: AnyFlow, dataset: Dataset) -> None:
         bar = axes.inset_axes((1.03, 0.0, 0.03, 1.0))
         axes.figure.colorbar(picture, cax=bar, label="density, on a scale of its square root")
         axes.set_title(f"{dataset.name}: density of the flow, and 400 test points")
-        frame(axes, box.numpy())
+        equal_unit_axes(axes, box.numpy())
 
 
 @torch.no_grad()
-def latents(path: Path, flow: AnyFlow, dataset: Dataset) -> None:
+def plot_latents(path: Path, flow: AnyFlow, dataset: Dataset) -> None:
     """Test points and what the flow makes of them, which should be a standard normal distribution;
     where there are more latents than entries, their first two.
     """
     seen = dataset.test[:SHOWN]
-    with drawing(flow, runs.seeded("latents")):
+    with seeded_layers(flow, runs.seeded("latents")):
         found = flow(tensor(dataset.test))[0][:, :2]
     z, norms = found[:SHOWN].numpy(), found.square().sum(1).sqrt().numpy()
-    shades, box = directions(seen), box_of(torch.as_tensor(seen), 0.12).numpy()
+    shades, box = direction_hues(seen), box_of(torch.as_tensor(seen), 0.12).numpy()
     limit = max(3.6, min(1.05 * float(np.abs(z).max()), 5.0))
     sizes = panel(box), panel(np.array([[-limit, -limit], [limit, limit]]))
     with figure(path, 2, (5.2, max(height for _, height in sizes))) as (left, right):
         left.scatter(*seen.T, s=5, c=shades, linewidths=0)
         left.set_title(f"{dataset.name}: test points, colored by direction")
-        frame(left, box)
+        equal_unit_axes(left, box)
         right.scatter(*z.T, s=5, c=shades, linewidths=0)
         for radius in (1, 2, 3):
             inside, ideal = (norms < radius).mean(), 1 - math.exp(-(radius**2) / 2)
@@ -227,7 +227,7 @@ def show(axes: Any, events: Array, levels: int, title: str) -> None:
     axes.set_title(title)
 
 
-def images(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
+def plot_images(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
     """Test images beside as many samples, which are not chosen."""
     assert dataset.levels is not None
     count = min(100 if dataset.dims <= 784 else 64, len(dataset.test))

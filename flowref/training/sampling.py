@@ -17,7 +17,7 @@ KINDS = (".png", ".npz")
 CHUNK = 500
 
 
-def draw(folder: Path, count: int, seed: int) -> tuple[NDArray[Any], int | None]:
+def sample_run(folder: Path, count: int, seed: int) -> tuple[NDArray[Any], int | None]:
     """Samples `(count, *event_shape)` of a run, and the number of pixel values: images are rounded
     down to levels.
     """
@@ -34,7 +34,7 @@ def draw(folder: Path, count: int, seed: int) -> tuple[NDArray[Any], int | None]
     return whole.astype(np.uint8 if levels <= 256 else np.int64), levels
 
 
-def write(folder: Path, count: int, seed: int, out: Path) -> None:
+def write_samples(folder: Path, count: int, seed: int, out: Path) -> None:
     """Draw samples into a PNG (a scatter plot, or a grid of images) or an NPZ (the array
     ``samples``).
 
@@ -45,7 +45,7 @@ def write(folder: Path, count: int, seed: int, out: Path) -> None:
         raise SpecError(
             f"{out} is to be a file of kind {kind or 'nothing'}; expected {' or '.join(KINDS)}"
         )
-    samples, levels = draw(folder, count, seed)
+    samples, levels = sample_run(folder, count, seed)
     if kind == ".npz":
         buffer = io.BytesIO()
         np.savez_compressed(buffer, samples=samples)

@@ -45,7 +45,7 @@ class Call:
 class Recorded:
     """A bound method that shows its outermost calls to a listener; a copy of the model has the plain method."""
 
-    def __init__(self, model: Any, name: str, listener: Listener) -> None:
+    def __init__(self, model: Any, name: str, listener: CallListener) -> None:
         self.model, self.name, self.listener = model, name, listener
         self.plain: Callable[..., Any] = getattr(model, name)
 
@@ -59,7 +59,7 @@ class Recorded:
         return getattr, (self.model, self.name)
 
 
-class Listener:
+class CallListener:
     """Hands calls to a watch: before they run, when they raise, and with their outputs."""
 
     def __init__(self, returned: Callable[[Call], None], raised: Callable[[Call], None]) -> None:
@@ -106,7 +106,7 @@ class Listener:
             distribution.log_prob = log_prob
 
 
-def record(model: Any, listener: Listener) -> Callable[[], None]:
+def record(model: Any, listener: CallListener) -> Callable[[], None]:
     """Record the calls of a model from now on; what is returned ends it."""
     names = [
         name
@@ -145,7 +145,7 @@ def floating(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
             yield from floating(one, depth - 1)
 
 
-def finite(tensor: torch.Tensor) -> bool:
+def all_finite(tensor: torch.Tensor) -> bool:
     """Whether all numbers of a tensor are finite: their sum tells it mostly, and where it does not, each."""
     total = tensor.detach().sum(
         dtype=torch.float64 if tensor.dtype == torch.float64 else torch.float32

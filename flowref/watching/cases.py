@@ -41,7 +41,7 @@ def model():
 
 
 @dataclass(frozen=True)
-class Case:
+class SavedCase:
     """A folder with a model and what it was called with. ``refused``: why it cannot be read by another process."""
 
     folder: Path
@@ -65,7 +65,7 @@ class Case:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def save(folder: Path, step: int, model: Any, call: Call | None) -> Case:
+def save(folder: Path, step: int, model: Any, call: Call | None) -> SavedCase:
     """Save a copy of a model and a call of it under the number of its step."""
     place, number = folder / f"step-{step}", 1
     while place.exists():
@@ -94,11 +94,11 @@ def save(folder: Path, step: int, model: Any, call: Call | None) -> Case:
     }  # fmt: skip
     (place / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     (place / PROGRAM).write_text(TEXT, encoding="utf-8")
-    return Case(place, refused)
+    return SavedCase(place, refused)
 
 
 def judge(
-    case: Case,
+    case: SavedCase,
     laws: tuple[str, ...],
     rows: tuple[torch.Tensor, torch.Tensor | None] | None,
     **options: str,
@@ -106,7 +106,9 @@ def judge(
     """The violation of one of the laws by a saved model, at these rows as at others, with a report of it; None if all hold."""
     data = ""
     if rows is not None:
-        arrays = {"x": _array(rows[0])} | ({} if rows[1] is None else {"context": _array(rows[1])})
+        arrays = {"x": _double_array(rows[0])} | (
+            {} if rows[1] is None else {"context": _double_array(rows[1])}
+        )
         np.savez(case.folder / POINTS, **arrays)
         data = str(case.folder / POINTS)
     settings, target = Settings("quick", data=data), case.target(**options)
@@ -129,7 +131,7 @@ def judge(
     return None
 
 
-def _array(tensor: torch.Tensor) -> Any:
+def _double_array(tensor: torch.Tensor) -> Any:
     return tensor.detach().double().cpu().numpy()
 
 
@@ -182,7 +184,7 @@ def _unpickler(script: str) -> type[pickle.Unpickler]:
     return Unpickler
 
 
-def call_of(folder: Path) -> Call:
+def load_case_call(folder: Path) -> Call:
     """The call of a case. Raises `ReportError` in one sentence."""
     try:
         parts = torch.load(folder / BATCH, map_location="cpu", weights_only=False)
@@ -199,11 +201,11 @@ def call_of(folder: Path) -> Call:
         ) from error
 
 
-def replay(folder: Path) -> str:
+def replay_case(folder: Path) -> str:
     """What is not finite still when the call of a case is repeated, as a clause; empty where everything is finite.
 
     Raises: `ReportError` where the case cannot be loaded.
     """
-    model, call = model_of(folder), call_of(folder)
+    model, call = model_of(folder), load_case_call(folder)
     with loading.single_threaded():
         return first_not_finite(model, call)

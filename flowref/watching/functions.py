@@ -132,7 +132,13 @@ class Steps:
     def _first(self, parameters: Any, batch: Any) -> str:
         """The first operation of the loss, or of its gradients, that is not finite, as a clause."""
         both = (self._loss, self._jax.grad(self._loss))
-        return next(filter(None, (_first(self._jax, one, parameters, batch) for one in both)), "")
+        return next(
+            filter(
+                None,
+                (_first_non_finite_operation(self._jax, one, parameters, batch) for one in both),
+            ),
+            "",
+        )
 
     def _not_finite(self, values: Any) -> str:
         tree = self._jax.tree_util
@@ -143,7 +149,7 @@ class Steps:
         return ""
 
 
-def _first(jax: Any, function: Callable[..., Any], *args: Any) -> str:
+def _first_non_finite_operation(jax: Any, function: Callable[..., Any], *args: Any) -> str:
     """The first operation of a function with a result that is not finite of numbers that are, as a clause."""
     closed = jax.make_jaxpr(function)(*args)
     found: list[str] = []
@@ -173,20 +179,20 @@ def _walk(jaxpr: Any, constants: Any, given: Any, found: list[str]) -> list[Any]
             functions, options = ready if isinstance(ready, tuple) else ((), ready)
             results = equation.primitive.bind(*functions, *inputs, **options)
             results = results if equation.primitive.multiple_results else [results]
-            if not found and not _finite(results) and _finite(inputs):
+            if not found and not _all_finite(results) and _all_finite(inputs):
                 found.append(
-                    f"{equation.primitive.name}{_line(equation)} makes it of finite numbers"
+                    f"{equation.primitive.name}{_equation_source_line(equation)} makes it of finite numbers"
                 )
         values.update(zip(equation.outvars, results, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _finite(values: Any) -> bool:
+def _all_finite(values: Any) -> bool:
     arrays = [np.asarray(one) for one in values if getattr(one, "dtype", np.dtype(int)).kind == "f"]
     return all(bool(np.isfinite(array).all()) for array in arrays)
 
 
-def _line(equation: Any) -> str:
+def _equation_source_line(equation: Any) -> str:
     """File and line of an operation: the innermost that is neither JAX's nor this room's; empty where none is kept."""
     trace = getattr(equation.source_info, "traceback", None)
     jax = importlib.import_module("jax").__file__ or ""

@@ -18,10 +18,17 @@ from torch.optim.optimizer import (
 from flowref.loading.ownership import framework
 from flowref.model import FlowrefError, TargetError, Verdict, one_line
 from flowref.watching import cases
-from flowref.watching.calls import Call, Listener, finite, plain_copy, record
+from flowref.watching.calls import Call, CallListener, all_finite, plain_copy, record
 from flowref.watching.operators import Trace, first_not_finite
 from flowref.watching.pace import Pace
-from flowref.watching.screens import LOST, Screens, Suspicion, event_of, normalizers, still_at_zero
+from flowref.watching.screens import (
+    LOST,
+    Screens,
+    Suspicion,
+    event_option,
+    normalizers,
+    still_at_zero,
+)
 
 # Steps that are not finite are traced so many times in all, and once until a step is finite again: what follows
 # is the consequence.
@@ -73,7 +80,7 @@ class Watch:
         """Begin to watch."""
         if self._endings:
             raise TargetError("this watch runs already; make another with flowref.watch(model)")
-        listener = Listener(self._returned, self._raised)
+        listener = CallListener(self._returned, self._raised)
         pre = register_optimizer_step_pre_hook(self._before_step)
         post = register_optimizer_step_post_hook(self._after_step)
         self._endings = [record(self.model, listener), pre.remove, post.remove]
@@ -120,7 +127,7 @@ class Watch:
         if self._spoiled:
             self._guarded(self._not_followed)
         for index, output in enumerate(call.outputs):
-            self._spoiled |= not finite(output)
+            self._spoiled |= not all_finite(output)
             if output.requires_grad:
                 output.register_hook(_keeping(call.gradients, index))
         # The outputs would keep the graph alive.
@@ -155,7 +162,7 @@ class Watch:
         for index in looked:
             name, parameter = self._parameters[index]
             gradient = parameter.grad
-            if gradient is not None and not gradient.is_sparse and not finite(gradient):
+            if gradient is not None and not gradient.is_sparse and not all_finite(gradient):
                 self._guarded(self._trace, self._last, f"the gradient of {name} is not finite")
                 self._spoiled = False
                 return
@@ -223,7 +230,7 @@ class Watch:
         screens = self._screens
         screens.refresh(self.model)
         rows = screens.rows(self._last.tensors, self.rows)
-        if rows is None or not finite(rows[0]):
+        if rows is None or not all_finite(rows[0]):
             return
         self._checks += 1
         self._measure(screens, rows, self._checks % 2 == 1, self._checks % 2 == 0)
@@ -272,7 +279,7 @@ class Watch:
             return
         self._screens = screens
         screens.refresh(self.model)
-        if (rows := screens.rows(call.tensors, self.rows)) is not None and finite(rows[0]):
+        if (rows := screens.rows(call.tensors, self.rows)) is not None and all_finite(rows[0]):
             self._measure(screens, rows, round_trip=True, log_det=True)
 
     def _judge(self, suspicion: Suspicion, rows: tuple[torch.Tensor, torch.Tensor | None]) -> None:
@@ -285,11 +292,13 @@ class Watch:
         verdict = (
             None
             if case.refused
-            else cases.judge(case, suspicion.laws, rows, event=event_of(rows[0]))
+            else cases.judge(case, suspicion.laws, rows, event=event_option(rows[0]))
         )
         if verdict is not None:
             assert self._screens is not None
-            line = (verdict.part and _line(self.model, verdict.part)) or self._screens.place
+            line = (
+                verdict.part and _class_source_line(self.model, verdict.part)
+            ) or self._screens.place
             self._say(f"step {self.step}: {_words(verdict, line)}; {case.command}", law)
             return
         if suspicion.words and suspicion.error > LOST:
@@ -312,7 +321,7 @@ class Watch:
         if verdict is None:
             case.drop()
             return
-        line = _line(self.model, name)
+        line = _class_source_line(self.model, name)
         self._say(f"step {self.step}: {name}: {_words(verdict, line)}; {case.command}")
 
     def _check_learning(self) -> None:
@@ -328,8 +337,9 @@ class Watch:
             count = self._without.get(name, 0) + 1 if torch.equal(before, parameter) else 0
             self._without[name] = count
             if count == SILENT + 1:
+                source = _class_source_line(self.model, name.rpartition(".")[0])
                 self._say(
-                    f"step {self.step}: no gradient reaches {name} ({_line(self.model, name.rpartition('.')[0])}), and "
+                    f"step {self.step}: no gradient reaches {name} ({source}), and "
                     "it has not moved at the last three checks",
                     f"gradient {name}",
                 )
@@ -356,7 +366,7 @@ def _words(verdict: Verdict, line: str) -> str:
     return f"{verdict.law} is violated{where}{at}{size}{diagnosis}"
 
 
-def _line(model: Any, part: str) -> str:
+def _class_source_line(model: Any, part: str) -> str:
     """File and line of the class of a submodule, by its path; empty where it is not one, or has no source."""
     try:
         kind = type(model.get_submodule(part))

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from flowref.watching.calls import Call, finite, floating
+from flowref.watching.calls import Call, all_finite, floating
 
 # Operators that put numbers which are not finite where they are asked to.
 CONSTANTS = frozenset(
@@ -80,7 +80,7 @@ class Trace(TorchFunctionMode):
                 self._note_exponential(name, args[0])
             return func(*args, **kwargs)
         inputs = list(floating((args, kwargs)))
-        spoiled = [one for one in inputs if not finite(one)]
+        spoiled = [one for one in inputs if not all_finite(one)]
         largest = max(
             (float(one.detach().abs().max()) for one in inputs if one.numel()), default=math.nan
         )
@@ -96,7 +96,7 @@ class Trace(TorchFunctionMode):
         for output in outputs:
             if output.grad_fn is not None:
                 self.of_node[output.grad_fn] = operator
-            if not finite(output):
+            if not all_finite(output):
                 self._origins[id(output)] = self.last = self._origin(operator, spoiled, output)
         return result
 
@@ -138,11 +138,11 @@ def first_not_finite(model: torch.nn.Module, call: Call) -> str:
     copy of the model, shows nothing. ``call.gradients`` are those that came back to its outputs.
     """
     for index, given in enumerate(call.tensors):
-        if not finite(given):
+        if not all_finite(given):
             rows = (~torch.isfinite(given.reshape(len(given) if given.ndim else 1, -1))).any(1)
             return f"argument {index} of {call.method} is not finite, first in row {int(rows.nonzero()[0])}"
     for name, parameter in model.named_parameters():
-        if not finite(parameter):
+        if not all_finite(parameter):
             return f"the parameter {name} is not finite"
     trace = Trace(model)
     with torch.enable_grad(), trace:
@@ -153,7 +153,7 @@ def first_not_finite(model: torch.nn.Module, call: Call) -> str:
     if found := trace.origin(outputs):
         return found.words
     gradients = [call.gradients.get(index) for index in range(len(outputs))]
-    if any(one is not None and not finite(one) for one in gradients):
+    if any(one is not None and not all_finite(one) for one in gradients):
         return (
             f"the results of {call.method} are finite and their gradient is not: the loss made it"
         )
@@ -196,8 +196,8 @@ def _backward(
 
 def _looking(operator: Operator | None, found: list[Operator]) -> Callable[..., None]:
     def look(after: Any, before: Any) -> None:
-        spoiled = [one for one in floating(after) if not finite(one)]
-        if spoiled and operator is not None and all(map(finite, floating(before))):
+        spoiled = [one for one in floating(after) if not all_finite(one)]
+        if spoiled and operator is not None and all(map(all_finite, floating(before))):
             made = "nan" if any(bool(torch.isnan(one).any()) for one in spoiled) else "inf"
             found.append(Operator(**{**vars(operator), "made": made, "backward": True}))
 

@@ -32,10 +32,10 @@ class Screens:
     """A copy of a model with the calls that flowref recognizes of it. Raises `FlowrefError` where it recognizes none."""
 
     def __init__(self, copy: Any, x: torch.Tensor, context: torch.Tensor | None) -> None:
-        self.target = _target(copy, x)
+        self.target = _snapshot_target(copy, x)
         recipe = loading.recipe_of(self.target)
         self.dialect, self.facts = recipe.dialect, recipe.facts
-        self.place = _place(recipe.recognized.path, recipe.recognized.line)
+        self.place = _file_and_line(recipe.recognized.path, recipe.recognized.line)
         there, back = self.dialect.forward, self.dialect.inverse
         self._swapped = self.dialect.normalizing == "inverse"
         self._there, self._back = (back, there) if self._swapped else (there, back)
@@ -122,22 +122,22 @@ def _relative(one: torch.Tensor, other: torch.Tensor) -> float:
     return float(error) if math.isfinite(error) else 0.0
 
 
-def _target(copy: Any, x: torch.Tensor) -> Any:
+def _snapshot_target(copy: Any, x: torch.Tensor) -> Any:
     target = loading.snapshot(copy)
     try:
         if tuple(loading.recipe_of(target).facts.event_shape) == tuple(x.shape[1:]):
             return target
     except FlowrefError:
         pass
-    return loading.renamed(target, target.with_options(event=event_of(x)))
+    return loading.alias_live_target(target, target.with_options(event=event_option(x)))
 
 
-def event_of(x: torch.Tensor) -> str:
+def event_option(x: torch.Tensor) -> str:
     """The shape of one row, as the option ``event`` is typed."""
     return ",".join(map(str, x.shape[1:])) or "()"
 
 
-def _place(path: str, line: int) -> str:
+def _file_and_line(path: str, line: int) -> str:
     return f"{path.rpartition('/')[2]}:{line}" if path else ""
 
 

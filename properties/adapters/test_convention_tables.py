@@ -11,7 +11,7 @@ from flowref import checking, registry
 from flowref.adapters.user.conventions.call_forms import ARGUMENTS
 from flowref.adapters.user.conventions.returns import RETURNS, Return
 from flowref.adapters.user.conventions.roles import ROLES
-from flowref.adapters.user.conventions.tables import markdown
+from flowref.adapters.user.conventions.tables import convention_tables
 from flowref.adapters.user.extras import EXTRAS, PADDING, Extra
 from flowref.loading import recipe_of
 from flowref.model import Status
@@ -89,7 +89,9 @@ def test_the_example_of_a_result_is_read_and_holds(row: Return, tmp_path: Path) 
     spec = flow(tmp_path, row.example) + f"?{row.option}" * bool(row.option)
     target = registry.parse_target(spec)
     assert recipe_of(target).facts.latent_shape == (2,)
-    verdict = checking.check(target, registry.find_law("map/log-det"), checking.Settings("quick"))
+    verdict = checking.pair_verdict(
+        target, registry.find_law("map/log-det"), checking.Settings("quick")
+    )
     told = "log_det" in row.example
     assert verdict.status is (Status.HOLDS if told else Status.NOT_APPLICABLE)
 
@@ -101,7 +103,9 @@ def test_what_a_call_is_given_is_found_and_the_law_holds(form: str, tmp_path: Pa
     spec = flow(tmp_path, f"return {returned}", taken=(taken[0], taken[1]))
     target = registry.parse_target(spec)
     assert recipe_of(target).facts.latent_shape == (2,)
-    verdict = checking.check(target, registry.find_law("map/log-det"), checking.Settings("quick"))
+    verdict = checking.pair_verdict(
+        target, registry.find_law("map/log-det"), checking.Settings("quick")
+    )
     assert verdict.status is (Status.NOT_APPLICABLE if form == "arrays" else Status.HOLDS)
 
 
@@ -164,4 +168,4 @@ def test_the_guide_has_the_tables() -> None:
     (found,) = re.findall(
         r"<!-- conventions: .*? -->\n\n(.*?)\n\n<!-- conventions end -->", text, re.DOTALL
     )
-    assert found == markdown()
+    assert found == convention_tables()

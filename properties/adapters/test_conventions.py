@@ -160,19 +160,19 @@ def test_the_way_back_returns_what_forward_is_said_to(name: str) -> None:
     """Where it returns as many things: its log-det is at the same place."""
     for law in ("map/log-det[inverse]", "map/inverse"):
         target = registry.parse_target(f"{STRANGE}:{name}")
-        assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS
+        assert checking.pair_verdict(target, law, checking.Settings("quick")).status is Status.HOLDS
 
 
 def test_one_log_det_for_a_batch_is_told_with_the_option_that_means_it() -> None:
     """Where weights that are zero hid it at first; of points that are mixed nothing of the kind is said."""
     for name, hinted in (("SummedOverBatch", True), ("SummedOverBatch?mixed=True", False)):
         target = registry.parse_target(f"{STRANGE}:{name}")
-        verdict = checking.check(target, "same/rows", checking.Settings("quick"))
+        verdict = checking.pair_verdict(target, "same/rows", checking.Settings("quick"))
         assert verdict.status is Status.VIOLATED
         assert ("?ladj_form=batch" in verdict.reason) == hinted, verdict.reason
     meant = registry.parse_target(f"{STRANGE}:SummedOverBatch?ladj_form=batch")
     for law in ("same/rows", "map/log-det"):
-        assert checking.check(meant, law, checking.Settings("quick")).status is Status.HOLDS
+        assert checking.pair_verdict(meant, law, checking.Settings("quick")).status is Status.HOLDS
 
 
 @pytest.mark.parametrize("second", [False, True])
@@ -185,7 +185,7 @@ def test_a_sampler_tells_points_from_contexts(second: bool) -> None:
     assert ("log_prob takes its context first" in words) != second
     target = registry.parse_target(f"{STRANGE}:Regression?second={str(second).lower()}")
     for law in ("density/mass", "sampling/follows-density"):
-        assert checking.check(target, law, checking.Settings("quick")).status is Status.HOLDS
+        assert checking.pair_verdict(target, law, checking.Settings("quick")).status is Status.HOLDS
 
 
 def test_one_number_that_is_stretched_is_no_event() -> None:
@@ -197,7 +197,7 @@ def test_one_number_that_is_stretched_is_no_event() -> None:
 def test_an_image_that_rounding_takes_to_an_end_accuses_nobody() -> None:
     """There the way back has no log-det, and half of the point has the same image."""
     target = registry.parse_target(f"{STRANGE}:Kumaraswamy")
-    assert checking.check(target, "map/finite").status is not Status.VIOLATED
+    assert checking.pair_verdict(target, "map/finite").status is not Status.VIOLATED
 
 
 def test_a_context_in_a_triple_is_found() -> None:
@@ -205,7 +205,7 @@ def test_a_context_in_a_triple_is_found() -> None:
     assert "context: context of shape (2,)" in said("TripleOfContext")
     for name, status in (("", Status.HOLDS), ("?far=True", Status.VIOLATED)):
         target = registry.parse_target(f"{STRANGE}:TripleOfContext{name}")
-        verdict = checking.check(target, "map/log-det", checking.Settings("quick"))
+        verdict = checking.pair_verdict(target, "map/log-det", checking.Settings("quick"))
         assert verdict.status is status, verdict.reason
 
 
@@ -215,7 +215,7 @@ def test_what_the_way_back_initializes_has_one_log_det_for_all_rows() -> None:
     assert "one log-det for all rows" not in said("StandardizedBack?mean=True")
     for name, status in (("", Status.HOLDS), ("?mean=True", Status.VIOLATED)):
         target = registry.parse_target(f"{STRANGE}:StandardizedBack{name}")
-        verdict = checking.check(
+        verdict = checking.pair_verdict(
             target, "shape/one-number-per-point[log-det]", checking.Settings("quick")
         )
         assert verdict.status is status, verdict.reason
@@ -272,7 +272,7 @@ def test_a_running_log_det_that_is_forgotten_is_an_error() -> None:
     for all points has lost the first.
     """
     assert "running log-det, added (logdet)" in said("Forgetful")
-    verdict = checking.check(registry.parse_target(f"{STRANGE}:Forgetful"), "map/log-det")
+    verdict = checking.pair_verdict(registry.parse_target(f"{STRANGE}:Forgetful"), "map/log-det")
     assert verdict.status is Status.VIOLATED
 
 
@@ -290,7 +290,7 @@ def test_a_density_of_other_words_is_told_how_to_be_one(name: str, method: str) 
 def test_a_density_of_other_words_is_judged_by_them(law: str, status: Status) -> None:
     """With the two methods named it is a density with a sampler, held to the laws of both."""
     target = registry.parse_target(f"{STRANGE}:OtherWords?event=2&log_prob=evidence&sample=dream")
-    assert checking.check(target, law).status is status
+    assert checking.pair_verdict(target, law).status is status
 
 
 @pytest.mark.parametrize("law", ["map/log-det", "map/inverse"])
@@ -301,7 +301,7 @@ def test_entries_of_strange_names_are_named_in_order(law: str) -> None:
     for wrong, status in (("", Status.HOLDS), ("&wrong=True", Status.VIOLATED)):
         target = registry.parse_target(f"{STRANGE}:StrangeKeys?returns=z,ladj{wrong}")
         expected = status if law == "map/log-det" else Status.HOLDS
-        assert checking.check(target, law).status is expected
+        assert checking.pair_verdict(target, law).status is expected
 
 
 def test_entries_that_are_not_there_are_refused() -> None:
@@ -329,7 +329,7 @@ def test_what_goes_back_by_default_is_turned_around() -> None:
     assert {"forward: reverse=False", "inverse: reverse=True"} <= {*said("BackwardsByDefault")}
     target = registry.parse_target(f"{STRANGE}:BackwardsByDefault")
     for law in ("map/log-det", "map/inverse"):
-        assert checking.check(target, law).status is Status.HOLDS
+        assert checking.pair_verdict(target, law).status is Status.HOLDS
 
 
 @pytest.mark.parametrize(("name", "status"), [("", Status.HOLDS), ("?slip=1.001", Status.VIOLATED)])
@@ -339,7 +339,7 @@ def test_a_way_back_that_may_start_from_noise_is_told_to_reconstruct(
     """What forward returned are latents, and no noise of which they are made."""
     target = registry.parse_target(f"{STRANGE}:Reconstructing{name}")
     assert "inverse: reverse(reconstruct=True)" in said(f"Reconstructing{name}")
-    assert checking.check(target, "map/inverse[latents]").status is status
+    assert checking.pair_verdict(target, "map/inverse[latents]").status is status
 
 
 @pytest.mark.parametrize(
@@ -358,9 +358,11 @@ def test_a_sampler_that_asks_for_more_is_none(name: str, words: str, status: Sta
     """What nobody gives it is no fault of it; what raises of a number alone is one."""
     assert [one for one in said(name) if "sampler" in one] == list(filter(None, [words]))
     target = registry.parse_target(f"{STRANGE}:{name}")
-    verdict = checking.check(target, "map/calls-work", checking.Settings("quick"))
+    verdict = checking.pair_verdict(target, "map/calls-work", checking.Settings("quick"))
     assert verdict.status is (Status.HOLDS if words else status)
-    verdict = checking.check(target, "sampling/follows-density[ratios]", checking.Settings("quick"))
+    verdict = checking.pair_verdict(
+        target, "sampling/follows-density[ratios]", checking.Settings("quick")
+    )
     assert (verdict.status is Status.HOLDS) == (status is Status.HOLDS)
 
 
@@ -369,7 +371,7 @@ def test_the_last_of_the_states_of_a_sampler_is_the_sample(option: str, status: 
     """As the last of those of a map is the latent; the first are points of the base."""
     assert "sample: the last of 3 states" in said(f"Listing{option}")
     target = registry.parse_target(f"{STRANGE}:Listing{option}")
-    assert checking.check(target, "sampling/follows-density[ratios]").status is status
+    assert checking.pair_verdict(target, "sampling/follows-density[ratios]").status is status
 
 
 def test_a_layer_that_returns_what_it_draws_beside_points_is_refused() -> None:
@@ -391,7 +393,7 @@ def test_a_layer_that_returns_what_it_draws_beside_points_is_refused() -> None:
 def test_log_dets_in_several_lists_add_up(options: str, slip: str, status: Status) -> None:
     """Those of entries and those of points, or of a batch; which lists are log-dets is asked."""
     target = registry.parse_target(f"{STRANGE}:Listed?{options}{slip}")
-    assert checking.check(target, "map/log-det").status is status
+    assert checking.pair_verdict(target, "map/log-det").status is status
     with pytest.raises(Ambiguous, match=r"say \?returns=z,ladj,ladj if all of them count"):
         recipe("Listed")
 
@@ -400,7 +402,7 @@ def test_log_dets_in_several_lists_add_up(options: str, slip: str, status: Statu
 def test_an_event_may_be_said_to_be_a_number(slip: str, status: Status) -> None:
     """By the shape of one number, which is no shape of a context."""
     target = registry.parse_target(f"{STRANGE}:Numbers?event=(){slip}")
-    assert checking.check(target, "map/log-det").status is status
+    assert checking.pair_verdict(target, "map/log-det").status is status
     with pytest.raises(SpecError, match=r"context was given as '\(\)'"):
         recipe("Numbers?event=()&context=()")
 
@@ -412,7 +414,7 @@ def test_a_method_may_hand_out_what_a_call_left(option: str, status: Status) -> 
     """The attribute that holds it is no second log-det."""
     assert "log-det: logdet, which each call leaves" in said(f"Leaving{option}")
     target = registry.parse_target(f"{STRANGE}:Leaving{option}")
-    assert checking.check(target, "map/log-det").status is status
+    assert checking.pair_verdict(target, "map/log-det").status is status
 
 
 @pytest.mark.parametrize("option", ["", "?sample=get_samples"])
@@ -449,14 +451,14 @@ def test_a_way_back_that_only_raises_is_absent(name: str, raised: str) -> None:
     recognized = recipe(name).recognized
     assert "no inverse" in recognized.conventions
     assert any(raised in hint for hint in recognized.hints)
-    verdict = checking.check(registry.parse_target(f"{STRANGE}:{name}"), "map/calls-work")
+    verdict = checking.pair_verdict(registry.parse_target(f"{STRANGE}:{name}"), "map/calls-work")
     assert verdict.status is Status.HOLDS
 
 
 @pytest.mark.parametrize("name", ["Unsummed", "BatchMean"])
 def test_a_form_that_calls_disagree_on_is_no_convention(name: str) -> None:
     """A log-det in two forms, or one that depends on the batch, is accused by the law of its form."""
-    verdict = checking.check(
+    verdict = checking.pair_verdict(
         registry.parse_target(f"{STRANGE}:{name}"), "shape/one-number-per-point[log-det]"
     )
     assert verdict.status is Status.VIOLATED
@@ -481,7 +483,7 @@ def test_parts_stand_only_where_they_are_the_whole(name: str, parts: int) -> Non
 @pytest.mark.parametrize("law", ["composition/parts", "map/log-det"])
 def test_parts_with_running_log_dets_are_fed_like_the_whole(law: str) -> None:
     """Layers that take columns are given columns."""
-    verdict = checking.check(registry.parse_target(f"{STRANGE}:Chained"), law)
+    verdict = checking.pair_verdict(registry.parse_target(f"{STRANGE}:Chained"), law)
     assert verdict.status is Status.HOLDS
 
 
@@ -496,7 +498,7 @@ def test_parts_with_running_log_dets_are_fed_like_the_whole(law: str) -> None:
 )
 def test_what_is_spoken_otherwise_is_not_accused(name: str, law: str) -> None:
     """Copies that would share, a first call that is refused, and an ability that is absent."""
-    verdict = checking.check(registry.parse_target(f"{ZOO}.{name}"), law)
+    verdict = checking.pair_verdict(registry.parse_target(f"{ZOO}.{name}"), law)
     assert verdict.status is Status.HOLDS
 
 
@@ -516,7 +518,7 @@ def test_an_accumulator_in_single_precision_is_a_convention() -> None:
     assert "log-det added up in the default dtype" in said("Accumulating")
     target = registry.parse_target(f"{STRANGE}:Accumulating")
     statuses = [
-        checking.check(target, law).status
+        checking.pair_verdict(target, law).status
         for law in ("dtype/follows", "dtype/follows[log-det]", "map/log-det")
     ]
     assert statuses == [Status.HOLDS, Status.ADVICE, Status.HOLDS]
@@ -526,7 +528,8 @@ def test_a_log_density_that_is_added_up_in_single_precision_is_a_convention() ->
     """One law advises against it, and no other speaks."""
     target = registry.parse_target(f"{STRANGE}:OneWay")
     statuses = [
-        checking.check(target, law).status for law in ("dtype/follows", "dtype/follows[log-det]")
+        checking.pair_verdict(target, law).status
+        for law in ("dtype/follows", "dtype/follows[log-det]")
     ]
     assert statuses == [Status.HOLDS, Status.ADVICE]
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flowref import loading
-from flowref.adapters.common.normalizers.kinds import KINDS, Kind
+from flowref.adapters.common.normalizers.kinds import KINDS, NormalizerKind
 
 
 class Example(nn.Module):
@@ -35,7 +35,7 @@ class Example(nn.Module):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.shows.__name__)
-def test_an_example_is_of_its_kind(kind: Kind) -> None:
+def test_an_example_is_of_its_kind(kind: NormalizerKind) -> None:
     """It is recognized by its row, in the words of it."""
     found = loading.load(loading.snapshot(Example(kind.example))).normalizer
     assert found is not None

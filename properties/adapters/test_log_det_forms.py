@@ -18,7 +18,7 @@ LOG_DET = "map/log-det"
 
 def status(name: str, law: str = LOG_DET) -> Status:
     """What a law says of something formed."""
-    return checking.check(registry.parse_target(f"{FORMED}:{name}"), law).status
+    return checking.pair_verdict(registry.parse_target(f"{FORMED}:{name}"), law).status
 
 
 def test_channels_stretched_over_an_image_are_asked_about() -> None:
@@ -83,7 +83,7 @@ def test_a_guessed_event_accuses_nobody_whom_another_acquits(name: str, told: st
     """Where nothing but calls tells the event, a log-det that is right at another is not judged; one
     that is wrong at all is accused.
     """
-    verdict = checking.check(registry.parse_target(f"{FORMED}:{name}"), LOG_DET)
+    verdict = checking.pair_verdict(registry.parse_target(f"{FORMED}:{name}"), LOG_DET)
     assert verdict.status is (Status.INCONCLUSIVE if told else Status.VIOLATED)
     assert told in verdict.reason
     assert status(f"{name}?event=4") is Status.VIOLATED
@@ -109,7 +109,7 @@ def test_what_sync_does_besides_makes_it_no_repair(name: str) -> None:
 def test_single_precision_of_log_dets_excuses_no_values() -> None:
     """Beside a log-det in float32 a way back that is off by 1e-9 is accused."""
     spec = "flowref_zoo.specimens.spoken_log_dets:narrow?defect=inverse-off"
-    verdict = checking.check(registry.parse_target(spec), "map/inverse")
+    verdict = checking.pair_verdict(registry.parse_target(spec), "map/inverse")
     assert verdict.status is Status.VIOLATED
 
 
@@ -119,7 +119,7 @@ def test_vectors_that_torch_keeps_of_a_spectral_norm_follow_weights_that_are_mov
 ) -> None:
     """A contraction whose weights were moved at once is one, and its inverse converges."""
     spec = "flowref_zoo.specimens.spoken_log_dets:series"
-    assert checking.check(registry.parse_target(spec), law).status is Status.HOLDS
+    assert checking.pair_verdict(registry.parse_target(spec), law).status is Status.HOLDS
 
 
 def test_a_series_is_judged_with_more_terms() -> None:

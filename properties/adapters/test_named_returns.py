@@ -71,4 +71,4 @@ def test_a_likelihood_whose_f_is_no_map_is_a_density() -> None:
 )
 def test_what_was_read_is_judged(name: str, law: str, status: Status) -> None:
     """What is right holds, and a slip in it is found."""
-    assert checking.check(registry.parse_target(f"{NAMING}:{name}"), law).status is status
+    assert checking.pair_verdict(registry.parse_target(f"{NAMING}:{name}"), law).status is status

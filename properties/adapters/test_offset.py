@@ -72,14 +72,14 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_declared_offset_is_left_out(law: str, file: Path) -> None:
     """Log-dets of both directions and log-densities are judged without it."""
     spec = f"{file}:Levels?offset=-D*log(256)"
-    assert checking.check(spec, law).status is Status.HOLDS
+    assert checking.pair_verdict(spec, law).status is Status.HOLDS
 
 
 @pytest.mark.parametrize("law", [LAWS[0], LAWS[3]])
 @pytest.mark.parametrize("slip", ["", "offset=-D*log(256)&levels=128", "offset=D*log(256)"])
 def test_another_offset_is_accused(slip: str, law: str, file: Path) -> None:
     """What is not declared, or declared as another constant, is an error of the log-det."""
-    assert checking.check(f"{file}:Levels?{slip}".rstrip("?"), law).status is Status.VIOLATED
+    assert checking.pair_verdict(f"{file}:Levels?{slip}".rstrip("?"), law).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 from flowref import registry
 from flowref.adapters.common.onto_simplex import without_last
 from flowref.loading.recipe import recipe_of
-from flowref.model import CORNER, draw
+from flowref.model import CORNER, draw_points
 
 ZOO = "flowref_zoo.specimens.simplex_maps"
 
@@ -44,7 +44,7 @@ def test_that_of_data_and_of_latents_is_left_out() -> None:
 
 def test_what_is_drawn_lies_in_the_corner() -> None:
     """Points of a simplex without their last coordinate, which the others tell; no others do."""
-    points = draw(CORNER, (50, 3), np.random.default_rng(0))
+    points = draw_points(CORNER, (50, 3), np.random.default_rng(0))
     assert CORNER.holds(points).all()
     assert not CORNER.holds(points / points.sum(1, keepdims=True) + 1e-9).any()
 

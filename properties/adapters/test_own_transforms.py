@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.distributions import AffineTransform, Transform, constraints
 
-from flowref.checking import Settings, check
+from flowref.checking import Settings, pair_verdict
 from flowref.loading import load, recipe_of
 from flowref.model import Status, TargetError
 from flowref.registry import parse_target
@@ -64,5 +64,7 @@ class SideBySide(Stretch):
 def test_what_a_transform_calls_parts_is_no_composition() -> None:
     """Parts are those of a ComposeTransform."""
     target = parse_target(f"{__file__}:SideBySide")
-    assert check(target, "composition/parts", Settings("quick")).status is not Status.VIOLATED
+    assert (
+        pair_verdict(target, "composition/parts", Settings("quick")).status is not Status.VIOLATED
+    )
     assert load(target).parts == ()

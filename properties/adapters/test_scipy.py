@@ -128,7 +128,7 @@ def test_planted_defects_are_caught(made: Any, law: str) -> None:
     found = registry.find_law(law)
     for kind, status in ((made, Status.VIOLATED), (OwnGamma, Status.HOLDS)):
         assert (
-            checking.check(loading.snapshot(kind()), found, settings, written=False).status
+            checking.pair_verdict(loading.snapshot(kind()), found, settings, written=False).status
             is status
         )
 

@@ -30,7 +30,7 @@ from sklearn.preprocessing import (
 
 from flowref import loading, registry
 from flowref.adapters.sklearn.constructions import rows
-from flowref.checking import Settings, check
+from flowref.checking import Settings, pair_verdict
 from flowref.model import Status, Support, TargetError
 
 QUICK = Settings("quick")
@@ -110,7 +110,9 @@ def test_right_estimators_hold_and_planted_defects_are_caught(
     made: Callable[[], Any], law: str, status: Status
 ) -> None:
     """Of the library, of subclasses and of users' own, whether they come fitted or not."""
-    verdict = check(loading.snapshot(made()), registry.find_law(LAWS[law]), QUICK, written=False)
+    verdict = pair_verdict(
+        loading.snapshot(made()), registry.find_law(LAWS[law]), QUICK, written=False
+    )
     assert verdict.status is status, verdict.reason
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from flowref.adapters.common.structure import on_axis, own_class, spread
+from flowref.adapters.common.structure import on_axis, own_class, repeated_mask
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((4,), 0), ((3, 2, 2), 0), ((2, 3, 4), 2)])
@@ -19,8 +19,8 @@ def test_a_mask_on_an_axis_covers_the_flattened_event(shape: tuple[int, ...], ax
     np.moveaxis(mask, axis, 0)[kept] = 1
     assert on_axis(shape, kept, axis) == tuple(mask.ravel())
     last = torch.from_numpy(mask[0] if len(shape) > 1 else mask)
-    assert spread(last, shape) == tuple(np.broadcast_to(last.numpy(), shape).ravel())
-    assert len(spread(last, shape)) == math.prod(shape)
+    assert repeated_mask(last, shape) == tuple(np.broadcast_to(last.numpy(), shape).ravel())
+    assert len(repeated_mask(last, shape)) == math.prod(shape)
 
 
 def test_a_class_of_the_users_is_not_the_librarys() -> None:

@@ -169,7 +169,7 @@ def test_what_is_on_a_surface_is_judged_there(name: str) -> None:
     surface, wrong = ROWS[name]
     said = recipe_of(target).recognized.conventions
     assert any(surface in one for one in said) if surface else "coordinates" not in " ".join(said)
-    verdicts = [checking.check(target, law, Settings(profile="quick")) for law in LAWS]
+    verdicts = [checking.pair_verdict(target, law, Settings(profile="quick")) for law in LAWS]
     violated = {one.law for one in verdicts if one.status is Status.VIOLATED}
     assert wrong <= violated if wrong else not violated, verdicts
 
@@ -204,7 +204,7 @@ def test_what_is_right_on_a_manifold_holds(name: str) -> None:
     """In the law that its wrong twin violates, and in what is said of maps and samples."""
     target = registry.parse_target(f"adapters.manifolds:{name}")
     for law in (TWINS[name][1], "map/one-to-one[orientation]", "map/finite", OVERLAP):
-        verdict = checking.check(target, law, Settings(profile="quick"))
+        verdict = checking.pair_verdict(target, law, Settings(profile="quick"))
         assert verdict.status in (Status.HOLDS, Status.NOT_APPLICABLE), verdict
 
 
@@ -213,7 +213,7 @@ def test_what_is_wrong_on_a_manifold_is_seen_there(name: str) -> None:
     """The sentence names the manifold."""
     surface, law = TWINS[name]
     target = registry.parse_target(f"adapters.manifolds:{name}?wrong=1")
-    verdict = checking.check(target, law, Settings(profile="quick"))
+    verdict = checking.pair_verdict(target, law, Settings(profile="quick"))
     assert verdict.status is Status.VIOLATED
     assert f"on {surface}" in verdict.reason
 

@@ -27,4 +27,4 @@ def test_a_matrix_that_is_no_covariance_by_its_note_is_none(kind: Any, status: s
     """Pyro's note excuses its own matrix, and no matrix of a class that tells another."""
     scale = torch.tensor([[1.0, 0.0], [0.5, 2.0]])
     obj = kind(torch.tensor(5.0), torch.zeros(2), scale)
-    assert checking.check(obj, "density/stated[deviation]").status is Status[status]
+    assert checking.pair_verdict(obj, "density/stated[deviation]").status is Status[status]

@@ -8,10 +8,10 @@ import pytest
 
 from effort import PATIENCE
 from flowref import registry
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.audit_run import conduct
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.pool import Limits
-from flowref.auditing.running import conduct
-from flowref.auditing.schedule import WORTH_LOADING, Pair, Schedule
+from flowref.auditing.schedule import WORTH_LOADING, Schedule, ScheduledPair
 from flowref.model import Status, Target
 from flowref.reporting.report import Report
 
@@ -25,7 +25,7 @@ def audit(monkeypatch: pytest.MonkeyPatch, name: str) -> Report:
     monkeypatch.syspath_prepend(str(HERE))
     monkeypatch.chdir(HERE)
     options = Options(jobs=2, limits=Limits(PATIENCE), entry="hostile.slow_to_load:check")
-    return conduct([f"hostile/slow_to_load.py:{name}"], LAWS, options, Listener())
+    return conduct([f"hostile/slow_to_load.py:{name}"], LAWS, options, AuditListener())
 
 
 def test_both_workers_are_ready_when_the_first_has_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,13 +48,13 @@ def test_only_what_is_worth_it_is_loaded_ahead() -> None:
     laws = registry.laws()[:WORTH_LOADING]
     schedule = Schedule([ONE, TWO], laws)
     assert schedule.ahead() is None
-    assert schedule.next() == Pair(ONE, None)
-    assert schedule.ahead() == Pair(ONE, None, ahead=True)
+    assert schedule.next() == ScheduledPair(ONE, None)
+    assert schedule.ahead() == ScheduledPair(ONE, None, ahead=True)
     assert schedule.ahead(ONE) is None
     schedule.loaded(ONE)
     assert schedule.ahead() is None
     few = Schedule([ONE], laws[1:])
-    assert few.next() == Pair(ONE, None)
+    assert few.next() == ScheduledPair(ONE, None)
     assert few.ahead() is None
 
 
@@ -69,5 +69,7 @@ def test_what_takes_too_long_to_load_is_told_how_it_gets_more() -> None:
 @pytest.mark.parametrize(("law", "times"), [("", 3), ("map/log-det", 1)])
 def test_loading_may_take_longer_than_a_pair(law: str, times: int) -> None:
     """No law of a target is judged that is not loaded, so that this has several times as long."""
-    pair = Pair(registry.parse_target("torch:BatchNorm1d"), registry.find_law(law) if law else None)
+    pair = ScheduledPair(
+        registry.parse_target("torch:BatchNorm1d"), registry.find_law(law) if law else None
+    )
     assert Limits(seconds=5.0).processor(pair) == 5.0 * times

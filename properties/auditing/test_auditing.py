@@ -20,11 +20,11 @@ import torch
 import flowref
 from flowref import registry
 from flowref.auditing import worker
+from flowref.auditing.audit_run import conduct
 from flowref.auditing.journal import Earlier, Journal
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.pool import Limits
-from flowref.auditing.running import conduct
-from flowref.auditing.schedule import MOST, SLOW, STRIKES, Pair, Schedule, starved
+from flowref.auditing.schedule import MOST, SLOW, STRIKES, Schedule, ScheduledPair, starved
 from flowref.auditing.selection import select, select_laws
 from flowref.auditing.usage import usage
 from flowref.checking import Settings
@@ -80,7 +80,7 @@ def hostile() -> Iterator[Options]:
 def aftermath(hostile: Options) -> Report:
     """One audit of every kind of misbehavior, in workers."""
     names = [*FATAL, *HARMLESS, "always_exit_loudly", "loading_segfault", "unloadable"]
-    return conduct([spec(name) for name in names], LAWS, hostile, Listener())
+    return conduct([spec(name) for name in names], LAWS, hostile, AuditListener())
 
 
 @pytest.fixture
@@ -170,13 +170,13 @@ def test_this_process_is_left_as_it_was(alone: Options) -> None:
         [spec("random_numbers"), spec("default_dtype"), spec("surroundings")],
         LAWS,
         alone,
-        Listener(),
+        AuditListener(),
     )
     assert (torch.rand(()).item(), np.random.rand(), random.random()) == expected
     assert torch.get_default_dtype() is torch.float32
 
 
-class Hearing(Listener):
+class Hearing(AuditListener):
     """Keeps the names of the targets of which it was told what came of them."""
 
     def __init__(self) -> None:
@@ -212,14 +212,14 @@ def test_an_interrupted_audit_goes_on(alone: Options, tmp_path: Path, at: int) -
 
     targets = [spec(name) for name in ("innocent", "print_much", "unloadable")]
     kept = replace(alone, folder=tmp_path)
-    undisturbed = conduct(targets, LAWS, alone, Listener())
+    undisturbed = conduct(targets, LAWS, alone, AuditListener())
     entry.CALLS.clear()
     entry.INTERRUPT_AT.append(at)
-    partial = conduct(targets, LAWS, kept, Listener())
+    partial = conduct(targets, LAWS, kept, AuditListener())
     entry.INTERRUPT_AT.clear()
     assert not partial.complete
     assert Report.load(tmp_path / "report.json") == partial
-    whole = conduct(targets, LAWS, kept, Listener())
+    whole = conduct(targets, LAWS, kept, AuditListener())
     assert whole.without_time() == undisturbed.without_time()
     assert (
         partial.complete or len(calls()) <= 2 * len(LAWS) + 1
@@ -242,7 +242,7 @@ def test_a_stale_journal_is_not_used(alone: Options, tmp_path: Path) -> None:
         """How many pairs a run that is interrupted at its fourth call was asked about."""
         entry.CALLS.clear()
         entry.INTERRUPT_AT[:] = [4]
-        conduct(targets, laws, options, Listener())
+        conduct(targets, laws, options, AuditListener())
         return len(calls())
 
     assert interrupted(kept) == 3
@@ -257,7 +257,7 @@ def test_a_stale_journal_is_not_used(alone: Options, tmp_path: Path) -> None:
 def test_an_error_leaves_a_closed_journal(tmp_path: Path) -> None:
     """An error of who listens ends the audit; its journal is closed, and what it holds is kept."""
 
-    class Failing(Listener):
+    class Failing(AuditListener):
         def begin(self, *_: object) -> None:
             """Fail, as a terminal that is gone does."""
             raise BrokenPipeError
@@ -307,7 +307,7 @@ def test_a_report_tells_what_each_target_took(aftermath: Report, tmp_path: Path)
 
 def test_budget_keeps_pairs_from_starting(alone: Options) -> None:
     """Pairs that would start after the budget is spent are not run, and say so."""
-    report = conduct([spec("innocent")], LAWS, replace(alone, budget=1e-9), Listener())
+    report = conduct([spec("innocent")], LAWS, replace(alone, budget=1e-9), AuditListener())
     assert report.counts[Status.NOT_RUN] == 4
     assert "budget" in report.verdicts[0].reason
     assert report.exit_code == 5
@@ -320,12 +320,12 @@ def test_a_budget_starves_no_family() -> None:
     laws = select_laws(("map/*", "same/*"))
     one, two = Target("user", "a.py:one"), Target("user", "a.py:two")
     schedule = Schedule([one, two], laws, hurried=True)
-    assert schedule.next() == Pair(one, None)
-    assert schedule.next() == Pair(two, None)
+    assert schedule.next() == ScheduledPair(one, None)
+    assert schedule.next() == ScheduledPair(two, None)
     schedule.loaded(one)
     schedule.loaded(two)
     first = schedule.next(one)
-    assert first == Pair(one, laws[0])
+    assert first == ScheduledPair(one, laws[0])
     list(schedule.enter(first.verdict(Status.NOT_APPLICABLE, "none"), one))
     families: dict[Target, list[str]] = {one: [], two: []}
     last = one
@@ -414,13 +414,13 @@ def test_a_worker_stays_with_its_target() -> None:
     laws = select_laws(LAWS)
     one, two = Target("user", "a.py:one"), Target("user", "a.py:two")
     schedule = Schedule([one, two], laws)
-    assert schedule.next() == Pair(one, None)
-    assert schedule.next() == Pair(two, None)
+    assert schedule.next() == ScheduledPair(one, None)
+    assert schedule.next() == ScheduledPair(two, None)
     assert schedule.next() is None
     schedule.loaded(one)
     schedule.loaded(two)
-    assert [schedule.next(two) for _ in laws] == [Pair(two, law) for law in laws]
-    assert schedule.next(two) == Pair(one, laws[0])
+    assert [schedule.next(two) for _ in laws] == [ScheduledPair(two, law) for law in laws]
+    assert schedule.next(two) == ScheduledPair(one, laws[0])
 
 
 def test_workers_of_one_target_keep_to_families_of_their_own() -> None:
@@ -430,9 +430,9 @@ def test_workers_of_one_target_keep_to_families_of_their_own() -> None:
     laws = select_laws(("map/finite", "map/one-to-one", "mode/*", "state/registered"))
     target = Target("user", "a.py:one")
     schedule = Schedule([target], laws)
-    assert schedule.next() == Pair(target, None)
+    assert schedule.next() == ScheduledPair(target, None)
     schedule.loaded(target)
-    seen: list[list[Pair]] = [[], []]
+    seen: list[list[ScheduledPair]] = [[], []]
     for turn in range(6):
         own = seen[turn % 2]
         if own:
@@ -454,7 +454,7 @@ def test_a_worker_of_a_slow_target_keeps_to_what_goes_back() -> None:
     )
     target = Target("user", "a.py:one")
     schedule = Schedule([target], select_laws(names))
-    assert schedule.next() == Pair(target, None)
+    assert schedule.next() == ScheduledPair(target, None)
     schedule.loaded(target, 2 * SLOW)
     had: list[list[str]] = [[], []]
     laws: list[list[str]] = [[], []]
@@ -474,7 +474,7 @@ def test_of_what_comes_last_the_longest_is_begun_first() -> None:
     names = ("map/inverse[latents]", "map/log-det[inverse]", "map/log-det")
     target = Target("user", "a.py:one")
     schedule = Schedule([target], select_laws(names))
-    assert schedule.next() == Pair(target, None)
+    assert schedule.next() == ScheduledPair(target, None)
     schedule.loaded(target, 2 * SLOW)
     first, second, third = (schedule.next(target, had) for had in ((), ("bijection",), ()))
     told = [pair.law.id for pair in (first, second, third) if pair and pair.law]
@@ -562,7 +562,7 @@ def test_what_broke_before_an_interruption_counts() -> None:
     laws = select_laws(["map/*"])
     target = Target("user", "a.py:one")
     needing = [law for law in laws if "jacobian" in law.needs]
-    before = [Pair(target, law).verdict(Status.CRASHED, "") for law in needing[:STRIKES]]
+    before = [ScheduledPair(target, law).verdict(Status.CRASHED, "") for law in needing[:STRIKES]]
     schedule = Schedule([target], laws, before)
     ended = outcomes(schedule, target, {needing[STRIKES].id: Status.CRASHED})
     assert ended[needing[-1].id] is Status.NOT_RUN
@@ -587,7 +587,7 @@ def test_the_journal_holds_no_pickles(alone: Options, tmp_path: Path) -> None:
     from hostile import entry
 
     entry.INTERRUPT_AT[:] = [3]
-    conduct([spec("innocent")], LAWS, replace(alone, folder=tmp_path), Listener())
+    conduct([spec("innocent")], LAWS, replace(alone, folder=tmp_path), AuditListener())
     (file,) = tmp_path.glob("*.jsonl")
     assert all(json.loads(line) for line in file.read_text().splitlines())
 

@@ -19,10 +19,10 @@ from click.testing import CliRunner
 
 from flowref.auditing import cluster as client
 from flowref.auditing import remote
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.audit_run import conduct
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.pool import Limits
-from flowref.auditing.running import conduct
-from flowref.auditing.schedule import Pair
+from flowref.auditing.schedule import ScheduledPair
 from flowref.auditing.selection import select_laws
 from flowref.cli import main
 from flowref.model import FlowrefError, Status, Target, Verdict
@@ -77,7 +77,7 @@ def at_home(options: Options) -> Options:
     return replace(options, jobs=0, dask="")
 
 
-class After(Listener):
+class After(AuditListener):
     """Does something once so many verdicts are there."""
 
     def __init__(self, number: int, deed: Any) -> None:
@@ -104,8 +104,8 @@ def test_a_cluster_gives_the_verdicts_of_one_process(cluster: Any) -> None:
     """Real flows and laws: the report is that of the audit in this process, to the last bit."""
     targets = ["torch:AffineTransform", "nflows:AffineCouplingTransform"]
     options = Options(profile="quick", jobs=2, dask=cluster.scheduler_address)
-    there = conduct(targets, LAWS[:6], options, Listener())
-    here = conduct(targets, LAWS[:6], at_home(options), Listener())
+    there = conduct(targets, LAWS[:6], options, AuditListener())
+    here = conduct(targets, LAWS[:6], at_home(options), AuditListener())
     assert here.counts[Status.HOLDS] > 5
     assert there.without_time() == here.without_time()
     assert all(there.expenses[target].seconds > 0 for target in targets)
@@ -116,7 +116,7 @@ def test_limits_hold_on_a_cluster(options: Options) -> None:
     """A segmentation fault, an endless loop and memory bombs cost their own pair one verdict, as in
     the pool, and the workers of the cluster live on.
     """
-    report = conduct([spec(name) for name in (*FATAL, "innocent")], LAWS, options, Listener())
+    report = conduct([spec(name) for name in (*FATAL, "innocent")], LAWS, options, AuditListener())
     for name, (status, reason) in FATAL.items():
         first, *others = report.of(spec(name))
         assert first.status is status
@@ -139,7 +139,7 @@ def test_a_worker_that_is_killed_loses_nothing(
         (nanny,) = [one for one in cluster.workers.values() if one.worker_address == address]
         os.kill(nanny.pid, signal.SIGKILL)
 
-    def spied(self: client.Cluster, slot: client.Slot, pairs: tuple[Pair, ...]) -> None:
+    def spied(self: client.Cluster, slot: client.Slot, pairs: tuple[ScheduledPair, ...]) -> None:
         send(self, slot, pairs)
         if slow in map(str, pairs):
             addresses.append(slot.address)
@@ -147,10 +147,10 @@ def test_a_worker_that_is_killed_loses_nothing(
                 threading.Timer(1.0, kill, [slot.address]).start()
 
     monkeypatch.setattr(client.Cluster, "_send", spied)
-    report = conduct(targets, LAWS, options, Listener())
+    report = conduct(targets, LAWS, options, AuditListener())
     assert len(addresses) == 2
     assert addresses[0] != addresses[1]
-    here = conduct(targets, LAWS, at_home(options), Listener())
+    here = conduct(targets, LAWS, at_home(options), AuditListener())
     assert report.without_time() == here.without_time()
 
 
@@ -174,21 +174,21 @@ def test_an_interrupted_audit_goes_on(cluster: Any, options: Options, tmp_path: 
     assert processes(cluster) == []
     earlier: list[int] = []
 
-    class Begun(Listener):
+    class Begun(AuditListener):
         def begin(self, targets: Any, laws: Any, number: int) -> None:
             earlier.append(number)
 
     again = conduct(targets, LAWS, at_home(kept), Begun())
     assert again.complete
     assert earlier[0] >= 2 * len(LAWS)
-    whole = conduct(targets, LAWS, at_home(options), Listener())
+    whole = conduct(targets, LAWS, at_home(options), AuditListener())
     assert again.without_time() == whole.without_time()
 
 
 def refused(options: Options) -> str:
     """The one sentence with which an audit is refused."""
     with pytest.raises(FlowrefError) as caught:
-        conduct([spec("innocent")], LAWS, options, Listener())
+        conduct([spec("innocent")], LAWS, options, AuditListener())
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -197,14 +197,14 @@ def test_workers_that_differ_are_refused(options: Options, monkeypatch: pytest.M
     """Another version of a library, or none, another source of flowref, another file: verdicts
     could differ, and the sentence says in what and where.
     """
-    here = remote.identity((), "")
+    here = remote.dependency_versions((), "")
     for name, said in (
         ("numpy", "has numpy 2"),
         ("absent", "has no absent, and this machine has 0.0"),
         (spec("innocent"), "has another hostile/entry.py:innocent than this machine"),
     ):
         own = {**here, name: "0.0"}
-        monkeypatch.setattr(remote, "identity", lambda *_, own=own: own)
+        monkeypatch.setattr(remote, "dependency_versions", lambda *_, own=own: own)
         assert said in refused(options)
 
 
@@ -217,7 +217,7 @@ def test_a_machine_without_the_folder_says_so(tmp_path: Path) -> None:
         remote.identify([target], "", (), str(tmp_path / "gone"))
     (tmp_path / "flows.py").write_text("make = 3")
     there = remote.identify([target], "", (), str(tmp_path))
-    here = remote.identity([target], "")
+    here = remote.dependency_versions([target], "")
     differing = {name for name in there if there[name] != here[name]}
     assert differing == {"flows.py:make"}
 

@@ -31,7 +31,7 @@ HOSTS = ("torch:SigmoidTransform", "torch:distributions.Normal")
 )
 def test_every_silence_has_a_kind(status: Status, waits: bool, kind: str) -> None:
     """What a law said of a defect is that it told, or of which kind its silence is."""
-    assert excuses.kind_of(Verdict("t", "l", status, waits=waits)) == kind
+    assert excuses.silence_kind(Verdict("t", "l", status, waits=waits)) == kind
 
 
 def test_an_interrupted_measurement_goes_on(tmp_path: Path) -> None:
@@ -42,11 +42,11 @@ def test_an_interrupted_measurement_goes_on(tmp_path: Path) -> None:
         return list(excuses.transplants(mutants, HOSTS, 1, journal, Settings("quick")))
 
     first = run()
-    assert excuses.read(journal) == first
+    assert excuses.read_transplants(journal) == first
     text = journal.read_text()
     assert run() == first and journal.read_text() == text
     journal.write_text(text[:-5])
-    assert excuses.read(journal) == first[:-1]
+    assert excuses.read_transplants(journal) == first[:-1]
 
 
 def test_a_reason_counts_what_it_let_live() -> None:

@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from flowref.auditing import pool, running, usage
-from flowref.auditing.options import Listener, Options
+from flowref.auditing import audit_run, pool, usage
+from flowref.auditing.audit_run import conduct
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.pool import Limits
-from flowref.auditing.running import conduct
-from flowref.auditing.schedule import Pair, Schedule
+from flowref.auditing.schedule import Schedule, ScheduledPair
 from flowref.auditing.selection import select_laws
 from flowref.checking import Settings
 from flowref.cli import main
 from flowref.model import Status, Target, Verdict
-from flowref.model.means import MEBIBYTE
+from flowref.model.budget import MEBIBYTE
 
 HERE = Path(__file__).parent
 LAWS = ("map/log-det[inverse]", "map/log-det", "shape/one-number-per-point[log-det]")
 NEEDS = 700
 
 
-class Order(Listener):
+class Order(AuditListener):
     """The laws in the order in which their verdicts came."""
 
     def __init__(self) -> None:
@@ -38,11 +38,16 @@ class Order(Listener):
         self.laws.append(verdict.law)
 
 
-def verdicts(limits: Limits, jobs: int = 1, listener: Listener | None = None) -> dict[str, Verdict]:
+def verdicts(
+    limits: Limits, jobs: int = 1, listener: AuditListener | None = None
+) -> dict[str, Verdict]:
     """Of a target of which two laws need `NEEDS` mebibytes."""
     options = Options(jobs=jobs, limits=limits, entry="hostile.demanding:check")
     report = conduct(
-        [f"hostile/demanding.py:demanding?needs={NEEDS}"], LAWS, options, listener or Listener()
+        [f"hostile/demanding.py:demanding?needs={NEEDS}"],
+        LAWS,
+        options,
+        listener or AuditListener(),
     )
     return {one.law: one for one in report.verdicts}
 
@@ -73,10 +78,12 @@ def test_what_somebody_said_is_never_exceeded() -> None:
     assert f"--memory {NEEDS}" in found["map/log-det"].reason
 
 
-@pytest.mark.parametrize("where", ["total", "free"])
+@pytest.mark.parametrize("where", ["total_memory", "free"])
 def test_what_the_machine_has_not_is_not_tried(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     """Neither where it has less at all nor where others take it now: the first verdict stands."""
-    monkeypatch.setattr(running if where == "total" else pool, where, lambda: 500 * MEBIBYTE)
+    monkeypatch.setattr(
+        audit_run if where == "total_memory" else pool, where, lambda: 500 * MEBIBYTE
+    )
     found = verdicts(Limits(memory=300, stretched=True))
     assert found["map/log-det"].status is Status.INCONCLUSIVE
     assert f"--memory {NEEDS}" in found["map/log-det"].reason
@@ -104,7 +111,7 @@ def test_what_one_pair_needed_others_of_its_target_have_room_for() -> None:
     one, two = Target("user", "a.py:one"), Target("user", "a.py:two")
     schedule = Schedule([one, two], select_laws(LAWS))
     for target in (one, two):
-        assert schedule.next() == Pair(target, None)
+        assert schedule.next() == ScheduledPair(target, None)
         schedule.loaded(target)
     pair = schedule.next(one)
     assert pair is not None and pair.room == 0
@@ -123,13 +130,13 @@ def test_room_is_granted_where_the_machine_has_it(
     with pool.Pool(1, Settings(), Limits(memory=300)) as workers:
         worker = workers._start()
         workers.workers.append(worker)
-        workers._give(worker, Pair(target, law, room=1024))
+        workers._give(worker, ScheduledPair(target, law, room=1024))
         assert worker.granted == granted
 
 
 def test_memory_is_read_from_the_system() -> None:
     """Free memory is less than all of it, and more than nothing."""
-    assert 0 < usage.free() < usage.total()
+    assert 0 < usage.free() < usage.total_memory()
 
 
 def test_a_container_has_what_its_group_grants(
@@ -140,7 +147,7 @@ def test_a_container_has_what_its_group_grants(
     (tmp_path / "memory.max").write_text(f"{64 * MEBIBYTE}\n")
     (tmp_path / "memory.current").write_text(f"{30 * MEBIBYTE}\n")
     (tmp_path / "memory.stat").write_text(f"anon 1\ninactive_file {10 * MEBIBYTE}\n")
-    assert usage.total() == 64 * MEBIBYTE
+    assert usage.total_memory() == 64 * MEBIBYTE
     assert usage.free() == 44 * MEBIBYTE
 
 
@@ -155,7 +162,7 @@ def test_the_command_line_says_whether_somebody_said(
         seen.append(options.limits)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "conduct", conducted)
+    monkeypatch.setattr(audit_run, "conduct", conducted)
     CliRunner().invoke(main, ["audit", "nflows", *words])
     assert [one.stretched for one in seen] == [stretched]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from flowref.auditing import worker
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.audit_run import conduct
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.pool import Limits
-from flowref.auditing.running import conduct
 
 HERE = Path(__file__).parent
 LAWS = (
@@ -36,7 +36,7 @@ def test_a_worker_is_replaced_where_memory_piles_up(
     monkeypatch.syspath_prepend(str(HERE))
     monkeypatch.chdir(HERE)
     options = Options(jobs=1, limits=Limits(memory=300), entry="hostile.leftovers:check")
-    report = conduct([f"hostile/leftovers.py:{name}"], LAWS, options, Listener())
+    report = conduct([f"hostile/leftovers.py:{name}"], LAWS, options, AuditListener())
     processes = {one.reason for one in report.verdicts}
     assert len(report.verdicts) == len(LAWS)
     assert all(reason.isdigit() for reason in processes)

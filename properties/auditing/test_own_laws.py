@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import flowref
-from flowref.auditing.options import Listener, Options
-from flowref.auditing.running import conduct
+from flowref.auditing.audit_run import conduct
+from flowref.auditing.options import AuditListener, Options
 from flowref.model import Batch, Residual, Status
 from flowref.model.abilities import Bijection
 
@@ -33,7 +33,7 @@ def test_no_worker_has_it() -> None:
     """Where workers are asked for, it is said that such a law is judged here."""
     heard: list[str] = []
 
-    class Hearing(Listener):
+    class Hearing(AuditListener):
         def notice(self, text: str) -> None:
             """Keep it."""
             heard.append(text)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from flowref import registry
 from flowref.auditing import selftest as testing
 from flowref.auditing.journal import own_digest
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.power import kills, sizes, soak
 from flowref.auditing.power.damage import MUTANT, Damage, damages
 from flowref.auditing.power.lines import append_line
@@ -136,7 +136,9 @@ def test_sizes_go_on_where_they_ended(tmp_path: Path, monkeypatch: pytest.Monkey
         every = sizes.thresholds(path, "quick", 0, lambda *_: None)
         assert [one.mutant for one in every] == [mutant.id for mutant in sized]
     assert made == missing
-    assert {one.mutant for one in sizes.read(path) if one.smallest is None} == set(missing)
+    assert {one.mutant for one in sizes.read_thresholds(path) if one.smallest is None} == set(
+        missing
+    )
 
 
 def test_a_line_that_is_no_size_is_named(tmp_path: Path) -> None:
@@ -144,7 +146,7 @@ def test_a_line_that_is_no_size_is_named(tmp_path: Path) -> None:
     path = tmp_path / "sizes.jsonl"
     path.write_text("[]\n")
     with pytest.raises(ReportError, match="line 1, is no smallest size"):
-        sizes.read(path)
+        sizes.read_thresholds(path)
 
 
 def test_silence_bounds_the_rate() -> None:
@@ -166,7 +168,7 @@ def test_a_soak_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.Monke
     path, options = tmp_path / "soak.jsonl", Options(profile="quick")
     append_line(path, ROUND)
     for points, total in ((1500, 2), (3500, 4)):
-        done = soak.soak(path, points, options, Listener(), lambda *_: None)
+        done = soak.soak(path, points, options, AuditListener(), lambda *_: None)
         assert len(done.rounds) == total
     assert made == [0, 1, 2, 3]
 
@@ -182,7 +184,7 @@ def test_the_healthy_half_is_a_round(
     path = tmp_path / "soak.jsonl"
     done = CliRunner().invoke(main, ["selftest", "--quick", "--seed", "3", "--round", str(path)])
     assert done.exit_code == (0 if complete else INTERRUPTED), done.output
-    rounds = [(one.seed, one.pairs, one.points, one.alarms) for one in soak.read(path)]
+    rounds = [(one.seed, one.pairs, one.points, one.alarms) for one in soak.read_rounds(path)]
     assert rounds == ([(3, 1, 7, 0)] if complete else [])
 
 
@@ -193,4 +195,4 @@ def test_a_line_that_is_no_round_is_named(tmp_path: Path, line: str) -> None:
     append_line(path, ROUND)
     path.write_text(path.read_text() + line + "\n")
     with pytest.raises(ReportError, match="line 2, is no round"):
-        soak.read(path)
+        soak.read_rounds(path)

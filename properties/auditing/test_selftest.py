@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from flowref import registry
 from flowref.auditing import selftest
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.options import AuditListener, Options
 from flowref.cli import main
 from flowref.cli.interruption import INTERRUPTED
 from flowref.model import Mutant, Status, Verdict
@@ -51,7 +51,7 @@ def test_trials_that_were_made_are_kept(tmp_path: Path, monkeypatch: pytest.Monk
         return selftest.Trial(mutant, mutant is not mutants[1], "outcome", mutant.host)
 
     def once() -> list[selftest.Trial]:
-        found: Any = selftest.selftest(Options(folder=tmp_path), Listener(), lambda *_: None)
+        found: Any = selftest.selftest(Options(folder=tmp_path), AuditListener(), lambda *_: None)
         return list(found[0])
 
     monkeypatch.setattr(registry, "mutants", lambda: mutants)

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowref.auditing.merging import merge
-from flowref.auditing.options import Listener, Options
-from flowref.auditing.running import conduct
+from flowref.auditing.audit_run import conduct
+from flowref.auditing.options import AuditListener, Options
+from flowref.auditing.report_merge import merge
 from flowref.auditing.selection import select_laws
-from flowref.auditing.shards import parsed, shares
+from flowref.auditing.shards import parsed, split_into_shards
 from flowref.baseline.entry import Baseline, Entry
 from flowref.cli import main
 from flowref.model import ReportError, SpecError, Status, Target
@@ -53,7 +53,7 @@ def whole(options: Options) -> Report:
 def audited(options: Options, shard: str = "") -> Report:
     """An audit, or a part of it, with a spec that cannot be understood among the others."""
     chosen = replace(options, shard=shard)
-    return conduct([*TARGETS, "nothing at all"], LAWS, chosen, Listener())
+    return conduct([*TARGETS, "nothing at all"], LAWS, chosen, AuditListener())
 
 
 def plain(report: Report) -> Report:
@@ -76,14 +76,16 @@ def test_every_pair_is_in_one_shard(
     and are the same when they are computed again.
     """
     targets, laws = [Target("user", f"f.py:t{n}") for n in range(number)], ALL[:some]
-    parts = shares(targets, laws, count, costs)
+    parts = split_into_shards(targets, laws, count, costs)
     assert len(parts) == count
     pairs = Counter(
         (name, law) for part in parts for name, chosen in part.items() for law in chosen
     )
     assert set(pairs.values()) <= {1}
     assert set(pairs) == {(str(target), law.id) for target in targets for law in laws}
-    assert shares(list(targets), list(laws), count, dict(reversed(costs.items()))) == parts
+    assert (
+        split_into_shards(list(targets), list(laws), count, dict(reversed(costs.items()))) == parts
+    )
 
 
 def test_parts_cost_alike() -> None:
@@ -92,7 +94,7 @@ def test_parts_cost_alike() -> None:
     """
     targets = [Target("user", f"f.py:t{n}") for n in range(60)]
     costs = {str(target): 1000.0 ** (n / 60) for n, target in enumerate(targets)}
-    parts = shares(targets, ALL, 4, costs)
+    parts = split_into_shards(targets, ALL, 4, costs)
     efforts = {law.id: law.effort for law in ALL}
     total = sum(efforts.values())
     loads = [
@@ -200,7 +202,9 @@ def test_verdicts_that_disagree_are_refused(whole: Report) -> None:
 def test_reports_on_different_targets_are_one(options: Options) -> None:
     """Audits of different targets, which were no parts of one, are put together in their order."""
     plainly = replace(options, baseline=Baseline())
-    reports = [conduct([target], LAWS, plainly, Listener()) for target in (TARGETS[2], TARGETS[0])]
+    reports = [
+        conduct([target], LAWS, plainly, AuditListener()) for target in (TARGETS[2], TARGETS[0])
+    ]
     merged = merge([("a", reports[0]), ("b", reports[1])])
     assert merged.targets == (TARGETS[2], TARGETS[0])
     assert merged.verdicts == reports[0].verdicts + reports[1].verdicts

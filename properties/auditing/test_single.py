@@ -19,11 +19,11 @@ from flowref import loading, registry
 from flowref.auditing import single
 from flowref.auditing.deadline import OutOfTime, deadline
 from flowref.auditing.single import Judge
+from flowref.baseline.baseline_file import updated
 from flowref.baseline.entry import Baseline, Entry
-from flowref.baseline.writing import updated
 from flowref.checking import Settings
 from flowref.model import Standing, Status, TargetError
-from flowref.reporting.encoding import verdict_to_json
+from flowref.reporting.verdict_json import verdict_to_json
 
 LAW = registry.find_law("map/log-det")
 HEALTHY = registry.parse_target("nflows:AffineCouplingTransform")

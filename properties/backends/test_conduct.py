@@ -15,7 +15,7 @@ from torch import nn
 
 from flowref.backends import Blueprint
 from flowref.backends.torch.present import present
-from flowref.backends.torch.unregistered import unregistered
+from flowref.backends.torch.unregistered_parameters import unregistered
 from flowref.model import Condition, Dialect, Facts, Subject, Unsupported
 from flowref.model.steps import Construct, Eval, Learn, Modes, Nudge, Overwrite, Run, Train, Weights
 

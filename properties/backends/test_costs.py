@@ -12,11 +12,11 @@ from torch import nn
 
 from flowref import loading, registry
 from flowref.backends.torch import derivatives
+from flowref.backends.torch.call_cost import Enough, Measuring
+from flowref.backends.torch.cost_model import cost_of
 from flowref.backends.torch.graphs import keeps_nothing, sparing
-from flowref.backends.torch.measuring import Enough, Measuring
-from flowref.backends.torch.pricing import cost_of
-from flowref.model import CallCost, Cost, Dialect, Facts, Line
-from flowref.model.means import Means, within
+from flowref.model import CallCost, Cost, Dialect, Facts, LinearCost
+from flowref.model.budget import Means, limited_budget
 
 BYTES = 8
 # Rows of tensors that are looked for.
@@ -72,7 +72,7 @@ def test_what_is_written_for_the_parameters_and_for_each_row_is_told_apart(
     """The fixed part is what is computed of parameters alone, the other part is of one row."""
     written = cost(features, hidden).of("forward").written
     # The log-det, the product, its sum, and the value.
-    assert written == Line(BYTES * features * hidden, BYTES * (1 + hidden + 1 + features))
+    assert written == LinearCost(BYTES * features * hidden, BYTES * (1 + hidden + 1 + features))
 
 
 def test_the_state_is_what_the_object_holds() -> None:
@@ -228,12 +228,12 @@ def test_jacobians_are_the_same_in_whatever_blocks_they_are_made(
 
 def test_blocks_hold_what_the_graph_of_a_call_may_have() -> None:
     """The more a row writes, the fewer rows; one in any case; as much again as parameters take."""
-    call = CallCost(written=Line(0.0, derivatives.JACOBIAN_BYTES / 10))
+    call = CallCost(written=LinearCost(0.0, derivatives.JACOBIAN_BYTES / 10))
     sizes = {10.0: 10, 1.0: 100, 100.0: 1, 1e4: 1}
     for times, rows in sizes.items():
-        heavy = replace(call, written=Line(0.0, times * call.written.per_row / 10))
+        heavy = replace(call, written=LinearCost(0.0, times * call.written.per_row / 10))
         assert derivatives.graphed_rows(Cost({"forward": heavy}), "forward") == rows
-    fixed = replace(call, written=Line(1e12, 1e9))
+    fixed = replace(call, written=LinearCost(1e12, 1e9))
     assert derivatives.graphed_rows(Cost({"forward": fixed}), "forward") == 1000
 
 
@@ -252,7 +252,7 @@ def test_a_call_that_a_measurement_repeats_is_asked_for_once() -> None:
     x = np.random.default_rng(0).standard_normal((5, *subject.event_shape))
     spent = []
     for points in ((x,), (x, x), (x, x + 1)):
-        with within(Means()) as asked:
+        with limited_budget(Means()) as asked:
             for one in points:
                 subject.calls["forward"](one, None)
         spent.append(asked.spent)
@@ -289,5 +289,5 @@ def test_samples_are_priced_by_themselves() -> None:
     dialect = Dialect(log_prob=density, sample=drawn)
     cost = cost_of(Layer(3, 5), dialect, Facts((3,)), torch.float64, 1e12)
     assert cost.of("sample").operations > 40 * cost.of("log_prob").operations
-    huge = replace(cost.of("sample"), work=Line(1e12, 1e12))
+    huge = replace(cost.of("sample"), work=LinearCost(1e12, 1e12))
     assert huge.heavy and not Cost({**cost.calls, "sample": huge}).heavy

@@ -15,9 +15,9 @@ from torch.nn import functional
 
 from flowref import loading
 from flowref.backends.torch.cuts import Pieces, pieces
-from flowref.backends.torch.stages import Asked
-from flowref.laws.bijection.at_size import Telling, log_det_of
-from flowref.model import Condition, draw
+from flowref.backends.torch.stages import MapCall
+from flowref.laws.bijection.at_size import Telling, log_det_at_points
+from flowref.model import Condition, draw_points
 from flowref.model.abilities import Differentiable, Walked, offers
 
 CHANNELS, HEIGHT, WIDTH = 4, 2, 4
@@ -146,12 +146,12 @@ def subject(way: Way, shape: tuple[int, ...], dtype: str = "float64") -> tuple[A
     """A flow that is written so, and points."""
     flow = loading.load(loading.snapshot(Plain(way, shape)), Condition(scale=0.3, dtype=dtype))
     assert offers(flow, Walked)
-    return flow, draw(flow.domain, (3, *flow.event_shape), np.random.default_rng(3))
+    return flow, draw_points(flow.domain, (3, *flow.event_shape), np.random.default_rng(3))
 
 
 def cut(flow: Plain, x: Any) -> Pieces:
     """The pieces of a flow."""
-    found = pieces(Asked(lambda points, context: flow(points)), x)
+    found = pieces(MapCall(lambda points, context: flow(points)), x)
     assert found is not None
     return found
 
@@ -160,7 +160,7 @@ def cut(flow: Plain, x: Any) -> Pieces:
 def test_whatever_a_call_is_written_in_its_log_det_is_told(way: Way, shape: Any) -> None:
     """What the pieces of a call tell is the log-det of its Jacobian taken whole."""
     flow, x = subject(way, shape)
-    told = log_det_of(flow, "forward", x, None)
+    told = log_det_at_points(flow, "forward", x, None)
     truth = np.linalg.slogdet(flow.jacobian("forward", x, None))[1]
     assert told.known.all()
     assert np.allclose(told.log_det, truth, rtol=1e-10, atol=1e-10)
@@ -218,7 +218,7 @@ def test_what_passes_unchanged_is_held() -> None:
 
 def test_a_call_that_ends_in_one_function_has_no_pieces() -> None:
     """Where the whole is the only map, it is not cut."""
-    assert pieces(Asked(lambda x, context: (x.sin(),)), torch.randn(2, 3)) is None
+    assert pieces(MapCall(lambda x, context: (x.sin(),)), torch.randn(2, 3)) is None
 
 
 def test_the_way_to_what_is_held_is_not_walked() -> None:

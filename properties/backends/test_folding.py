@@ -11,7 +11,7 @@ from torch import nn
 
 from flowref.backends import Blueprint
 from flowref.backends.torch import present
-from flowref.backends.torch.folding import WORTH, Folding, folded, folding_of
+from flowref.backends.torch.parameter_cache import WORTH, Folding, folding_of, run_with_folding
 from flowref.model import Condition, Cost, Dialect, Facts
 from flowref.model.cost import CallCost
 
@@ -61,7 +61,7 @@ def test_a_folded_call_gives_what_the_plain_call_gives(how: str) -> None:
     plain = Masked(how)(x)
     torch.manual_seed(3)
     module = Masked(how)
-    assert torch.equal(plain, folded(module, lambda: Masked.forward(module, x)))
+    assert torch.equal(plain, run_with_folding(module, lambda: Masked.forward(module, x)))
 
 
 def test_what_comes_of_parameters_is_computed_once() -> None:
@@ -121,10 +121,10 @@ def test_a_batch_in_train_mode_leaves_the_same_behind(
 
     def noted(obj: object, run: Any) -> Any:
         folds.append(obj)
-        return folded(obj, run)
+        return run_with_folding(obj, run)
 
     for fold in (noted, lambda obj, run: run()):
-        monkeypatch.setattr(present, "folded", fold)
+        monkeypatch.setattr(present, "run_with_folding", fold)
         torch.manual_seed(4)
         module = Stepwise()
         present.warm(module, dialect, facts, torch.float32, 5)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowref.backends.kept import KEPT, Kept, digest_of
+from flowref.backends.result_cache import KEPT, ResultCache, call_digest
 from flowref.backends.torch.live import Live
 from flowref.loading import forget, load
 from flowref.model import Mapped, Subject, Target
@@ -105,7 +105,7 @@ def test_calls_are_made_once(
 
 def test_no_more_is_kept_than_fits() -> None:
     """Entries that were not asked for longest go first, and one that is too large is not kept."""
-    some = Kept(limit=20_000)
+    some = ResultCache(limit=20_000)
     made: list[int] = []
 
     def result(index: int, size: int = 100) -> Mapped:
@@ -129,14 +129,14 @@ def test_what_differs_is_told_apart() -> None:
     """Names, values, shapes, dtypes and plain inputs all count."""
     x = np.arange(4.0)
     told = [
-        digest_of("forward", x, None),
-        digest_of("inverse", x, None),
-        digest_of("forward", x + 1, None),
-        digest_of("forward", x.reshape(2, 2), None),
-        digest_of("forward", x.astype(np.float32), None),
-        digest_of("forward", x, x),
-        digest_of("forward", -0.0 * x, None),
-        digest_of("forward", 0.0 * x, None),
+        call_digest("forward", x, None),
+        call_digest("inverse", x, None),
+        call_digest("forward", x + 1, None),
+        call_digest("forward", x.reshape(2, 2), None),
+        call_digest("forward", x.astype(np.float32), None),
+        call_digest("forward", x, x),
+        call_digest("forward", -0.0 * x, None),
+        call_digest("forward", 0.0 * x, None),
     ]
     assert len(set(told)) == len(told)
-    assert digest_of("forward", x[::1].copy(), None) == told[0]
+    assert call_digest("forward", x[::1].copy(), None) == told[0]

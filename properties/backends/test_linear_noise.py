@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flowref import loading, registry
-from flowref.backends.kept import KEPT
+from flowref.backends.result_cache import KEPT
 from flowref.backends.torch import linear_noise
 from flowref.model import Array, Condition
 from flowref.model.abilities import Invertible, offers

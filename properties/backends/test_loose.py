@@ -15,12 +15,12 @@ import torch
 from torch import nn
 
 from flowref import checking, registry
-from flowref.backends.torch.loose import HELD_BY, TOLD_BY, untold
+from flowref.backends.torch.plain_tensors import HELD_BY, TOLD_BY, untold
 from flowref.backends.torch.state import cast, duplicate, move, trainable
 from flowref.checking import Settings
 from flowref.loading.recipe import recipe_of
 from flowref.model import Status, Target
-from flowref.model.silence import UNMOVED
+from flowref.model.not_judged import UNMOVED
 from flowref.scripting import script
 
 FLOW = """
@@ -70,7 +70,7 @@ def test_what_asks_for_a_gradient_is_moved(
 ) -> None:
     """A log-det of twice the sum of weights that start at zero is seen in what is no module."""
     target = flow(tmp_path, LEARNED[weight], how, slip)
-    verdict = checking.check(target, "map/log-det", Settings(profile="quick"))
+    verdict = checking.pair_verdict(target, "map/log-det", Settings(profile="quick"))
     assert verdict.status is status, verdict.reason
 
 
@@ -78,7 +78,7 @@ def test_what_asks_for_a_gradient_is_moved(
 def test_its_program_moves_it(tmp_path: Path, how: str) -> None:
     """Who runs it without flowref sees what was seen."""
     target = flow(tmp_path, LEARNED["leaf"], how, 2.0)
-    verdict = checking.check(target, "map/log-det", Settings(profile="quick"))
+    verdict = checking.pair_verdict(target, "map/log-det", Settings(profile="quick"))
     program = tmp_path / "program.py"
     program.write_text(script(verdict), encoding="utf-8")
     ran = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
@@ -95,7 +95,7 @@ def test_what_nothing_tells_is_said(tmp_path: Path, weight: str, said: bool) -> 
     target = flow(tmp_path, weight)
     recognized = recipe_of(target).recognized
     assert (f"{UNMOVED}: {TOLD_BY}" in recognized.conventions) is said
-    verdict = checking.check(target, "gradient/parameters[log-det]", Settings("quick"))
+    verdict = checking.pair_verdict(target, "gradient/parameters[log-det]", Settings("quick"))
     assert (verdict.status is Status.NOT_APPLICABLE and verdict.waits) is said
 
 

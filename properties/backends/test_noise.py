@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowref.backends.torch import noise
-from flowref.backends.torch.narrowing import Narrowing
 from flowref.backends.torch.noise import RandomRounding
+from flowref.backends.torch.torch_float32 import Narrowing
 from flowref.model import Undecidable
 
 MAGNITUDE = 2.0**-43

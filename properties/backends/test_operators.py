@@ -15,9 +15,9 @@ from torch import nn
 
 from flowref.backends.torch import behavior, operators
 from flowref.backends.torch.behavior import Behavior, behavior_of
-from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
-from flowref.backends.torch.rules import Rule, known
+from flowref.backends.torch.rules import Rule, operator_rule
+from flowref.backends.torch.torch_float32 import Watching
 
 ATEN: Any = torch.ops.aten
 # Results that are exact, and no copies: what is left of a division, and what stood in the memory, as
@@ -88,8 +88,8 @@ def everything() -> Iterator[tuple[str, Any]]:
 )
 def test_operators_are_known_by_what_they_do(name: str, expected: Behavior) -> None:
     """Copies, entries for themselves and sums are told apart, whatever the version of torch."""
-    assert known(operator(name)).known
-    assert kind(known(operator(name))) is expected
+    assert operator_rule(operator(name)).known
+    assert kind(operator_rule(operator(name))) is expected
 
 
 def test_no_operator_is_taken_for_another_kind() -> None:
@@ -108,7 +108,7 @@ def test_no_operator_is_taken_for_another_kind() -> None:
 
 def told_apart(func: Any, state: Any) -> bool | None:
     """Whether an operator does what is known of it; None where no call shows it."""
-    rule = known(func)
+    rule = operator_rule(func)
     tensors = any("Tensor" in str(one.type) for one in func._schema.arguments)
     if not rule.known or not tensors or rule.name in operators.INSIDE | NO_COPIES:
         return None

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from flowref import backends
-from flowref.backends.process import quarantine, random_state, settings
+from flowref.backends.process import process_settings, quarantine, random_state
 
 DEEDS: dict[str, Callable[[], Any]] = {
     "working directory": lambda: os.chdir("/"),
@@ -27,7 +27,7 @@ DEEDS: dict[str, Callable[[], Any]] = {
 
 def state() -> Any:
     """All that is to be as it was."""
-    return settings(), random_state(), list(warnings.filters)
+    return process_settings(), random_state(), list(warnings.filters)
 
 
 @pytest.mark.parametrize("deed", DEEDS.values(), ids=list(DEEDS))

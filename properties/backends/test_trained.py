@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from flowref.backends.torch.numbers import numbers_of
-from flowref.backends.torch.training import train
+from flowref.backends.torch.training import train_object
 from flowref.backends.training import STEPS
 from flowref.model import Dialect, Facts, Unsupported
 
@@ -48,7 +48,7 @@ DIALECT = Dialect(forward=lambda obj, x, context=None: obj(x))
 
 def trained(obj: Any) -> Any:
     """The training of an object."""
-    return train(obj, DIALECT, Facts((2,)), torch.float64, 0)
+    return train_object(obj, DIALECT, Facts((2,)), torch.float64, 0)
 
 
 def test_training_moves_parameters_and_is_repeatable() -> None:

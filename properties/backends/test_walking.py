@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from flowref import loading, registry
-from flowref.backends.torch.stages import Asked, stage_of
-from flowref.laws.bijection.at_size import Telling, Untold, log_det_of
-from flowref.laws.common.structure import Told
-from flowref.model import Condition, draw
+from flowref.backends.torch.stages import MapCall, stage_of
+from flowref.laws.bijection.at_size import Telling, Untold, log_det_at_points
+from flowref.laws.common.structure import StructuredLogDet
+from flowref.model import Condition, draw_points
 from flowref.model.abilities import Differentiable, Walked, offers
 
 FEATURES = 6
@@ -94,11 +94,11 @@ class StackOfLists(nn.Module):
         return x, one + two
 
 
-def told(target: Any, which: str, scale: float = 0.0) -> tuple[Any, Any, Told]:
+def told(target: Any, which: str, scale: float = 0.0) -> tuple[Any, Any, StructuredLogDet]:
     """The subject of a target, points, and what is told of one of its calls."""
     flow = loading.load(target, Condition(scale=scale))
     assert offers(flow, Walked)
-    x = draw(flow.domain, (2, *flow.event_shape), np.random.default_rng(3))
+    x = draw_points(flow.domain, (2, *flow.event_shape), np.random.default_rng(3))
     x = x if which == "forward" else flow.forward(x, None).value
     return flow, x, flow.walk(which, x, None, Telling())
 
@@ -140,7 +140,7 @@ def test_the_parts_of_a_flow_tell_its_log_det(spec: str, which: str) -> None:
     """
     target = registry.parse_target(spec)
     flow, x, _ = told(target, which, 0.3)
-    found = log_det_of(flow, which, x, None)
+    found = log_det_at_points(flow, which, x, None)
     truth = np.linalg.slogdet(flow.jacobian(which, x, None))[1]
     assert found.known.all()
     assert np.allclose(found.log_det, truth, rtol=1e-9, atol=1e-9)
@@ -152,7 +152,7 @@ def test_each_point_keeps_its_context(rows: list[int]) -> None:
     torch.manual_seed(5)
     half, x, context = Half().double(), torch.randn(2, FEATURES), torch.randn(2, FEATURES)
     x, context = x.double(), context.double()
-    stage = stage_of(Asked(half, context), x, 8)
+    stage = stage_of(MapCall(half, context), x, 8)
     assert stage.value is not None
     expected = half(x, context)[0].detach().numpy()[rows]
     assert np.allclose(stage.value(x.numpy()[rows]), expected)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, Normal
 
-from flowref.backends.torch.widening import Widening
+from flowref.backends.torch.inflated_noise import Widening
 
 ROWS = 20_000
 WAYS: dict[str, Callable[[], Any]] = {

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowref import registry
+from flowref.baseline.baseline_file import known_failures_text, updated
+from flowref.baseline.baseline_parser import load_baseline
 from flowref.baseline.entry import Baseline, Entry
-from flowref.baseline.matching import exhausted, vet
-from flowref.baseline.reading import load
-from flowref.baseline.standing import overlay, stand
-from flowref.baseline.writing import text, updated
+from flowref.baseline.entry_targets import exhausted, vet_baseline
+from flowref.baseline.failure_status import overlay, stand
 from flowref.model import (
     BaselineError,
     Condition,
@@ -31,12 +31,12 @@ from flowref.model import (
     Verdict,
 )
 from flowref.model.figure import PIT
-from flowref.reporting.comparing import compare
 from flowref.reporting.contents import Environment
-from flowref.reporting.encoding import verdict_to_json
 from flowref.reporting.markdown import to_markdown
 from flowref.reporting.outcomes import tally
 from flowref.reporting.report import CRASH, OK, VIOLATION, Report
+from flowref.reporting.report_diff import compare
+from flowref.reporting.verdict_json import verdict_to_json
 
 LAW, OTHER = "map/log-det", "map/inverse"
 TARGET = "flows.py:make?event=3"
@@ -196,8 +196,8 @@ def test_a_baseline_is_what_was_written(tmp_path: Path) -> None:
     odd = replace(PINNED, target='it\'s/a \\ "file".py:make?event=3', reason="'\x7f\ud800\n")
     failures = (PINNED, odd, replace(RAISED, target="flows.py:raises"))
     first = updated(Baseline(), report(*failures), reason='it\'s "so"\x7f').baseline
-    read = load(folder=written(tmp_path, baseline=text(first)))
-    assert text(read) == text(first)
+    read = load_baseline(folder=written(tmp_path, baseline=known_failures_text(first)))
+    assert known_failures_text(read) == known_failures_text(first)
     assert read.cases == first.cases
     stands = overlay(read, failures, {})
     again = updated(read, report(*failures, known=stands))
@@ -207,8 +207,8 @@ def test_a_baseline_is_what_was_written(tmp_path: Path) -> None:
 def test_pictures_stay_in_reports() -> None:
     """A baseline keeps what a case is measured again by, and no figure."""
     seen = replace(PINNED, figure=Figure(PIT, {"counts": (1.0, 2.0)}))
-    content = text(Baseline(recorded=(ENTRY,), cases={PINNED.id: seen}))
-    plain = text(Baseline(recorded=(ENTRY,), cases={PINNED.id: PINNED}))
+    content = known_failures_text(Baseline(recorded=(ENTRY,), cases={PINNED.id: seen}))
+    plain = known_failures_text(Baseline(recorded=(ENTRY,), cases={PINNED.id: PINNED}))
     assert content == plain and "counts" not in content
 
 
@@ -219,7 +219,7 @@ def test_any_text_can_be_written(reason: str, note: str) -> None:
 
     verdict = replace(PINNED, reason=note)
     baseline = updated(Baseline(), report(verdict), reason=reason or "none").baseline
-    data = tomllib.loads(text(baseline).encode("utf-8").decode("utf-8"))
+    data = tomllib.loads(known_failures_text(baseline).encode("utf-8").decode("utf-8"))
     assert data["known"][0]["reason"] == (reason or "none")
     assert json.loads(data["case"][PINNED.id])["law"] == LAW
 
@@ -289,7 +289,7 @@ def test_a_mistake_in_an_entry_is_one_sentence_with_its_line(what: str, tmp_path
     """Whatever is wrong with an entry is said with file and line, in one sentence."""
     project, expected = SPOILT[what]
     with pytest.raises(BaselineError, match=expected) as caught:
-        load(folder=written(tmp_path, project=project))
+        load_baseline(folder=written(tmp_path, project=project))
     assert "\n" not in str(caught.value)
 
 
@@ -319,19 +319,19 @@ def test_a_baseline_that_was_tampered_with_is_refused(how: str, tmp_path: Path) 
     """A case that is damaged, renamed or another pair's is refused in one sentence."""
     baseline = updated(Baseline(), report(PINNED, OTHER_PINNED)).baseline
     spoil, expected = TAMPERED[how]
-    spoilt = spoil(text(baseline))
-    assert spoilt != text(baseline)
+    spoilt = spoil(known_failures_text(baseline))
+    assert spoilt != known_failures_text(baseline)
     with pytest.raises(BaselineError, match=expected):
-        load(folder=written(tmp_path, baseline=spoilt))
+        load_baseline(folder=written(tmp_path, baseline=spoilt))
 
 
 def test_a_former_law_is_understood(tmp_path: Path) -> None:
     """The id that a law had before stands for the law, in entries and in cases."""
     former, now = "hygiene/deterministic", "same/history[repeat]"
     case = replace(PINNED, law=former)
-    content = text(updated(Baseline(), report(case)).baseline)
+    content = known_failures_text(updated(Baseline(), report(case)).baseline)
     assert former in content
-    baseline = load(folder=written(tmp_path, baseline=content))
+    baseline = load_baseline(folder=written(tmp_path, baseline=content))
     assert baseline.recorded[0].law == now
     assert (TARGET, now) in baseline.pins([TARGET], [now])
 
@@ -374,7 +374,7 @@ def test_an_entry_that_matches_nothing_is_refused(
     baseline = Baseline(declared=(Entry(target, LAW, "", where="pyproject.toml:3"),))
     targets = [Target("user", "flows.py:make"), Target("nflows", "AffineCouplingTransform")]
     with pytest.raises(BaselineError, match=f"pyproject.toml:3: .*{UNMATCHED[target]}"):
-        vet(baseline, targets)
+        vet_baseline(baseline, targets)
 
 
 @pytest.mark.parametrize("target", ["flows.py:make", "flows.py:m*", "flows.py:later", "json:dumps"])
@@ -384,7 +384,7 @@ def test_an_entry_about_what_is_not_audited_is_none_of_its_business(
     """An entry whose target exists is no error in an audit of something else."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flows.py").write_text("def make(): ...\nlater = make\n")
-    vet(Baseline(declared=(Entry(target, LAW, ""),)), [Target("user", "other.py:make")])
+    vet_baseline(Baseline(declared=(Entry(target, LAW, ""),)), [Target("user", "other.py:make")])
 
 
 def test_a_glob_is_exhausted_when_all_that_it_matches_was_audited() -> None:
@@ -402,5 +402,5 @@ def test_verdicts_of_cases_carry_no_time() -> None:
     """Two updates of the same failures write the same file."""
     slow = replace(PINNED, seconds=3.0)
     baselines = [updated(Baseline(), report(v)).baseline for v in (PINNED, slow)]
-    assert text(baselines[0]) == text(baselines[1])
+    assert known_failures_text(baselines[0]) == known_failures_text(baselines[1])
     assert "seconds" not in verdict_to_json(baselines[1].cases[PINNED.id])

@@ -75,7 +75,7 @@ def target(options: str = "") -> Target:
 
 def measured(settings: Settings, options: str = "", law: str = LAW) -> Verdict:
     """The verdict on the flow, less its time."""
-    return checking.check(target(options), law, settings).without_time()
+    return checking.pair_verdict(target(options), law, settings).without_time()
 
 
 def test_what_is_wrong_at_data_alone_is_found_there() -> None:
@@ -189,7 +189,7 @@ def test_images_with_channels_last_are_told_how_to_turn() -> None:
 
 def test_a_law_of_latents_sees_those_of_the_data() -> None:
     """Where points of a law are latents, they are what the rows are mapped to."""
-    verdict = checking.check(
+    verdict = checking.pair_verdict(
         "nflows:AffineCouplingTransform", "map/log-det", Settings(data=str(_four()))
     )
     assert verdict.status is Status.HOLDS
@@ -226,5 +226,5 @@ def test_laws_of_moved_weights_alone_see_no_data() -> None:
     assert 0.0 not in law.scales and not visits(law)
     spec = registry.parse_target("reference:RealNVP")
     np.save("flat.npy", np.zeros((10, *loading.load(spec).density_shape)) + 0.5)
-    verdict = checking.check(spec, law, Settings(data="flat.npy", profile="quick"))
+    verdict = checking.pair_verdict(spec, law, Settings(data="flat.npy", profile="quick"))
     assert verdict.status is Status.HOLDS

@@ -11,7 +11,7 @@ import pytest
 
 from checking.fakes import TARGET, Shelf
 from checking.standins import Standin
-from flowref.checking import check, remeasure
+from flowref.checking import pair_verdict, remeasure
 from flowref.checking.error_size import error_size
 from flowref.model import EXACT, Batch, Law, Residual, Size, Status, Subject
 
@@ -57,7 +57,7 @@ def test_a_violation_is_minor_where_all_points_are(
     """Below the rounding of single precision at every point of the whole search, of laws that are
     judged against rounding; a larger error anywhere is found and recorded instead.
     """
-    verdict = check(TARGET, law_of(shelf, residual, **details))
+    verdict = pair_verdict(TARGET, law_of(shelf, residual, **details))
     assert verdict.status is Status.VIOLATED
     assert verdict.minor is minor
     assert verdict.evidence is not None
@@ -67,7 +67,7 @@ def test_a_violation_is_minor_where_all_points_are(
 def test_a_minor_violation_replays_as_one(shelf: Shelf) -> None:
     """Its case is minor when it is measured again."""
     law = law_of(shelf, everywhere(TINY))
-    verdict = check(TARGET, law)
+    verdict = pair_verdict(TARGET, law)
     assert verdict.counterexample is not None
     again = remeasure(TARGET, law, verdict.counterexample)
     assert (again.status, again.minor) == (Status.VIOLATED, True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from checking.standins import Standin
 from flowref.checking.examples import BATCHES, REACHES, SCHEDULE, Example, explore
-from flowref.checking.points import ENTRIES, FEW, LEAST_ROWS, VAST, edges, points
+from flowref.checking.points import ENTRIES, FEW, LEAST_ROWS, VAST, edges, example_batch
 from flowref.model import Subject, Support
 
 SCALES = (0.0, 0.1, 0.3, 1.0, 3.0)
@@ -82,7 +82,7 @@ def test_what_a_visit_raises_ends_the_search() -> None:
 @given(examples, st.sampled_from(KINDS))
 def test_points_lie_in_the_set(example: Example, kind: str) -> None:
     """Whatever the reach, every point lies strictly inside the set that the law speaks of."""
-    batch = points(subject(kind), example)
+    batch = example_batch(subject(kind), example)
     assert batch.x.shape == (example.batch, 4)
     assert Support.parse(kind).holds(batch.x).all()
 
@@ -90,16 +90,19 @@ def test_points_lie_in_the_set(example: Example, kind: str) -> None:
 @given(examples, st.sampled_from(["unit", "positive", "(-3,-1)"]))
 def test_points_beyond_lie_outside(example: Example, kind: str) -> None:
     """Points that a law wants refused have a coordinate outside the set."""
-    batch = points(subject(kind), example, "beyond")
+    batch = example_batch(subject(kind), example, "beyond")
     assert not Support.parse(kind).holds(batch.x).any()
 
 
 @given(examples)
 def test_points_are_a_function_of_their_example(example: Example) -> None:
     """Drawn again, they are the same to the last bit; another seed gives others."""
-    first, again = points(subject(), example).x, points(subject(), example).x
+    first, again = example_batch(subject(), example).x, example_batch(subject(), example).x
     assert first.tobytes() == again.tobytes()
-    assert points(subject(), replace(example, seed=example.seed + 1)).x.tobytes() != first.tobytes()
+    assert (
+        example_batch(subject(), replace(example, seed=example.seed + 1)).x.tobytes()
+        != first.tobytes()
+    )
 
 
 @given(examples, st.sampled_from(["real", "unit"]))
@@ -107,7 +110,7 @@ def test_edge_points_are_in_every_batch_that_has_room(example: Example, kind: st
     """Half of the rows hold knots, their neighbors, ones and zeros, as far as they lie inside."""
     knotted = subject(kind).with_facts(knots=(0.25,))
     values = edges(knotted, knotted.domain)
-    x = points(knotted, example).x
+    x = example_batch(knotted, example).x
     assert all(knotted.domain.low < value < knotted.domain.high for value in values)
     for row, value in zip(x[::-1], values[: len(x) // 2], strict=False):
         assert value in row
@@ -119,18 +122,20 @@ def test_edge_points_are_in_every_batch_that_has_room(example: Example, kind: st
 def test_costly_batches_are_small(features: int, operations: int, rows: int) -> None:
     """Large events and slow subjects get fewer points."""
     costly = replace(subject(features=features), operations=operations)
-    assert len(points(costly, Example(0.0, 48, "wide", 1)).x) == rows
+    assert len(example_batch(costly, Example(0.0, 48, "wide", 1)).x) == rows
 
 
 def test_contexts_are_drawn_where_they_are_taken() -> None:
     """One context a point, of the subject's shape; none where it takes none."""
     conditional = subject().with_facts(context_shape=(2,))
     example = Example(0.0, 7, "near", 1)
-    context = points(conditional, example).context
+    context = example_batch(conditional, example).context
     assert context is not None
     assert context.shape == (7, 2)
-    assert points(subject(), example).context is None
-    np.testing.assert_array_equal(points(conditional, example).x, points(subject(), example).x)
+    assert example_batch(subject(), example).context is None
+    np.testing.assert_array_equal(
+        example_batch(conditional, example).x, example_batch(subject(), example).x
+    )
 
 
 def test_few_points_are_ordinary_ones_at_the_weights_as_given() -> None:
@@ -148,7 +153,7 @@ def test_entries_of_few_large_events_differ_in_magnitude(rows: int) -> None:
     of its own: in a single row some are small and some several times as large as usual.
     """
     example = Example(0.0, 48, "near", 1)
-    x = np.abs(points(subject(features=VAST), example, most=rows).x)
+    x = np.abs(example_batch(subject(features=VAST), example, most=rows).x)
     assert len(x) == rows
     assert (x.max(1) > 4).all() and ((x < 1e-2).sum(1) > VAST / 16).all()
 

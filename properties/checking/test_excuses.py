@@ -151,7 +151,7 @@ def test_an_excuse_is_of_what_it_excuses(
     made: Callable[[], nn.Module], law: str, status: Status
 ) -> None:
     """The healthy twin holds, and what is wrong is told."""
-    verdict = checking.check(loading.snapshot(made()), law, Settings(), written=False)
+    verdict = checking.pair_verdict(loading.snapshot(made()), law, Settings(), written=False)
     assert verdict.status is status, verdict.reason
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from checking.fakes import TARGET, Shelf
 from checking.standins import Standin
-from flowref.checking import check
+from flowref.checking import pair_verdict
 from flowref.checking.lines import (
     ENTRIES,
     FARTHEST,
@@ -90,7 +90,7 @@ def checked(shelf: Shelf, residual: Any, **details: Any) -> tuple[Standin, Verdi
     """The verdict on a law that is scanned."""
     standin = Standin(residual, features=2, details={"effort": 2, "lines": True, **details})
     shelf.put(lambda condition: replace(standin.subject, numbers=lambda: (OWN,)))
-    return standin, check(TARGET, standin.law)
+    return standin, pair_verdict(TARGET, standin.law)
 
 
 def test_a_law_that_holds_is_measured_once_on_a_scan(shelf: Shelf) -> None:
@@ -131,7 +131,7 @@ def test_a_value_that_is_wrong_at_one_number_is_found(
         details={"effort": 2, "lines": True, "local": local},
     )
     shelf.put(lambda condition: replace(standin.subject, numbers=lambda: (OWN,)))
-    assert check(TARGET, standin.law).status is status
+    assert pair_verdict(TARGET, standin.law).status is status
 
 
 class Jump(Standin):
@@ -150,7 +150,7 @@ def test_a_jump_is_no_value_that_is_wrong_alone(shelf: Shelf) -> None:
     standin = Jump(lambda batch: np.zeros(len(batch.x)), features=2)
     standin.details = {"effort": 2, "lines": True, "local": False}
     shelf.put(lambda condition: replace(standin.subject, numbers=lambda: (OWN,)))
-    assert check(TARGET, standin.law).status is Status.HOLDS
+    assert pair_verdict(TARGET, standin.law).status is Status.HOLDS
 
 
 def test_few_conspicuous_points_are_judged() -> None:

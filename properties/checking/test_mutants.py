@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flowref import loading, registry
-from flowref.checking import Settings, check, remeasure
+from flowref.checking import Settings, pair_verdict, remeasure
 from flowref.model import ADVICE, Status
 
 QUICK = Settings("quick")
@@ -40,7 +40,7 @@ def test_a_mutant_is_caught_shrunk_and_replayed(mutant: str) -> None:
     law = registry.find_law(mutant.partition("#")[0])
     host = registry.find_mutant(mutant).host
     target = registry.parse_target(host).with_options(mutant=mutant)
-    verdict = check(target, law, QUICK)
+    verdict = pair_verdict(target, law, QUICK)
     assert verdict.status is (Status.ADVICE if law.force == ADVICE else Status.VIOLATED)
     assert verdict.counterexample is not None
     assert verdict.evidence is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from flowref import registry
-from flowref.checking import check
+from flowref.checking import pair_verdict
 from flowref.checking.pictures import ray
 from flowref.model import Figure, Status
 from flowref.model.figure import COURSE, DENSITY, JACOBIAN, PIT, SCALE
@@ -31,7 +31,7 @@ def test_a_violation_has_the_picture_of_its_family(law: str) -> None:
     """
     host, mutant, kind = SHOWN[law]
     target = registry.parse_target(host).with_options(mutant=f"{law}#{mutant}")
-    verdict = check(target, law)
+    verdict = pair_verdict(target, law)
     shown = verdict.figure
     assert verdict.status is Status.VIOLATED and shown is not None and shown.kind == kind
     if kind == SCALE:
@@ -61,7 +61,7 @@ def test_samples_lie_on_their_density() -> None:
     """
     law = "sampling/follows-density[ratios]"
     host = registry.parse_target("zuko:MAF?features=1")
-    shown = check(host.with_options(mutant=f"{law}#samples-too-narrow"), law).figure
+    shown = pair_verdict(host.with_options(mutant=f"{law}#samples-too-narrow"), law).figure
     assert shown is not None and shown.kind == DENSITY
     bars, curve = np.array(shown.of("sampled")), np.array(shown.of("density"))
     low, high = shown.of("low")[0], shown.of("high")[0]
@@ -80,20 +80,20 @@ def test_samples_lie_on_their_density() -> None:
 
 def test_what_holds_has_no_picture() -> None:
     """A figure is measured for violations alone."""
-    assert check("nflows:AffineCouplingTransform", "map/log-det").figure is None
+    assert pair_verdict("nflows:AffineCouplingTransform", "map/log-det").figure is None
 
 
 def test_a_picture_that_fails_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a picture cannot be measured, the verdict is the same without one."""
     law = "density/mass"
     target = registry.parse_target("zuko:NSF?features=1").with_options(mutant=f"{law}#mass-missing")
-    seen = check(target, law)
+    seen = pair_verdict(target, law)
 
     def fails(flow: object, batch: object) -> Figure:
         raise ValueError("no picture")
 
     broken = replace(registry.find_law(law), picture=fails)
-    without = check(target, broken)
+    without = pair_verdict(target, broken)
     assert seen.figure is not None and without.figure is None
     assert without.without_time() == replace(seen, figure=None).without_time()
 
@@ -117,7 +117,7 @@ def test_what_is_compared_shows_its_slip(law: str, mutant: str, note: str, slope
     """
     host = "nflows:AffineCouplingTransform"
     target = registry.parse_target(host).with_options(mutant=f"{law}#{mutant}")
-    shown = check(target, law).figure
+    shown = pair_verdict(target, law).figure
     assert shown is not None and shown.note == note
     if slope:
         got, expected = (np.array(shown.of(name)) for name in ("got", "expected"))

@@ -13,16 +13,16 @@ from flowref import checking, loading, registry
 from flowref.checking.plan import LIGHT, planned
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally
-from flowref.model import CallCost, Cost, Line, Status, Subject, Undecidable
-from flowref.model.means import (
+from flowref.model import CallCost, Cost, LinearCost, Status, Subject, Undecidable
+from flowref.model.budget import (
     MEBIBYTE,
     Beyond,
     Means,
+    affordable_rows,
     asked_for,
-    fitting,
+    limited_budget,
     means,
     too_large,
-    within,
 )
 
 SECOND = 1e9
@@ -37,7 +37,7 @@ def subject(**calls: CallCost) -> Subject:
 
 def lasting(seconds: float) -> CallCost:
     """A call of which each row takes so long."""
-    return CallCost(10, work=Line(0.0, seconds * SECOND))
+    return CallCost(10, work=LinearCost(0.0, seconds * SECOND))
 
 
 def test_light_subjects_are_measured_as_ever() -> None:
@@ -151,7 +151,7 @@ def test_no_batch_is_added_once_the_planned_work_is_spent() -> None:
 
 def test_what_does_not_fit_is_not_tried_and_says_what_it_needs() -> None:
     """In memory, and in time; what was asked for before counts."""
-    with within(Means(memory=2**30, work=10 * SECOND)):
+    with limited_budget(Means(memory=2**30, work=10 * SECOND)):
         means().ask("a call", 2**29, 6 * SECOND)
         with pytest.raises(Beyond, match=r"a call needs 3\.0 GiB: --memory 8192"):
             means().ask("a call", 3 * 2**30, 0.0)
@@ -179,10 +179,10 @@ def test_a_law_that_is_stopped_says_why_and_costs_no_other_a_verdict(
             raise Beyond(f"not judged: {what} needs 9 GiB: --memory 16384")
 
     monkeypatch.setattr(Live, "_ask", short)
-    stopped = checking.check(TARGET, "map/log-det", Settings("quick"))
+    stopped = checking.pair_verdict(TARGET, "map/log-det", Settings("quick"))
     assert stopped.status is Status.INCONCLUSIVE
     assert stopped.reason == "not judged: a Jacobian of forward needs 9 GiB: --memory 16384"
-    held = checking.check(TARGET, "map/inverse[latents]", Settings("quick"))
+    held = checking.pair_verdict(TARGET, "map/inverse[latents]", Settings("quick"))
     assert held.status is Status.HOLDS
 
 
@@ -195,7 +195,7 @@ def test_memory_that_cannot_be_had_is_no_refusal(monkeypatch: pytest.MonkeyPatch
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 1 byte")
 
     monkeypatch.setattr(evaluation, "as_mapped", full)
-    verdict = checking.check(TARGET, "same/rows", Settings("quick"))
+    verdict = checking.pair_verdict(TARGET, "same/rows", Settings("quick"))
     assert verdict.status is Status.INCONCLUSIVE
     assert "needs more than 2048 MiB: --memory 4096" in verdict.reason
 
@@ -214,7 +214,7 @@ def test_memory_that_another_error_comes_from_is_no_refusal(
             raise ValueError("the first layer encountered an error") from error
 
     monkeypatch.setattr(evaluation, "as_mapped", full)
-    verdict = checking.check(TARGET, "same/rows", Settings("quick"))
+    verdict = checking.pair_verdict(TARGET, "same/rows", Settings("quick"))
     assert verdict.status is Status.INCONCLUSIVE
     assert "needs more than 2048 MiB: --memory 4096" in verdict.reason
 
@@ -231,7 +231,7 @@ def test_a_copy_that_has_no_room_is_no_refusal(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(live, "duplicate", full)
     monkeypatch.setattr(state, "duplicate", full)
     loading.forget()
-    verdict = checking.check(TARGET, law, Settings("quick"))
+    verdict = checking.pair_verdict(TARGET, law, Settings("quick"))
     assert verdict.status is Status.INCONCLUSIVE
     assert "a copy needs more memory than there is" in verdict.reason
 
@@ -240,12 +240,12 @@ def test_what_is_conspicuous_may_take_more() -> None:
     """Until then most of the time is kept."""
     reserved = Settings().reserved
     assert reserved.work + reserved.reserve == Settings().means.work
-    with within(reserved), pytest.raises(Beyond, match="--timeout"):
+    with limited_budget(reserved), pytest.raises(Beyond, match="--timeout"):
         means().ask("a call", 0.0, reserved.work * 2)
     reserved.draw_on_reserve()
-    with within(reserved):
+    with limited_budget(reserved):
         means().ask("a call", 0.0, reserved.work * 0.9)
-    with within(reserved), pytest.raises(Beyond, match="--timeout"):
+    with limited_budget(reserved), pytest.raises(Beyond, match="--timeout"):
         means().ask("a call", 0.0, reserved.work * 0.9)
 
 
@@ -257,13 +257,13 @@ def test_copies_take_of_what_no_call_may_hold(call: float, copies: float, fits: 
     the sentence names, what does not fit does.
     """
     limit = 2048 * MEBIBYTE
-    with within(Settings(memory=2048).means):
+    with limited_budget(Settings(memory=2048).means):
         if fits:
             means().ask("a call", call * limit, 0.0, copies * limit)
             return
         with pytest.raises(Beyond) as refused:
             means().ask("a call", call * limit, 0.0, copies * limit)
-    with within(Settings(memory=asked_for(refused.value.reason)).means):
+    with limited_budget(Settings(memory=asked_for(refused.value.reason)).means):
         means().ask("a call", call * limit, 0.0, copies * limit)
 
 
@@ -272,7 +272,7 @@ def test_the_time_that_is_asked_for_is_enough(seconds: float) -> None:
     """With the time-out that the sentence names, the work fits before anything is conspicuous."""
     few = Settings(seconds=seconds).reserved
     work = few.work * 3
-    with within(few), pytest.raises(Beyond) as refused:
+    with limited_budget(few), pytest.raises(Beyond) as refused:
         means().ask("a call", 0.0, work)
     asked = float(refused.value.reason.partition("--timeout ")[2].removesuffix("s"))
     assert Settings(seconds=asked).reserved.work >= work
@@ -280,10 +280,10 @@ def test_the_time_that_is_asked_for_is_enough(seconds: float) -> None:
 
 def test_several_calls_of_a_law_share_what_there_is() -> None:
     """What is light is not counted."""
-    heavy = replace(lasting(0.1), held=Line(0.0, 2**20))
-    with within(Means(memory=2**30, work=40 * SECOND)):
-        assert fitting(heavy) == 20
-        assert fitting(lasting(0.0)) > 1000
+    heavy = replace(lasting(0.1), held=LinearCost(0.0, 2**20))
+    with limited_budget(Means(memory=2**30, work=40 * SECOND)):
+        assert affordable_rows(heavy) == 20
+        assert affordable_rows(lasting(0.0)) > 1000
 
 
 @pytest.mark.parametrize("ahead", [6.0, 9.0])

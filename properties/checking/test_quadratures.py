@@ -89,7 +89,7 @@ def written(folder: Path, style: str, share: float = 1.0) -> Target:
 def test_a_quadrature_is_no_slip(tmp_path: Path, style: str, share: float, accused: bool) -> None:
     """Its error falls with the nodes; that of a log-det at another point does not."""
     target = written(tmp_path, style, share)
-    verdict = checking.check(target, "map/log-det", Settings(profile="quick"))
+    verdict = checking.pair_verdict(target, "map/log-det", Settings(profile="quick"))
     assert (verdict.status is Status.VIOLATED) is accused, verdict.reason
 
 
@@ -130,7 +130,7 @@ def test_nodes_go_through_convolutions_as_well(tmp_path: Path, share: float, acc
     path = tmp_path / "images.py"
     path.write_text(IMAGES.format(share=share))
     target = registry.parse_target(f"{path}:Pixels")
-    verdict = checking.check(target, "map/log-det")
+    verdict = checking.pair_verdict(target, "map/log-det")
     assert (verdict.status is Status.VIOLATED) is accused, verdict.reason
 
 

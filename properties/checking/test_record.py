@@ -14,7 +14,7 @@ from checking.standins import Standin
 from flowref.checking.record import observations, record
 from flowref.checking.tolerance import judge
 from flowref.model import Array, Batch, Condition, Mapped, Requirement, Residual, Status, Subject
-from flowref.model.cost import CallCost, Cost, Line
+from flowref.model.cost import CallCost, Cost, LinearCost
 
 BAD = 1e-3
 
@@ -88,7 +88,7 @@ def test_large_maps_are_not_taken_apart_again_to_write_down(
     details["arbitrate"] = counted
     details["needs"] = frozenset(needs)
     standin = Standin(everywhere, more=observing, details=details, features=2048)
-    heavy = Cost({"forward": CallCost(1, work=Line(0.0, 1e9))}) if dear else Cost()
+    heavy = Cost({"forward": CallCost(1, work=LinearCost(0.0, 1e9))}) if dear else Cost()
     subject = replace(standin.subject, facts=replace(standin.subject.facts, cost=heavy))
     judgement = judge(replace(standin.measurement(np.ones((1, 2048))), subject=subject))
     verdict = record(TARGET, judgement)

@@ -38,7 +38,7 @@ from flowref.model import (
     Undecidable,
     Verdict,
 )
-from flowref.reporting.encoding import verdict_from_json, verdict_to_json
+from flowref.reporting.verdict_json import verdict_from_json, verdict_to_json
 
 Record = Callable[[Target, Judgement], Verdict]
 TOLERANCES = (ROUNDING, EXACT, BOUND, STATISTICAL)

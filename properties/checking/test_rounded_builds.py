@@ -101,7 +101,7 @@ def test_what_building_rounds_is_right(name: str, law: str, file: Path) -> None:
     """A matrix and its inverse, both computed once, undo each other up to the rounding of both: kept
     as buffers, in a closure, or beside parameters that are trained.
     """
-    assert checking.check(f"{file}:{name}", law).status is Status.HOLDS
+    assert checking.pair_verdict(f"{file}:{name}", law).status is Status.HOLDS
 
 
 def test_the_rounding_of_a_building_is_seen_by_building_again_alone(
@@ -111,13 +111,13 @@ def test_the_rounding_of_a_building_is_seen_by_building_again_alone(
     not show how far it is from one.
     """
     monkeypatch.setattr("flowref.checking.review.built_again", lambda judgement: judgement)
-    assert checking.check(f"{file}:Rotation", TRIP).status is Status.VIOLATED
+    assert checking.pair_verdict(f"{file}:Rotation", TRIP).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize("name", ["slipped", "slipped_learned"])
 def test_what_is_wrong_beside_it_is_accused(name: str, file: Path) -> None:
     """An error of 1e-9 that is put into the inverse when it is kept is no rounding of the building."""
-    assert checking.check(f"{file}:{name}", TRIP).status is Status.VIOLATED
+    assert checking.pair_verdict(f"{file}:{name}", TRIP).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize("size", ["1e-10", "1e-6"])
@@ -126,7 +126,7 @@ def test_a_defect_of_calls_is_no_rounding_of_the_building(size: str) -> None:
     building.
     """
     spec = f"zuko:RotationTransform?features=64&mutant={TRIP}#inverse-scaled@{size}"
-    assert checking.check(spec, TRIP).status is Status.VIOLATED
+    assert checking.pair_verdict(spec, TRIP).status is Status.VIOLATED
 
 
 def test_building_again_changes_what_is_kept_and_is_put_back(file: Path) -> None:

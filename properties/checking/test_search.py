@@ -14,9 +14,9 @@ import pytest
 from checking.broken import accusing, acquitting, to_zero
 from checking.fakes import TARGET, Shelf
 from checking.standins import Standin
-from flowref.checking import Settings, check, remeasure, search
+from flowref.checking import Settings, pair_verdict, remeasure, search
 from flowref.checking.examples import SCHEDULE
-from flowref.checking.points import points
+from flowref.checking.points import example_batch
 from flowref.checking.record import record
 from flowref.checking.settings import MOST
 from flowref.model import (
@@ -56,7 +56,7 @@ def put(shelf: Shelf, residual: Callable[[Batch], Any], **details: Any) -> Law:
 def a_defect_is_violated_where_it_is(shelf: Shelf) -> None:
     """The verdict on a law that is violated far out names a point far out, and replays."""
     law = put(shelf, residual_beyond(2.0))
-    verdict = check(TARGET, law)
+    verdict = pair_verdict(TARGET, law)
     assert verdict.status is Status.VIOLATED
     assert verdict.counterexample is not None
     assert np.asarray(verdict.counterexample.x).max() > 2.0
@@ -65,7 +65,7 @@ def a_defect_is_violated_where_it_is(shelf: Shelf) -> None:
 
 def a_kink_is_no_violation(shelf: Shelf) -> None:
     """A law of derivatives that fails at single points is not violated."""
-    verdict = check(TARGET, put(shelf, on_knots))
+    verdict = pair_verdict(TARGET, put(shelf, on_knots))
     assert verdict.status is Status.HOLDS
     assert verdict.counts.undecided
 
@@ -111,7 +111,7 @@ def test_every_batch_of_a_pass_is_counted(shelf: Shelf) -> None:
     """As many batches as the effort says, and no more than the profile has, at the weights that the law asks for, and one after
     training.
     """
-    verdict = check(TARGET, put(shelf, lambda batch: np.zeros(len(batch.x))))
+    verdict = pair_verdict(TARGET, put(shelf, lambda batch: np.zeros(len(batch.x))))
     assert verdict.status is Status.HOLDS
     assert verdict.counts.batches == MOST + 1
     assert set(verdict.counts.scales) == {example.scale for example in SCHEDULE}
@@ -129,16 +129,16 @@ def test_a_violation_is_recorded_once(
 
     def drawn(*given: Any) -> Batch:
         batches.append(len(batches) + 1)
-        return points(*given)
+        return example_batch(*given)
 
     def recording(*given: Any) -> Verdict:
         recorded.append(record(*given))
         return recorded[-1]
 
-    monkeypatch.setattr(search, "points", drawn)
+    monkeypatch.setattr(search, "example_batch", drawn)
     monkeypatch.setattr(search, "record", recording)
     law = put(shelf, lambda batch: np.full(len(batch.x), len(batches) >= last))
-    verdict = check(TARGET, law, Settings("thorough"))
+    verdict = pair_verdict(TARGET, law, Settings("thorough"))
     assert verdict.status is Status.VIOLATED
     assert verdict.counts.batches == last
     assert len(recorded) == 1
@@ -155,16 +155,16 @@ def test_weights_that_are_not_trained_are_not_moved(
     subject = replace(shelf.load(TARGET), trainable=trainable)
     subject = subject.with_facts(promises={"fixed": fixed})
     shelf.put(lambda condition: subject)
-    assert check(TARGET, law).counts.scales == (0.0,)
+    assert pair_verdict(TARGET, law).counts.scales == (0.0,)
 
 
 def test_a_check_is_a_function(shelf: Shelf) -> None:
     """The same pair gets the same verdict, whatever was checked before."""
     standin = Standin(residual_beyond(2.0))
     shelf.put(lambda condition: standin.subject)
-    first = check(TARGET, standin.law).without_time()
-    check(TARGET, replace(standin.law, id="test/other"))
-    assert check(TARGET, standin.law).without_time() == first
+    first = pair_verdict(TARGET, standin.law).without_time()
+    pair_verdict(TARGET, replace(standin.law, id="test/other"))
+    assert pair_verdict(TARGET, standin.law).without_time() == first
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_points_that_raise_are_an_error_inside_a_declared_domain(
 
     standin = Standin(refusing, details={"effort": 14})
     shelf.put(lambda condition: standin.subject.with_facts(declared=declared))
-    verdict = check(TARGET, standin.law)
+    verdict = pair_verdict(TARGET, standin.law)
     assert verdict.status is status
     assert everywhere or verdict.counts.held
     assert bool(verdict.counts.dropped) == (status is Status.HOLDS)
@@ -212,7 +212,7 @@ def test_what_raises_at_moved_weights_only_is_undecided(shelf: Shelf) -> None:
         return Residual(np.zeros(len(batch.x)))
 
     shelf.put(lambda condition: replace(standin.subject, trainable=True, scale=condition.scale))
-    verdict = check(TARGET, replace(standin.law, measure=measure))
+    verdict = pair_verdict(TARGET, replace(standin.law, measure=measure))
     assert verdict.status in (Status.HOLDS, Status.INCONCLUSIVE)
     assert verdict.counts.undecided
     assert "after moving the parameters it raises ValueError: not positive" in verdict.reason
@@ -233,7 +233,7 @@ def test_what_bears_little_is_moved_as_far_as_it_bears(
         return Residual(np.full(len(batch.x), subject.scale))
 
     shelf.put(lambda condition: replace(standin.subject, trainable=True, scale=condition.scale))
-    verdict = check(TARGET, replace(standin.law, measure=measure, scales=(0.0, 0.3)))
+    verdict = pair_verdict(TARGET, replace(standin.law, measure=measure, scales=(0.0, 0.3)))
     assert verdict.status is Status.VIOLATED
     assert verdict.counterexample is not None
     assert verdict.counterexample.condition.scale == found
@@ -249,7 +249,7 @@ def test_a_target_that_cannot_be_built_in_another_state_is_undecided_there(shelf
         return standin.subject
 
     shelf.put(build)
-    verdict = check(TARGET, standin.law)
+    verdict = pair_verdict(TARGET, standin.law)
     assert verdict.status is Status.HOLDS
     assert "in another random state it cannot be built: ValueError: no such state" in verdict.reason
 
@@ -267,7 +267,7 @@ def test_a_law_may_say_that_it_says_nothing(shelf: Shelf, error: Exception, stat
     def silent(batch: Batch) -> Array:
         raise error
 
-    verdict = check(TARGET, put(shelf, silent))
+    verdict = pair_verdict(TARGET, put(shelf, silent))
     assert (verdict.status, verdict.reason) == (status, str(error))
 
 
@@ -279,7 +279,7 @@ def test_a_target_that_cannot_be_loaded_raises(shelf: Shelf) -> None:
 
     shelf.put(build)
     with pytest.raises(TargetError, match="no such file"):
-        check(TARGET, Standin(on_knots).law)
+        pair_verdict(TARGET, Standin(on_knots).law)
 
 
 def larger(features: int) -> tuple[Standin, Callable[[Shelf], None]]:
@@ -300,7 +300,7 @@ def test_a_law_of_many_features_is_measured_on_the_target_built_larger(shelf: Sh
     """The verdict names the target that was asked about, and replays on the larger one."""
     standin, place = larger(16)
     place(shelf)
-    verdict = check(TARGET, standin.law)
+    verdict = pair_verdict(TARGET, standin.law)
     assert (verdict.status, verdict.target) == (Status.VIOLATED, str(TARGET))
     assert verdict.counterexample is not None
     again = remeasure(TARGET, standin.law, verdict.counterexample)
@@ -311,7 +311,7 @@ def test_a_target_that_refuses_to_be_built_larger_is_not_judged(shelf: Shelf) ->
     """The reason says what it raised."""
     standin, _ = larger(16)
     shelf.put(lambda condition: standin.subject.with_facts(promises={"sized": True}))
-    verdict: Verdict = check(TARGET, standin.law)
+    verdict: Verdict = pair_verdict(TARGET, standin.law)
     assert verdict.status is Status.NOT_APPLICABLE
     assert verdict.reason.startswith("with 16 features it raises KeyError")
 
@@ -322,7 +322,7 @@ def test_the_profile_says_how_many_batches(shelf: Shelf, profile: str) -> None:
     profile measures one state.
     """
     law = put(shelf, lambda batch: np.zeros(len(batch.x)))
-    verdict = check(TARGET, law, Settings(profile))
+    verdict = pair_verdict(TARGET, law, Settings(profile))
     expected = 1 if profile == "quick" else Settings(profile).effort(law) + 1
     assert verdict.counts.batches == expected
 
@@ -336,7 +336,7 @@ def test_the_quick_profile_measures_moved_weights(shelf: Shelf, held: bool) -> N
             raise Undecidable("nothing can be said")
         return np.zeros(len(batch.x))
 
-    scales = check(TARGET, put(shelf, residual), Settings("quick")).counts.scales
+    scales = pair_verdict(TARGET, put(shelf, residual), Settings("quick")).counts.scales
     assert max(scales) > 0 and (0.0 in scales) is not held
 
 
@@ -354,7 +354,7 @@ def test_the_trained_state_is_visited_where_weights_are_moved(
     shelf: Shelf, details: dict[str, Any], trained: bool
 ) -> None:
     """By laws that ask for moved weights or for lines, with room for one batch more."""
-    check(TARGET, put(shelf, lambda batch: np.zeros(len(batch.x)), **details))
+    pair_verdict(TARGET, put(shelf, lambda batch: np.zeros(len(batch.x)), **details))
     assert any(condition.history == "trained" for condition in shelf.loaded) is trained
 
 
@@ -370,7 +370,7 @@ def test_what_shows_after_training_alone_is_a_violation(shelf: Shelf) -> None:
         return replace(standin.subject, trainable=True, name=condition.history)
 
     shelf.put(build)
-    verdict = check(TARGET, replace(standin.law, measure=measure))
+    verdict = pair_verdict(TARGET, replace(standin.law, measure=measure))
     assert verdict.status is Status.VIOLATED
     assert verdict.reason == "after training"
     assert verdict.counterexample is not None
@@ -387,5 +387,5 @@ def test_what_cannot_be_trained_is_judged_as_it_is(shelf: Shelf) -> None:
         return replace(standin.subject, trainable=True)
 
     shelf.put(build)
-    verdict = check(TARGET, standin.law)
+    verdict = pair_verdict(TARGET, standin.law)
     assert (verdict.status, verdict.reason) == (Status.HOLDS, "")

@@ -145,7 +145,7 @@ def test_what_is_right_in_single_precision_is_right(name: str, law: str, file: P
     """Constants of a file, tensors that functions enclose and buffers of an object that is built
     already are off by their rounding from what was computed from them: that accuses nobody.
     """
-    assert checking.check(f"{file}:{name}", law).status is Status.HOLDS
+    assert checking.pair_verdict(f"{file}:{name}", law).status is Status.HOLDS
 
 
 @pytest.mark.parametrize("name", ["Doubled", "forgot"])
@@ -153,7 +153,7 @@ def test_what_is_wrong_beside_single_precision_is_accused(name: str, file: Path)
     """A logarithm typed with six digits is an error where a constant in single precision stands
     beside it, and so is an error of a log-det that single precision does not explain.
     """
-    assert checking.check(f"{file}:{name}", "map/log-det").status is Status.VIOLATED
+    assert checking.pair_verdict(f"{file}:{name}", "map/log-det").status is Status.VIOLATED
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_derivatives_through_half_precision_accuse_nobody(name: str, law: str, f
     """A network that computes in half precision gives a map of steps: what differences and derivatives
     make of them is undecided.
     """
-    verdict = checking.check(f"{file}:{name}", law)
+    verdict = checking.pair_verdict(f"{file}:{name}", law)
     assert verdict.status is not Status.VIOLATED, verdict.reason
 
 
@@ -185,4 +185,4 @@ def test_derivatives_through_half_precision_accuse_nobody(name: str, law: str, f
 )
 def test_half_precision_excuses_no_more(name: str, law: str, status: Status, file: Path) -> None:
     """Values are compared as they are, and a log-det that is off by more than half precision is wrong."""
-    assert checking.check(f"{file}:{name}", law).status is status
+    assert checking.pair_verdict(f"{file}:{name}", law).status is status

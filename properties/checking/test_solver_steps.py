@@ -12,7 +12,7 @@ from torch import nn
 
 from flowref import check
 from flowref.backends.torch.found_knobs import TRIED, found, turn
-from flowref.backends.torch.refining import refine
+from flowref.backends.torch.torch_solver_steps import refine
 from flowref.checking import Settings
 from flowref.checking.steps import FALLS
 from flowref.model import Status

@@ -20,7 +20,7 @@ from flowref.checking.judgement import (
 from flowref.checking.measurement import DOUBLE, SINGLE, Precision
 from flowref.checking.tolerance import SCREEN, guess, judge
 from flowref.model import BOUND, EXACT, ROUNDING, STATISTICAL, Array, Batch, Evidence
-from flowref.model.cost import CallCost, Cost, Line
+from flowref.model.cost import CallCost, Cost, LinearCost
 
 
 def itself(batch: Batch) -> Array:
@@ -135,7 +135,7 @@ def test_few_runs_show_what_is_far_beyond_noise_where_each_is_dear(
     noise is one in the first run; everything else takes as many as ever.
     """
     tried = standin()
-    heavy = Cost({"forward": CallCost(1, work=Line(0.0, 1e9))})
+    heavy = Cost({"forward": CallCost(1, work=LinearCost(0.0, 1e9))})
     facts = replace(tried.subject.facts, event_shape=(3, 32, 32), cost=heavy)
     subject = replace(tried.subject, facts=facts)
     measured = replace(tried.measurement([[margin * allowed()]]), subject=subject)

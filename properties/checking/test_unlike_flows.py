@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import check
+from flowref.checking import pair_verdict
 from flowref.loading import snapshot
 from flowref.model import Status
 from flowref.registry import parse_target
@@ -312,7 +312,7 @@ ROWS: list[tuple[str, Build, str, Status]] = [
 def test_an_option_names_another_object_for_the_inverse(name: str, status: Status) -> None:
     """By a spec of its own, which may have options."""
     target = parse_target(f"{__file__}:Logit").with_options(inverse=f"{__file__}:{name}")
-    assert check(target, "map/inverse").status is status
+    assert pair_verdict(target, "map/inverse").status is status
 
 
 @pytest.mark.parametrize(
@@ -320,5 +320,5 @@ def test_an_option_names_another_object_for_the_inverse(name: str, status: Statu
 )
 def test_kinds_unlike_flows(build: Build, law: str, status: Status) -> None:
     """What a kind does by definition is no violation, and what it does wrong beside that is one."""
-    verdict = check(snapshot(build), law)
+    verdict = pair_verdict(snapshot(build), law)
     assert verdict.status is status, verdict.reason

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from effort import PATIENCE
 from flowref.cli import main
-from flowref.reporting.judged import concerns
+from flowref.reporting.coverage import concerns
 from flowref.reporting.report import Report
 
 FLOWS = '''

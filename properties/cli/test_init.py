@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flowref import __version__
-from flowref.auditing.declared import asked
-from flowref.baseline.reading import load
+from flowref.auditing.project_targets import declared_audit
+from flowref.baseline.baseline_parser import load_baseline
 from flowref.cli import main
 
 FLOWS = "import torch\nclass Flow(torch.nn.Module):\n    def forward(self, x): ...\n    def inverse(self, z): ...\n"
@@ -38,9 +38,9 @@ def test_a_project_is_ready_to_be_audited(project: Path) -> None:
     """What is written is read again: the target, an empty baseline, a workflow; and is said."""
     done = flowref("init")
     assert done.exit_code == 0, done.output
-    chosen = asked(project)
+    chosen = declared_audit(project)
     assert chosen is not None and list(map(str, chosen.targets)) == ["mine/flows.py:Flow"]
-    assert load().entries == ()
+    assert load_baseline().entries == ()
     workflow = (project / FILES[2]).read_text()
     assert "pip install . 'flowref[torch]'" in workflow and "flowref audit" in workflow
     assert all(name in done.output for name in FILES)

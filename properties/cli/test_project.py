@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flowref import registry
-from flowref.auditing import journal, running
+from flowref.auditing import audit_run, journal
 from flowref.auditing.options import Options
 from flowref.cli import main
 from flowref.reporting.report import Report
@@ -202,13 +202,13 @@ def test_a_project_says_what_holds_for_all_targets(
     """
     (project / "pyproject.toml").write_text(COMMON)
     limits: list[float] = []
-    conduct = running.conduct
+    conduct = audit_run.conduct
 
     def conducted(targets: Any, laws: Any, options: Options, listener: Any) -> Report:
         limits.append(options.limits.seconds)
         return conduct(targets, laws, options, listener)
 
-    monkeypatch.setattr(running, "conduct", conducted)
+    monkeypatch.setattr(audit_run, "conduct", conducted)
     assert audit("flows.py:Right").exit_code == 0
     assert written(project) == ({OTHER}, "quick")
     done = audit(

@@ -126,7 +126,7 @@ def test_the_diagnosis_is_no_part_of_the_verdict() -> None:
 
     from flowref import checking
 
-    alone = checking.check(f"{SLIPPED}:make?slip=half", "map/log-det", QUICK)
+    alone = checking.pair_verdict(f"{SLIPPED}:make?slip=half", "map/log-det", QUICK)
     told = checked("make", "half", "map/log-det")
     bare = replace(told, diagnosis="", repairs=())
     assert bare.without_time() == alone.without_time()

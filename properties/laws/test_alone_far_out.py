@@ -58,6 +58,6 @@ class Spread(Scaled):
 def test_rounding_alone_accuses_nobody(kind: type[Scaled], status: Status) -> None:
     """What a few roundings undo is no fault of a batch of one; what they do not is."""
     assert (
-        checking.check(kind().double(), "shape/any-batch[one-row]", Settings("quick")).status
+        checking.pair_verdict(kind().double(), "shape/any-batch[one-row]", Settings("quick")).status
         is status
     )

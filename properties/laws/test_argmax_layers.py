@@ -91,7 +91,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def status(file: Path, name: str, law: str) -> Status:
     """What a law says of one of them."""
-    return checking.check(f"{file}:{name}", law, Settings("quick")).status
+    return checking.pair_verdict(f"{file}:{name}", law, Settings("quick")).status
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from flowref.laws.common.arithmetic import differences, log_abs_det
+from flowref.laws.common.arithmetic import log_abs_det, richardson_jacobian
 from flowref.laws.common.probes import tolerance_of
-from flowref.laws.common.quotients import STEPS_DOWN, within
+from flowref.laws.common.quotients import STEPS_DOWN, direction_within_support
 from flowref.model import Array, Facts, Mapped, Subject, Support
 
 UNIT = 2.0**-53
@@ -111,7 +111,7 @@ def test_differences_lie_within_their_own_error_estimate(point: float) -> None:
     def call(x: Array, context: Array | None) -> Mapped:
         return Mapped(np.stack([np.sin(x[:, 0]) + x[:, 1] ** 3, np.tanh(x[:, 1])], 1), None)
 
-    found, error = differences(call, x, None)
+    found, error = richardson_jacobian(call, x, None)
     expected = np.array([[np.cos(point), 3 * 0.25], [0.0, 1 - np.tanh(0.5) ** 2]])
     assert np.abs(found[0] - expected).max() <= 20 * float(error) + 1e-15
     assert float(error) < 1e-6
@@ -134,7 +134,9 @@ def test_the_error_of_a_solver_is_allowed_to_the_call_that_solves(
 def test_steps_of_differences_stay_in_a_bounded_set(x: Array, seed: int) -> None:
     """However close to an end a coordinate lies, and no coordinate is left out."""
     support = Support("interval", 0.0, 1.0)
-    direction = within(x, np.random.default_rng(seed).standard_normal(x.shape), support)
+    direction = direction_within_support(
+        x, np.random.default_rng(seed).standard_normal(x.shape), support
+    )
     assert support.holds(x + STEPS_DOWN[0] * direction).all()
     assert support.holds(x - STEPS_DOWN[0] * direction).all()
     assert (direction != 0).all()

@@ -24,12 +24,12 @@ from flowref.model import (
     CallCost,
     Cost,
     Law,
-    Line,
+    LinearCost,
     Support,
     Undecidable,
     Unsupported,
 )
-from flowref.model.means import Means, within
+from flowref.model.budget import Means, limited_budget
 
 SEEDS = 20
 LOG_2_PI = math.log(2 * math.pi)
@@ -177,7 +177,7 @@ def test_what_the_statement_says_is_seen(name: str) -> None:
 
 
 # Samples that are solved for step by step, of which 400 are drawn.
-DEAR = Cost({"sample": CallCost(repeats=True, work=Line(1e8, 2e6))})
+DEAR = Cost({"sample": CallCost(repeats=True, work=LinearCost(1e8, 2e6))})
 
 
 def dear(flow: Any) -> Any:
@@ -214,7 +214,7 @@ def test_of_heavy_calls_as_few_samples_are_drawn_as_can_be_judged(law: Law) -> N
     """Where there is no time for more, of which nothing would be said."""
     flow = normal(3)
     asked: list[int] = []
-    work = Line(0.0, 1e7)
+    work = LinearCost(0.0, 1e7)
     cost = Cost({"sample": CallCost(work=work), "log_prob": CallCost(work=work)})
     flow.operations, flow.facts = 4_000, SimpleNamespace(declared=False, cost=cost)
     sample = flow.sample
@@ -224,7 +224,7 @@ def test_of_heavy_calls_as_few_samples_are_drawn_as_can_be_judged(law: Law) -> N
         return np.asarray(sample(n, seed))
 
     flow.sample = counted
-    with within(Means(work=1e10)):
+    with limited_budget(Means(work=1e10)):
         assert float(law.measure(flow, Batch(np.zeros((1, 3)), None, 0)).value[0]) <= 1
     assert max(asked) == 400
     asked.clear()
@@ -236,7 +236,7 @@ def test_of_heavy_calls_as_few_samples_are_drawn_as_can_be_judged(law: Law) -> N
 def test_few_rays_tell_a_density_that_does_not_decay(stays: bool) -> None:
     """Where a log-density is dear, and of one that does in no direction."""
     flow = normal(3)
-    work = Line(0.0, 1e9)
+    work = LinearCost(0.0, 1e9)
     cost = Cost({"log_prob": CallCost(work=work), "sample": CallCost(work=work)})
     flow.facts = SimpleNamespace(declared=True, cost=cost)
     asked: list[int] = []
@@ -248,7 +248,7 @@ def test_few_rays_tell_a_density_that_does_not_decay(stays: bool) -> None:
         return np.maximum(decays, -20.0) if stays else decays
 
     flow.log_prob = counted
-    with within(Means(work=1e11)):
+    with limited_budget(Means(work=1e11)):
         found = tails.measure(flow, Batch(np.zeros((1, 3)), None, 0))
     assert bool(found.value[0] > np.asarray(found.allowed)) is stays
     assert asked[:2] == [FEW_RAYS, FEW_RAYS]

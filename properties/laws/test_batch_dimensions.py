@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import Settings, check
+from flowref.checking import Settings, pair_verdict
 from flowref.model import Status
 from flowref.registry import find_law, parse_target
 
@@ -48,6 +48,6 @@ class Scale(nn.Module):
 def test_several_batch_dimensions_are_one(way: str, status: Status, reason: str) -> None:
     """A log-det of the first of them alone is told; a refusal is no error."""
     target = parse_target(f"{Path(__file__)}:Scale?way={way}&promises=batch-dims")
-    verdict = check(target, find_law("shape/any-batch[batch-axes]"), Settings("quick"))
+    verdict = pair_verdict(target, find_law("shape/any-batch[batch-axes]"), Settings("quick"))
     assert verdict.status is status
     assert reason in verdict.reason

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flowref.laws.density.draws import placing
-from flowref.laws.density.fit import bent
+from flowref.laws.density.fit import marginal_quantile_warp
 from flowref.laws.density.overlap import overlap
 from flowref.model import Array, Batch
 from laws.test_balance import LOG_2_PI, density
@@ -37,7 +37,7 @@ def off(flow: Any, seed: int = 0) -> float:
 @pytest.mark.parametrize("size", [3, 40, 144])
 def test_bent_coordinates_are_undone_and_tell_their_log_det(size: int) -> None:
     """Outward and inward are inverse, and the log-det is that of differences."""
-    frame = bent(placing(pixels(size), 1).flat)
+    frame = marginal_quantile_warp(placing(pixels(size), 1).flat)
     y = np.random.default_rng(0).standard_normal((50, size))
     x = frame.outward(y)
     back, log_det = frame.inward(x)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import check
+from flowref.checking import pair_verdict
 from flowref.model import Status
 from flowref.registry import parse_target
 
@@ -58,6 +58,6 @@ def test_a_call_that_does_not_end_at_a_nan_is_said_not_waited_for(
     name: str, status: Status
 ) -> None:
     """It timed out, and the audit of a correct adaptive flow ended as a failure."""
-    verdict = check(parse_target(f"{Path(__file__)}:{name}"), LAW)
+    verdict = pair_verdict(parse_target(f"{Path(__file__)}:{name}"), LAW)
     assert verdict.status is status, verdict.reason
     assert ("does not end" in verdict.reason) is (name == "endless")

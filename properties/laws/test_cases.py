@@ -10,9 +10,9 @@ from torch import nn
 from flowref import checking, loading, registry
 from flowref.auditing.front import audit
 from flowref.checking import Settings
-from flowref.laws.common.cases import ordinary
+from flowref.laws.common.cases import ordinary_batch
 from flowref.model import Condition, Law, SpecError, Status, Verdict, base_of
-from flowref.model.inverted import inverted, turned
+from flowref.model.inverse_subject import inverted, swap_directions
 from flowref.reporting.causes import explained
 
 CASES = [law for law in registry.laws() if law.is_case]
@@ -32,7 +32,7 @@ QUICK = Settings("quick")
 def test_a_case_is_its_law_elsewhere(law: Law) -> None:
     """It measures what its law measures, says where, draws its own numbers and is found by its name."""
     base = registry.find_law(base_of(law.id))
-    said = turned(base.statement) if law.direction == "inverse" else base.statement
+    said = swap_directions(base.statement) if law.direction == "inverse" else base.statement
     assert law.measure is base.measure and law.statement.endswith(said)
     assert (law.version, law.force, law.promise) == (base.version, base.force, base.promise)
     assert registry.find_law(law.key) is law and registry.select_laws((law.id,)) == (law,)
@@ -55,8 +55,8 @@ def test_a_case_is_its_law_elsewhere(law: Law) -> None:
 def test_a_case_sees_what_is_wrong_there(law: str, spec: str, twin: str) -> None:
     """A defect of train mode, of many points or of results that are kept, and not its healthy twin."""
     settings = Settings() if law.endswith("trained]") else QUICK
-    assert checking.check(spec, law, settings, written=False).status is Status.VIOLATED
-    assert checking.check(twin, law, settings, written=False).status is Status.HOLDS
+    assert checking.pair_verdict(spec, law, settings, written=False).status is Status.VIOLATED
+    assert checking.pair_verdict(twin, law, settings, written=False).status is Status.HOLDS
 
 
 def test_brackets_select_cases() -> None:
@@ -142,7 +142,7 @@ def test_a_case_fails_since_its_law_does() -> None:
 
 def test_what_is_not_trained_is_not_judged_after_training() -> None:
     """No parameters, no error."""
-    verdict = checking.check(
+    verdict = checking.pair_verdict(
         "torch:ExpTransform", "map/one-to-one[orientation, trained]", Settings()
     )
     assert verdict.status is Status.NOT_APPLICABLE, verdict
@@ -153,13 +153,13 @@ def test_what_is_not_trained_is_not_judged_after_training() -> None:
 )
 def test_the_quick_profile_trains_nothing(law: Law) -> None:
     """What comes of training is said to be measured in other profiles."""
-    verdict = checking.check(f"{MOODS}started", law, QUICK)
+    verdict = checking.pair_verdict(f"{MOODS}started", law, QUICK)
     assert verdict.status is Status.NOT_APPLICABLE
 
 
 def test_a_violation_of_many_points_is_made_small() -> None:
     """The smallest batch that halving finds shows a block of 256."""
-    verdict = checking.check(f"{MOODS}mild?defect=first-block-for-all", "same/rows[many]")
+    verdict = checking.pair_verdict(f"{MOODS}mild?defect=first-block-for-all", "same/rows[many]")
     assert verdict.counterexample is not None and len(verdict.counterexample.x) == 257
 
 
@@ -175,7 +175,7 @@ def test_what_is_turned_around_twice_is_what_it_was(spec: str) -> None:
     """The inverse of a map is a map whose inverse is the map: values, log-dets and Jacobians."""
     subject = loading.load(registry.parse_target(spec))
     assert subject.forward is not None and subject.jacobian is not None
-    once, x = inverted(subject), ordinary(subject).x
+    once, x = inverted(subject), ordinary_batch(subject).x
     twice = inverted(once)
     z = subject.forward(x, None)
     assert once.inverse is not None and twice.forward is not None and once.forward is not None
@@ -188,7 +188,7 @@ def test_what_is_turned_around_twice_is_what_it_was(spec: str) -> None:
 
 def test_what_has_no_inverse_has_no_other_direction() -> None:
     """It is said as of every law that needs one."""
-    verdict = checking.check(
+    verdict = checking.pair_verdict(
         "flowref_zoo.specimens.residual:planar", "gradient/input[log-det, inverse]"
     )
     assert verdict.status is Status.NOT_APPLICABLE and "no inverse" in verdict.reason

@@ -33,7 +33,7 @@ from flowref.model import (
     statement_of,
 )
 from flowref.model.law import EFFORTS, SCALES, SIZES
-from flowref.reporting.encoding import verdict_to_json
+from flowref.reporting.verdict_json import verdict_to_json
 from rows import one_of_each
 
 LAWS = registry.laws()
@@ -86,10 +86,10 @@ def found(target: Target | str, law_id: str) -> Verdict:
     since some show in some states and draws only.
     """
     law = registry.find_law(law_id)
-    verdict = checking.check(target, law, settings_for(law), written=False)
+    verdict = checking.pair_verdict(target, law, settings_for(law), written=False)
     if verdict.status in CAUGHT or law.thorough:
         return verdict
-    return checking.check(target, law, Settings("standard"), written=False)
+    return checking.pair_verdict(target, law, Settings("standard"), written=False)
 
 
 def exactly(verdict: Verdict) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def test_a_mutant_is_caught(mutant: Mutant, size: float | None) -> None:
 )
 def test_a_law_holds_on_the_host_of_its_mutant(host: str, law: str) -> None:
     """What the law sees is the defect: without it, the same law does not accuse the same host."""
-    verdict = checking.check(host, law, settings_for(registry.find_law(law)))
+    verdict = checking.pair_verdict(host, law, settings_for(registry.find_law(law)))
     assert verdict.status in FINE, verdict.reason
     if registry.find_law(law).force == CLAIM:
         assert verdict.status is Status.HOLDS, verdict.reason
@@ -225,7 +225,7 @@ def test_a_healthy_twin_is_not_accused(spec: str) -> None:
     """No law of the catalogue accuses the same flow without its slip, nor breaks on it, and most of
     the laws have a say.
     """
-    verdicts = [checking.check(spec, law, QUICK) for law in LAWS]
+    verdicts = [checking.pair_verdict(spec, law, QUICK) for law in LAWS]
     assert [(v.law, v.status, v.reason) for v in verdicts if v.status not in FINE] == []
     assert sum(verdict.status is Status.HOLDS for verdict in verdicts) > 10
 
@@ -237,9 +237,9 @@ def test_a_verdict_is_the_same_twice(spec: str, law: str) -> None:
     """Checked again from nothing, a pair gets the same verdict to the last bit, counterexample
     included.
     """
-    first = checking.check(spec, law, QUICK)
+    first = checking.pair_verdict(spec, law, QUICK)
     loading.forget()
-    assert exactly(checking.check(spec, law, QUICK)) == exactly(first)
+    assert exactly(checking.pair_verdict(spec, law, QUICK)) == exactly(first)
 
 
 def test_a_verdict_is_the_same_in_another_process() -> None:
@@ -249,9 +249,9 @@ def test_a_verdict_is_the_same_in_another_process() -> None:
     pairs = [
         (registry.parse_target(spec), registry.find_law(law), QUICK) for spec, law in WITNESSES
     ]
-    here = [checking.check(*pair) for pair in pairs]
+    here = [checking.pair_verdict(*pair) for pair in pairs]
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        there = pool.starmap(checking.check, reversed(pairs))
+        there = pool.starmap(checking.pair_verdict, reversed(pairs))
     assert [exactly(verdict) for verdict in reversed(there)] == [
         exactly(verdict) for verdict in here
     ]
@@ -259,13 +259,13 @@ def test_a_verdict_is_the_same_in_another_process() -> None:
 
 def test_witnesses_include_both_outcomes() -> None:
     """The test of the two tests above: among the pairs compared, some hold and some are violated."""
-    statuses = [checking.check(spec, law, QUICK).status for spec, law in WITNESSES]
+    statuses = [checking.pair_verdict(spec, law, QUICK).status for spec, law in WITNESSES]
     assert statuses == [Status.HOLDS] * 4 + [Status.VIOLATED] * 2
 
 
 def test_another_seed_draws_other_points() -> None:
     """The seed matters: the counterexamples of two seeds differ, and the verdict does not."""
     spec, law = WITNESSES[-1]
-    found = [checking.check(spec, law, replace(QUICK, seed=seed)) for seed in (0, 1)]
+    found = [checking.pair_verdict(spec, law, replace(QUICK, seed=seed)) for seed in (0, 1)]
     assert {verdict.status for verdict in found} == {Status.VIOLATED}
     assert found[0].counterexample != found[1].counterexample

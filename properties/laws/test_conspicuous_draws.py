@@ -10,7 +10,7 @@ import pytest
 from flowref.laws.common.statistics import Finding, Look
 from flowref.laws.contribution import two_ways as law
 from flowref.laws.contribution.integral import STAGES
-from flowref.laws.contribution.near_pairs import Bump, drawn
+from flowref.laws.contribution.near_pairs import Bump, bump_weights_and_heights
 from flowref.laws.contribution.weights import filled
 from flowref.loading import load
 from flowref.model import Batch
@@ -46,5 +46,5 @@ def test_a_bump_that_no_draw_meets_has_no_height(far: float) -> None:
     subject: Any = load(parse_target("reference:Slice"))
     x, z = np.full(subject.event_shape, far), np.zeros(subject.latent_shape)
     bump = Bump(x, z, np.ones_like(x), np.ones_like(z))
-    _, heights = drawn(subject, filled(subject, 0), bump, 50, 0)
+    _, heights = bump_weights_and_heights(subject, filled(subject, 0), bump, 50, 0)
     assert not heights.any()

@@ -47,4 +47,4 @@ def test_samples_are_held_to_the_density_of_their_contexts(
 ) -> None:
     """And to no other."""
     target = parse_target(f"{__file__}:Moved{slip}")
-    assert checking.check(target, law, checking.Settings("quick")).status is status
+    assert checking.pair_verdict(target, law, checking.Settings("quick")).status is status

@@ -41,7 +41,7 @@ STATISTICAL = (
 @pytest.mark.parametrize(("target", "law"), crossed([*HEALTHY, *LIBRARIES], LAWS))
 def test_a_healthy_kernel_is_not_accused(target: str, law: str) -> None:
     """By no law of the family."""
-    status = checking.check(target, law, Settings("quick")).status
+    status = checking.pair_verdict(target, law, Settings("quick")).status
     assert status in (Status.HOLDS, Status.NOT_APPLICABLE, Status.INCONCLUSIVE)
 
 
@@ -51,7 +51,7 @@ def test_a_healthy_kernel_is_not_accused(target: str, law: str) -> None:
 )
 def test_no_seed_accuses(target: str, law: str, seed: int) -> None:
     """Chance alone accuses nobody."""
-    assert checking.check(target, law, Settings("quick", seed=seed)).status is Status.HOLDS
+    assert checking.pair_verdict(target, law, Settings("quick", seed=seed)).status is Status.HOLDS
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_no_seed_accuses(target: str, law: str, seed: int) -> None:
 )
 def test_what_applies_is_decided(target: str, law: str) -> None:
     """These hold, and are not merely undecided."""
-    assert checking.check(target, law, Settings("quick")).status is Status.HOLDS
+    assert checking.pair_verdict(target, law, Settings("quick")).status is Status.HOLDS
 
 
 @pytest.mark.parametrize("name", SUPPORTS)

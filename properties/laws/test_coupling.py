@@ -81,7 +81,7 @@ class Squared(Shifted):
 
 def status(target: str, law: str) -> Status:
     """What is found of one pair."""
-    return checking.check(target, law, QUICK).status
+    return checking.pair_verdict(target, law, QUICK).status
 
 
 @pytest.mark.parametrize(("target", "kind"), COUPLINGS.items())
@@ -152,4 +152,4 @@ def test_what_is_no_mask_is_refused(options: str, tmp_path: Path) -> None:
     flows = tmp_path / "flows.py"
     flows.write_text(USERS)
     with pytest.raises(SpecError, match="kept"):
-        checking.check(f"{flows}:Shifted?{options}", "coupling/pattern[kept-part]", QUICK)
+        checking.pair_verdict(f"{flows}:Shifted?{options}", "coupling/pattern[kept-part]", QUICK)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from flowref.laws.common.probes import DEARLY_DRAWN, DRAWN, few
-from flowref.laws.density.independence import rows_independent
-from flowref.laws.density.piling import no_piling_up
+from flowref.laws.density.clamped_samples import no_piling_up
+from flowref.laws.density.independence import samples_independent
 from flowref.laws.density.sampling import rsample_grad
 from flowref.model import (
     REAL,
@@ -22,12 +22,12 @@ from flowref.model import (
     Batch,
     CallCost,
     Cost,
-    Line,
+    LinearCost,
     Mapped,
     Support,
     Unsupported,
 )
-from flowref.model.means import Beyond, Means, within
+from flowref.model.budget import Beyond, Means, limited_budget
 
 SIZE, SEEDS = 400, 30
 DEAR = Cost({"sample": CallCost(repeats=True), "rsample": CallCost(repeats=True)})
@@ -104,7 +104,7 @@ def clamped(rng: np.random.Generator, n: int) -> Array:
 def test_rows_without_mirror_are_not_accused(noise: Callable[..., Array]) -> None:
     """Whatever is drawn: rows that are independent, and rows of a chain."""
     for seed in range(SEEDS):
-        residual = rows_independent.measure(flow(noise), Batch(BATCH.x, None, seed))
+        residual = samples_independent.measure(flow(noise), Batch(BATCH.x, None, seed))
         assert float(residual.per_row()[0]) <= 1
 
 
@@ -112,7 +112,7 @@ def test_rows_without_mirror_are_not_accused(noise: Callable[..., Array]) -> Non
 def test_rows_that_mirror_each_other_are_seen_in_four(noise: Callable[..., Array]) -> None:
     """Antithetic noise is caught, and no more than four rows are drawn at once."""
     subject = flow(noise)
-    assert float(rows_independent.measure(subject, BATCH).per_row()[0]) > 1
+    assert float(samples_independent.measure(subject, BATCH).per_row()[0]) > 1
     assert set(subject.asked) == {4}
 
 
@@ -120,7 +120,7 @@ def test_a_base_that_is_no_normal_one_decides_nothing() -> None:
     """Entries that depend on each other would look like rows that do."""
     subject = flow(independent, normal=False)
     with pytest.raises(Unsupported, match="standard-normal-base"):
-        rows_independent.measure(subject, BATCH)
+        samples_independent.measure(subject, BATCH)
 
 
 def test_latents_that_were_clamped_meet_at_an_end_in_few_rows() -> None:
@@ -142,8 +142,11 @@ def test_a_probe_draws_one_point_where_each_is_dear() -> None:
 
 def test_gradients_of_samples_that_take_too_long_are_told_before_they_are_drawn() -> None:
     """With the time that they would take."""
-    cost = Cost({"rsample": CallCost(repeats=True, work=Line(0.0, 1e9))})
+    cost = Cost({"rsample": CallCost(repeats=True, work=LinearCost(0.0, 1e9))})
     subject = flow(independent, cost)
-    with within(Means(work=1e10)), pytest.raises(Beyond, match="takes about 80 s: --timeout"):
+    with (
+        limited_budget(Means(work=1e10)),
+        pytest.raises(Beyond, match="takes about 80 s: --timeout"),
+    ):
         rsample_grad.measure(subject, BATCH)
     assert not subject.asked

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from flowref.checking import Settings, check
-from flowref.laws.conduct.saving import degenerate
+from flowref.checking import Settings, pair_verdict
+from flowref.laws.conduct.saved_state import degenerate
 from flowref.model import Status
 from flowref.registry import parse_target
 from flowref.reporting.words import failure
@@ -35,7 +35,7 @@ def test_a_feature_is_constant_where_there_are_several(
 
 def test_a_density_of_numbers_is_judged() -> None:
     """It has no further axis to be constant along."""
-    verdict = check(
+    verdict = pair_verdict(
         parse_target("reference:Exponential"), "state/degenerate-batch", Settings("quick")
     )
     assert verdict.status is Status.HOLDS, verdict.reason
@@ -81,7 +81,7 @@ def test_what_was_done_and_what_to_do_is_said() -> None:
     that no such batch comes; who refuses it holds, and who says so is not judged.
     """
     law, quick = "state/degenerate-batch", Settings("quick")
-    verdict = check(FirstBatch(), law, quick)
+    verdict = pair_verdict(FirstBatch(), law, quick)
     assert verdict.status is Status.VIOLATED
     text = " ".join(failure(verdict))
     assert (
@@ -90,9 +90,9 @@ def test_what_was_done_and_what_to_do_is_said() -> None:
     )
     assert "raise on such a batch" in text and "the promise varied-batches" in text
     assert "off by 1" not in text
-    assert check(Bounded(), law, quick).status is Status.HOLDS
+    assert pair_verdict(Bounded(), law, quick).status is Status.HOLDS
     declared = FirstBatch()
     declared.promises = {"varied-batches": True}  # type: ignore[assignment]  # as users write it
-    verdict = check(declared, law, quick)
+    verdict = pair_verdict(declared, law, quick)
     assert verdict.status is Status.NOT_APPLICABLE
     assert "declared to have several rows" in verdict.reason

@@ -19,9 +19,9 @@ HOSTS = (
 @pytest.mark.parametrize("law", LAWS)
 def test_what_refuses_points_beyond_an_end_is_judged_within(host: str, law: str) -> None:
     """Differences in the parameters are taken where points beside are taken, too."""
-    assert checking.check(host, law, Settings("quick")).status is Status.HOLDS
+    assert checking.pair_verdict(host, law, Settings("quick")).status is Status.HOLDS
 
 
 def test_a_constant_log_det_leaves_the_gradient_of_the_loss_to_be_judged() -> None:
     """What no derivative is measured of, at the origin or at ones, is passed over."""
-    assert checking.check("FrEIA:GINCouplingBlock", "gradient/finite").status is Status.HOLDS
+    assert checking.pair_verdict("FrEIA:GINCouplingBlock", "gradient/finite").status is Status.HOLDS

@@ -13,12 +13,12 @@ from torch import nn
 
 from flowref import loading
 from flowref.laws.bijection import at_size
-from flowref.laws.bijection.at_size import log_det_of
+from flowref.laws.bijection.at_size import log_det_at_points
 from flowref.laws.common import entries
-from flowref.laws.common.entries import eliminated, entry_by_entry, refusal
-from flowref.model import Array, Condition, Stage, Undecidable, draw
+from flowref.laws.common.entries import eliminated, entry_by_entry, entrywise_refusal
+from flowref.model import Array, Condition, Stage, Undecidable, draw_points
 from flowref.model.abilities import Walked, offers
-from flowref.model.means import Beyond, Means, within
+from flowref.model.budget import Beyond, Means, limited_budget
 from rows import first_of
 
 SIZE = 24
@@ -87,15 +87,15 @@ def test_what_is_made_is_told(kind: str) -> None:
 )
 def test_what_does_not_fit_is_refused_with_what_it_needs(allowed: Means, words: str) -> None:
     """A Jacobian is made where memory and work allow it; else the option is named that allows it."""
-    with within(allowed):
-        refused = refusal(linear(np.eye(SIZE), work=1e6))
+    with limited_budget(allowed):
+        refused = entrywise_refusal(linear(np.eye(SIZE), work=1e6))
     assert words in refused
     assert bool(refused) == bool(words)
 
 
 def test_what_is_made_is_asked_for() -> None:
     """The work of a Jacobian counts among what a pair may spend."""
-    with within(Means(work=1e6)), pytest.raises(Beyond):
+    with limited_budget(Means(work=1e6)), pytest.raises(Beyond):
         entry_by_entry(linear(np.eye(SIZE), work=1e6))
 
 
@@ -111,13 +111,13 @@ def test_a_dense_map_is_told_at_one_point() -> None:
     and there it is that of the Jacobian.
     """
     flow: Any = loading.load(loading.snapshot(Dense()), Condition())
-    x = draw(flow.domain, (3, SIZE), np.random.default_rng(3))
-    told = log_det_of(flow, "forward", x, None)
+    x = draw_points(flow.domain, (3, SIZE), np.random.default_rng(3))
+    told = log_det_at_points(flow, "forward", x, None)
     truth = np.linalg.slogdet(flow.jacobian("forward", x, None))[1]
     assert told.known.tolist() == [True, False, False]
     assert abs(told.log_det[0] - truth[0]) <= told.error[0] < 1e-9
     with flow.noise(5, 2.0**-43):
-        again = log_det_of(flow, "forward", x, None)
+        again = log_det_at_points(flow, "forward", x, None)
     assert again.log_det[0] == told.log_det[0]
 
 
@@ -126,6 +126,9 @@ def test_where_nothing_fits_the_option_is_named() -> None:
     """Neither structure nor room: nothing is told, and the reason says what would be needed."""
     flow = loading.load(loading.snapshot(Dense()), Condition())
     assert offers(flow, Walked)
-    x = draw(flow.domain, (1, SIZE), np.random.default_rng(3))
-    with within(Means(work=entries.SHARE * 1e5)), pytest.raises(Undecidable, match="--timeout"):
-        log_det_of(flow, "forward", x, None)
+    x = draw_points(flow.domain, (1, SIZE), np.random.default_rng(3))
+    with (
+        limited_budget(Means(work=entries.SHARE * 1e5)),
+        pytest.raises(Undecidable, match="--timeout"),
+    ):
+        log_det_at_points(flow, "forward", x, None)

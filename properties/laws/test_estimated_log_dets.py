@@ -18,9 +18,9 @@ from flowref.laws.bijection.log_det_estimate import (
     ESTIMATES,
     MORE,
     UNCLEAR,
-    drawn,
     factor_of,
     factors,
+    repeated_calls,
 )
 from flowref.laws.residual.series import partial_sums
 from flowref.loading import load
@@ -77,7 +77,7 @@ def test_more_estimates_are_each_another() -> None:
     flow = load(parse_target("flowref_zoo.specimens.estimators:traced"))
     assert offers(flow, Living)
     batch = Batch(np.random.default_rng(0).standard_normal((3, *flow.event_shape)), None, 1)
-    estimates = np.stack([np.asarray(out.ladj) for out in drawn(flow, batch, MORE)])
+    estimates = np.stack([np.asarray(out.ladj) for out in repeated_calls(flow, batch, MORE)])
     direction, everywhere = estimates.mean(0), np.ones(3, dtype=bool)
     # Of so small log-dets the factor is known to the first limit and a half.
     truth = direction * factor_of(estimates[:ESTIMATES], direction)[1] / (1.5 * UNCLEAR)

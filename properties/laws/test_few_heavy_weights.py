@@ -94,7 +94,7 @@ def status(folder: Path, layer: str, law: str, seed: int = 0) -> Status:
     """Of one layer under one law."""
     file = folder / "heavy_weights.py"
     file.write_text(LAYERS)
-    return checking.check(
+    return checking.pair_verdict(
         f"{file}:{layer}", f"contribution/{law}", Settings("quick", seed=seed)
     ).status
 

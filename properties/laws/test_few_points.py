@@ -14,7 +14,7 @@ from flowref import loading, registry
 from flowref.laws.bijection.log_det_by_differences import small
 from flowref.laws.conduct.parameters import no_dead_start
 from flowref.laws.coupling.stack import ENOUGH, stack_transforms_all
-from flowref.loading.probing import refusing
+from flowref.loading.call_probes import refusing
 from flowref.model import REAL, UNCOUNTED, Array, Batch, Mapped, Support, Undecidable
 from flowref.model.steps import Learn, Trained
 

@@ -12,8 +12,8 @@ import pytest
 from flowref import checking, loading, registry
 from flowref.checking import Settings
 from flowref.laws.density.tails import forgotten
-from flowref.model import Batch, CallCost, Cost, Line, Status
-from flowref.model.means import SECOND, Means, within
+from flowref.model import Batch, CallCost, Cost, LinearCost, Status
+from flowref.model.budget import SECOND, Means, limited_budget
 
 FORGETTING = Path(__file__).with_name("forgetting.py")
 
@@ -25,7 +25,7 @@ FORGETTING = Path(__file__).with_name("forgetting.py")
 def test_a_base_that_falls_along_some_latents_falls_along_all(counted: int, status: Status) -> None:
     """What is flat along all of them may be uniform on a box; along some, a level was forgotten."""
     target = registry.parse_target(f"{FORGETTING}:Levels?counted={counted}")
-    assert checking.check(target, "density/mass[tails]", Settings("quick")).status is status
+    assert checking.pair_verdict(target, "density/mass[tails]", Settings("quick")).status is status
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_a_base_that_falls_along_some_latents_falls_along_all(counted: int, stat
 def test_rays_need_not_find_them(name: str, status: Status) -> None:
     """Few rays are of the forgotten latents alone, however wide the density is there."""
     target = registry.parse_target(f"{FORGETTING}:{name}")
-    assert checking.check(target, "density/mass[tails]", Settings("quick")).status is status
+    assert checking.pair_verdict(target, "density/mass[tails]", Settings("quick")).status is status
 
 
 def test_a_base_that_is_uniform_along_some_forgets_nothing() -> None:
     """Its samples gather at ends that nobody declared."""
     target = registry.parse_target(f"{FORGETTING}:Uniform")
-    verdict = checking.check(target, "density/mass[tails]", Settings("quick"))
+    verdict = checking.pair_verdict(target, "density/mass[tails]", Settings("quick"))
     assert verdict.status is not Status.VIOLATED
 
 
@@ -55,7 +55,7 @@ def test_angles_beside_numbers_forget_nothing() -> None:
     """A density that repeats along a coordinate is one of its period."""
     target = registry.parse_target(f"{FORGETTING}:Torsions")
     assert (
-        checking.check(target, "density/mass[tails]", Settings("quick")).status
+        checking.pair_verdict(target, "density/mass[tails]", Settings("quick")).status
         is Status.INCONCLUSIVE
     )
 
@@ -63,7 +63,7 @@ def test_angles_beside_numbers_forget_nothing() -> None:
 def test_dear_calls_take_fewer_rows() -> None:
     """Where a row takes a second, halves are told in less than the minute that there is."""
     subject = loading.load(registry.parse_target(f"{FORGETTING}:Images?counted=96"))
-    dear = CallCost(1, Line(0.0, SECOND), Line(0.0, 1.0), Line(0.0, 1.0))
+    dear = CallCost(1, LinearCost(0.0, SECOND), LinearCost(0.0, 1.0), LinearCost(0.0, 1.0))
     cost = Cost(dict.fromkeys(("forward", "inverse", "log_prob"), dear))
     subject = replace(subject, facts=replace(subject.facts, cost=cost))
     back, rows = subject.calls["inverse"], []
@@ -73,7 +73,7 @@ def test_dear_calls_take_fewer_rows() -> None:
         return back(z, context)
 
     x = np.random.default_rng(0).standard_normal((4, *subject.event_shape))
-    with within(Means(work=60 * SECOND)):
+    with limited_budget(Means(work=60 * SECOND)):
         found = [*forgotten(subject.with_call("inverse", counted), Batch(x, None, 0))]
     assert np.array_equal(found[0][1], np.arange(96, 192))
     # As many go there, back and into the log-density.

@@ -9,7 +9,7 @@ from torch import nn
 
 from flowref import check
 from flowref.checking import Settings
-from flowref.laws.common.statistics import infinite_variance, shape_of
+from flowref.laws.common.statistics import infinite_variance, pareto_shape
 from flowref.model import Status
 from rows import crossed
 
@@ -26,7 +26,7 @@ def test_the_shape_of_a_tail_is_found(shape: float) -> None:
     """Of values that are drawn from a generalized Pareto distribution, give or take a tenth."""
     uniform = np.random.default_rng(0).random(4000)
     values = ((1 - uniform) ** -shape - 1) / shape
-    assert shape_of(values) == pytest.approx(shape, abs=0.1)
+    assert pareto_shape(values) == pytest.approx(shape, abs=0.1)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import Settings, check
+from flowref.checking import Settings, pair_verdict
 from flowref.model import Status
 from flowref.registry import parse_target
 
@@ -21,13 +21,13 @@ ZOO = "flowref_zoo.specimens.in_place"
 @pytest.mark.parametrize("way", ["autoregressive", "unrecorded"])
 def test_autograd_alone_accuses_nobody(way: str, law: str) -> None:
     """Whether it refuses what a loop writes into place, or loses it."""
-    verdict = check(parse_target(f"{ZOO}:{way}"), law, Settings("quick"))
+    verdict = pair_verdict(parse_target(f"{ZOO}:{way}"), law, Settings("quick"))
     assert verdict.status not in (Status.VIOLATED, Status.ERROR), verdict.reason
 
 
 def test_a_wrong_log_det_is_found_by_differences() -> None:
     """Where autograd cannot differentiate the inverse."""
-    verdict = check(
+    verdict = pair_verdict(
         parse_target(f"{ZOO}:autoregressive?defect=log-det"),
         "map/log-det[inverse]",
         Settings("quick"),
@@ -57,5 +57,5 @@ class Overwriting(nn.Module):
 @pytest.mark.parametrize("law", ["gradient/parameters[log-det]", "gradient/finite"])
 def test_a_map_that_overwrites_what_it_computed_is_no_error(law: str) -> None:
     """No gradient can be asked for, which is said; nothing is known to be wrong."""
-    verdict = check(parse_target(f"{__file__}:Overwriting"), law, Settings("quick"))
+    verdict = pair_verdict(parse_target(f"{__file__}:Overwriting"), law, Settings("quick"))
     assert verdict.status is not Status.ERROR, verdict.reason

@@ -13,7 +13,7 @@ from torch import nn
 from flowref import check
 from flowref.laws.common.quadrature import PANELS
 from flowref.laws.density.statements import QUADRATURE_FACTOR, between, with_ends
-from flowref.model import REAL, Array, Status, draw
+from flowref.model import REAL, Array, Status, draw_points
 
 MASS = "density/mass"
 
@@ -58,7 +58,7 @@ class Kinked(nn.Module):
 
 def beside_a_panel(share: float, panel: int) -> float:
     """A point so much of a panel beyond the place where it begins, as points of the line place them."""
-    points = draw(REAL, (512, 1), np.random.default_rng(0))[:, 0]
+    points = draw_points(REAL, (512, 1), np.random.default_rng(0))[:, 0]
     low, middle, high = np.quantile(points, (0.1, 0.5, 0.9))
     t = -1 + 2 * (panel + share) / PANELS[1]
     return float(middle + (high - low) / 2 * t / (1 - t**2))

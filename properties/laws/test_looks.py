@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowref.laws.common.statistics import Finding, Look, two_stage
-from flowref.model.means import Beyond
+from flowref.model.budget import Beyond
 
 COUNTS = (1600, 6400)
 

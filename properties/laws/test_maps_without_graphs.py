@@ -46,5 +46,5 @@ class Dense(Alone):
 )
 def test_a_map_beside_a_density_need_record_nothing(flow: Any, status: Status) -> None:
     """Its parameters are trained by the density; what is trained by the map has to record."""
-    verdict = checking.check(flow, "gradient/parameters[value]", checking.Settings("quick"))
+    verdict = checking.pair_verdict(flow, "gradient/parameters[value]", checking.Settings("quick"))
     assert verdict.status is status, verdict.reason

@@ -100,7 +100,7 @@ def fine_and_off() -> nn.Module:
 def verdict(name: str) -> Verdict:
     """The verdict on the mass."""
     target = registry.parse_target(f"{__name__}:{name}")
-    return checking.check(target, LAW, Settings(profile="quick"))
+    return checking.pair_verdict(target, LAW, Settings(profile="quick"))
 
 
 @pytest.mark.parametrize("name", ["coarse", "unnamed"])

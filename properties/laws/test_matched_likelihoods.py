@@ -55,7 +55,7 @@ RIGHT = (
 def verdict(kind: str, law: str, wrong: str = matched.RIGHT) -> Verdict:
     """Of a law on one of them."""
     spec = f"{matched.__file__}:{kind}" + (f"?wrong={wrong}" if wrong else "")
-    return checking.check(registry.parse_target(spec), law, Settings(profile="quick"))
+    return checking.pair_verdict(registry.parse_target(spec), law, Settings(profile="quick"))
 
 
 @pytest.mark.parametrize(("kind", "wrong", "law"), WRONG)

@@ -125,20 +125,20 @@ def flows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("target", "law", "status"), BROKEN, ids=lambda value: str(value))
 def test_a_defect_is_seen(flows: Path, target: str, law: str, status: Status) -> None:
     """A slip in a squeeze or in a multi-scale map breaks the law about it."""
-    verdict = checking.check(f"{flows}:{target}", law, QUICK)
+    verdict = checking.pair_verdict(f"{flows}:{target}", law, QUICK)
     assert verdict.status is status, verdict.reason
 
 
 @pytest.mark.parametrize(("target", "law"), HEALTHY, ids=lambda value: str(value))
 def test_without_defects_the_laws_hold(flows: Path, target: str, law: str) -> None:
     """The same flows without the slips are not accused."""
-    verdict = checking.check(f"{flows}:{target}", law, QUICK)
+    verdict = checking.pair_verdict(f"{flows}:{target}", law, QUICK)
     assert verdict.status is Status.HOLDS, verdict.reason
 
 
 def test_what_is_not_said_is_not_judged(flows: Path) -> None:
     """A map that reshapes and says nothing of squeezes is held to no law of theirs."""
-    verdict = checking.check(
+    verdict = checking.pair_verdict(
         f"{flows}:Squeeze?only=1&say=False", "squeeze/permutes[windows]", QUICK
     )
     assert verdict.status is Status.NOT_APPLICABLE
@@ -147,4 +147,4 @@ def test_what_is_not_said_is_not_judged(flows: Path) -> None:
 def test_an_order_that_is_not_known_is_refused(flows: Path) -> None:
     """A sentence says which orders there are."""
     with pytest.raises(TargetError, match="space_to_depth"):
-        checking.check(f"{flows}:Squeeze?squeeze=diagonal", "squeeze/permutes", QUICK)
+        checking.pair_verdict(f"{flows}:Squeeze?squeeze=diagonal", "squeeze/permutes", QUICK)

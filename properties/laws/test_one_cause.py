@@ -43,7 +43,7 @@ class Noisy(nn.Module):
 
 def status(obj: Any, law: str) -> Status:
     """What a law says of an object."""
-    return checking.check(obj, law, Settings("quick")).status
+    return checking.pair_verdict(obj, law, Settings("quick")).status
 
 
 def test_a_random_layer_is_accused_of_being_random() -> None:

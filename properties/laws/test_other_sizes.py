@@ -87,8 +87,8 @@ class Refusing(Scaled):
 def verdict(obj: Any, event: Shape, law: str) -> Status:
     """What a law says of an object."""
     plain = loading.snapshot(obj)
-    target = loading.renamed(plain, plain.with_options(event=",".join(map(str, event))))
-    return checking.check(target, law, Settings("quick"), written=False).status
+    target = loading.alias_live_target(plain, plain.with_options(event=",".join(map(str, event))))
+    return checking.pair_verdict(target, law, Settings("quick"), written=False).status
 
 
 @pytest.mark.parametrize("event", [IMAGES, SEQUENCES], ids=["images", "sequences"])

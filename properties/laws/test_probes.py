@@ -34,7 +34,7 @@ from flowref.model import (
     Undecidable,
     Unsupported,
 )
-from flowref.model.cost import CallCost, Cost, Line
+from flowref.model.cost import CallCost, Cost, LinearCost
 
 ROWS = 4
 BATCH = Batch(np.arange(2.0 * ROWS).reshape(ROWS, 2) - 3, np.arange(1.0 * ROWS)[:, None], 0)
@@ -57,8 +57,8 @@ def refusing(below: float, y: Array, context: Array | None) -> Mapped:
     ("cost", "drawn"),
     [
         (CallCost(), DRAWN),
-        (CallCost(work=Line(per_row=1e9)), HEAVILY_DRAWN),
-        (CallCost(work=Line(per_row=1e9), repeats=True), DEARLY_DRAWN),
+        (CallCost(work=LinearCost(per_row=1e9)), HEAVILY_DRAWN),
+        (CallCost(work=LinearCost(per_row=1e9), repeats=True), DEARLY_DRAWN),
     ],
 )
 def test_fewer_points_are_drawn_where_drawing_is_heavy(cost: CallCost, drawn: int) -> None:

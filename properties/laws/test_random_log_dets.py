@@ -33,14 +33,14 @@ def test_a_random_log_det_is_no_defect(law: str) -> None:
     """The same vectors are drawn where results are compared; where that cannot be, values are."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert checking.check(network(lost=False), law).status is Status.HOLDS
+        assert checking.pair_verdict(network(lost=False), law).status is Status.HOLDS
 
 
 def test_a_parameter_that_nobody_lists_is_seen_beside_a_random_log_det() -> None:
     """The random states are the same, so that what moves is what the parameter moves."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        verdict = checking.check(network(lost=True), "state/registered")
+        verdict = checking.pair_verdict(network(lost=True), "state/registered")
     assert verdict.status is Status.VIOLATED
     assert "module_list.0.scale" in verdict.reason
     assert "hook" not in verdict.reason

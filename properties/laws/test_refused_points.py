@@ -13,7 +13,7 @@ from torch.distributions import Normal
 
 from flowref import check
 from flowref.checking import Settings
-from flowref.laws.density.draws import elsewhere
+from flowref.laws.density.draws import log_prob_at_points
 from flowref.loading import load
 from flowref.model import Status, Undecidable
 from flowref.model.abilities import Density, offers
@@ -78,4 +78,4 @@ def test_what_refuses_every_point_is_not_judged() -> None:
     refusing = subject.with_call("log_prob", refuse)
     assert offers(refusing, Density)
     with pytest.raises(Undecidable, match="outside"):
-        elsewhere(refusing, np.zeros((9, 16)), None, lost=1.0)
+        log_prob_at_points(refusing, np.zeros((9, 16)), None, lost=1.0)

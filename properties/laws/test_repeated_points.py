@@ -27,5 +27,5 @@ def test_what_differs_in_any_repetition_differs_in_the_first(row: int) -> None:
 
 def test_cancellation_near_a_root_is_no_matter_of_layout() -> None:
     """The repeated point is that at which the inverse cancels; its neighbors in the batch do not."""
-    verdict = checking.check(parse_target(SHIFTED), "same/manner[strides]")
+    verdict = checking.pair_verdict(parse_target(SHIFTED), "same/manner[strides]")
     assert verdict.status is Status.HOLDS

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from flowref.laws.bijection.oracles import against_structure
-from flowref.laws.bijection.told_once import NOISE, told_against
-from flowref.laws.common.structure import Told
+from flowref.laws.bijection.structured_log_det import NOISE, told_against
+from flowref.laws.common.structure import StructuredLogDet
 from flowref.model import Mapped
 from flowref.model.certainty import Certainty
 
@@ -58,12 +58,14 @@ class Walked:
         yield
         self.noisy = False
 
-    def walked(self, which: str, x: Any, context: Any, visitor: Any) -> Told:
+    def walked(self, which: str, x: Any, context: Any, visitor: Any) -> StructuredLogDet:
         """Tell it."""
         self.tellings += 1
         louder = NOISE["float64"][1]
         told = TRUE + self.noisy * louder * MOVED
-        return Told(told, np.full(2, self.error), np.ones(2, bool), f"by structure: {self.how}")
+        return StructuredLogDet(
+            told, np.full(2, self.error), np.ones(2, bool), f"by structure: {self.how}"
+        )
 
 
 def test_what_was_reported_alike_is_not_asked_about() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import check
+from flowref.checking import pair_verdict
 from flowref.laws.contribution.draws import draws_as_told
 from flowref.laws.contribution.gradient import parameter_gradient
 from flowref.loading import load
@@ -66,7 +66,7 @@ def gate(**options: str) -> str:
 @pytest.mark.parametrize(("slip", "status"), [("no", Status.HOLDS), ("detached", Status.VIOLATED)])
 def test_a_layer_is_trained_by_rows_that_are_numbers(slip: str, status: Status) -> None:
     """Where a layer gives numbers its gradients in the parameters are judged, whatever other rows hold."""
-    verdict = check(gate(most="1", slip=slip), "gradient/parameters[contribution]")
+    verdict = pair_verdict(gate(most="1", slip=slip), "gradient/parameters[contribution]")
     assert verdict.status is status, verdict.reason
 
 

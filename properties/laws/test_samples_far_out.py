@@ -12,7 +12,7 @@ from torch import nn
 
 from flowref import check
 from flowref.checking import Settings
-from flowref.laws.density.consistency import lacking
+from flowref.laws.density.consistency import share_without_density
 from flowref.model import REAL, Status, Support, Undecidable
 
 QUICK = Settings("quick")
@@ -57,10 +57,10 @@ def test_those_nearby_accuse_whatever_lies_far_out() -> None:
     lost, points = np.ones(100, dtype=bool), np.ones((100, 2))
     lost[5:] = False
     points[:3] = 1e60
-    assert lacking(lost, points, REAL) == 0.05
+    assert share_without_density(lost, points, REAL) == 0.05
     points[:5] = 1e60
     with pytest.raises(Undecidable, match="far out"):
-        lacking(lost, points, REAL)
+        share_without_density(lost, points, REAL)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -75,7 +75,7 @@ def test_those_that_rounding_moves_onto_an_end_are_not_those_that_are_cut_off_th
     lost, points = np.ones(100, dtype=bool), np.full((100, 2), 0.5)
     lost[5:] = False
     points[:5, 1] = 1.0
-    assert lacking(lost, points, Support.parse("unit")) == 0.05
+    assert share_without_density(lost, points, Support.parse("unit")) == 0.05
     points[5:8, 1] = 1 - 1e-9
     with pytest.raises(Undecidable, match="near an end"):
-        lacking(lost, points, Support.parse("unit"))
+        share_without_density(lost, points, Support.parse("unit"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flowref.checking import Settings, check
+from flowref.checking import Settings, pair_verdict
 from flowref.checking.judgement import VIOLATED
 from flowref.checking.measurement import DOUBLE, Measurement, measure
 from flowref.checking.tolerance import judge
@@ -31,5 +31,7 @@ def test_a_saturated_point_accuses_nobody(point: tuple[float, ...]) -> None:
 
 def test_a_part_that_is_missing_is_seen() -> None:
     """The log-det lacks the logarithm of the last part."""
-    verdict = check(parse_target(f"{PARTS}?defect=last-part-missing"), LAW, Settings("quick"))
+    verdict = pair_verdict(
+        parse_target(f"{PARTS}?defect=last-part-missing"), LAW, Settings("quick")
+    )
     assert verdict.status is Status.VIOLATED

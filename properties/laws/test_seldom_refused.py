@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import check
+from flowref.checking import pair_verdict
 from flowref.model import Status
 from flowref.registry import parse_target
 
@@ -63,7 +63,7 @@ def test_a_threshold_that_rows_share_is_seen_where_few_are_refused(
     name: str, status: Status
 ) -> None:
     """Of 64 rows a few calls tell too few that stay; of a thousand they do."""
-    verdict = check(
+    verdict = pair_verdict(
         parse_target(f"{Path(__file__)}:{name}"), "random/rows-independent[contribution]"
     )
     assert verdict.status is status, verdict.reason

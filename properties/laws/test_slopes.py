@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import check
+from flowref.checking import pair_verdict
 from flowref.laws.common.slopes import Slope
 from flowref.model import Mapped, Status
 from flowref.registry import parse_target
@@ -64,7 +64,7 @@ class Lost(nn.Module):
 @pytest.mark.parametrize("law", ["gradient/parameters[value]", "gradient/parameters[log-det]"])
 def test_where_there_are_no_numbers_nothing_is_said(law: str) -> None:
     """Neither a derivative, nor an error of the law."""
-    assert check(parse_target(f"{__file__}:Lost"), law).status is Status.INCONCLUSIVE
+    assert pair_verdict(parse_target(f"{__file__}:Lost"), law).status is Status.INCONCLUSIVE
 
 
 def test_single_precision_has_no_echo() -> None:

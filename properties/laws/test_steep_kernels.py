@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import check
+from flowref.checking import pair_verdict
 from flowref.model import Status
 
 
@@ -71,12 +71,12 @@ def spec(name: str) -> str:
 @pytest.mark.parametrize("law", ["integral", "near-pairs"])
 def test_steps_that_overflow_far_out_leave_a_layer_to_be_judged(law: str) -> None:
     """A few points of which latents are beyond all numbers have no mass, and hide no other."""
-    assert check(spec("Steep"), f"contribution/{law}").status is Status.HOLDS
+    assert pair_verdict(spec("Steep"), f"contribution/{law}").status is Status.HOLDS
 
 
 def test_a_wrong_weight_of_such_steps_is_seen() -> None:
     """The law of the mass speaks of the others."""
-    found = check(spec("Steep?defect=0.05"), "density/mass[contribution]").status
+    found = pair_verdict(spec("Steep?defect=0.05"), "density/mass[contribution]").status
     assert found is Status.VIOLATED
 
 
@@ -86,4 +86,6 @@ def test_a_wrong_weight_of_such_steps_is_seen() -> None:
 )
 def test_no_number_for_a_gradient_is_an_error(law: str, endless: bool, status: Status) -> None:
     """A branch that is left out has a gradient, and where that is infinite the whole is no number."""
-    assert check(f"{spec('Below')}?endless={endless}", f"contribution/{law}").status is status
+    assert (
+        pair_verdict(f"{spec('Below')}?endless={endless}", f"contribution/{law}").status is status
+    )

@@ -12,11 +12,11 @@ import pytest
 
 from flowref.laws.bijection.at_size import composed
 from flowref.laws.common import structure
-from flowref.laws.common.structure import Told
+from flowref.laws.common.structure import StructuredLogDet
 from flowref.model import Array, Shape, Stage
 from rows import first_of
 
-Hypothesis = Callable[[Stage, np.random.Generator], Told | None]
+Hypothesis = Callable[[Stage, np.random.Generator], StructuredLogDet | None]
 SIZE, SHAPE = 24, (4, 2, 3)
 HALF = np.arange(SIZE) < SIZE // 2
 
@@ -75,20 +75,20 @@ def triangular(rng: np.random.Generator) -> Array:
     return matrix[rng.permutation(SIZE)][:, rng.permutation(SIZE)]
 
 
-def masked(stage: Stage, rng: np.random.Generator) -> Told | None:
+def masked(stage: Stage, rng: np.random.Generator) -> StructuredLogDet | None:
     """A coupling of the mask that it declares."""
     return structure.in_two_steps(stage, HALF, None, rng)
 
 
-def copied(stage: Stage, rng: np.random.Generator) -> Told | None:
+def copied(stage: Stage, rng: np.random.Generator) -> StructuredLogDet | None:
     """A coupling of the entries that it is seen to copy."""
     found = structure.copies(stage, rng)
     return structure.in_two_steps(stage, *found[0], rng) if found else None
 
 
-def entry_by_entry(stage: Stage, rng: np.random.Generator) -> Told | None:
+def entry_by_entry(stage: Stage, rng: np.random.Generator) -> StructuredLogDet | None:
     """The whole Jacobian."""
-    return structure.whole(stage)
+    return structure.dense_log_det(stage)
 
 
 CASES: list[tuple[Callable[[np.random.Generator], Array], Hypothesis]] = [

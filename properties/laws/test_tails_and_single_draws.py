@@ -55,7 +55,7 @@ class Tails(nn.Module):
 def test_a_nan_in_the_tails(law: str, safe: bool, rooted: bool, status: Status) -> None:
     """A branch that is not chosen beyond a bound of three has no finite gradient there, unless it is given another point."""
     target = loading.snapshot(Tails(safe, rooted))
-    assert checking.check(target, law, QUICK, written=False).status is status
+    assert checking.pair_verdict(target, law, QUICK, written=False).status is status
 
 
 class Modes(nn.Module):
@@ -90,5 +90,7 @@ class Modes(nn.Module):
 def test_one_sample_at_a_time(counted: bool) -> None:
     """One sample is drawn of any mode: as many modes as the largest that was drawn are not all."""
     target = loading.snapshot(Modes(counted))
-    verdict = checking.check(target, "shape/one-number-per-point[samples]", QUICK, written=False)
+    verdict = checking.pair_verdict(
+        target, "shape/one-number-per-point[samples]", QUICK, written=False
+    )
     assert verdict.status is (Status.VIOLATED if counted else Status.HOLDS)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import check
+from flowref.checking import pair_verdict
 from flowref.model import Status
 
 
@@ -50,5 +50,7 @@ class Metropolis(nn.Module):
 )
 def test_a_weight_whose_mass_is_not_known_is_judged(options: str, status: Status) -> None:
     """A few points hold most of the mass of a wrong one, which then tells nothing of latents."""
-    verdict = check(f"{Path(__file__)}:Metropolis{options}", "kernel/follows-contribution[balance]")
+    verdict = pair_verdict(
+        f"{Path(__file__)}:Metropolis{options}", "kernel/follows-contribution[balance]"
+    )
     assert verdict.status is status

@@ -89,7 +89,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("name", "law"), crossed(HEALTHY, LAWS))
 def test_they_are_judged_and_not_accused(file: Path, name: str, law: str) -> None:
     """Whether a codomain is declared or calls tell it."""
-    assert checking.check(f"{file}:{name}", law, Settings("quick")).status is Status.HOLDS
+    assert checking.pair_verdict(f"{file}:{name}", law, Settings("quick")).status is Status.HOLDS
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_they_are_judged_and_not_accused(file: Path, name: str, law: str) -> Non
 )
 def test_an_error_is_seen(file: Path, name: str, law: str) -> None:
     """Of a tenth of a nat, and of what the inverse draws."""
-    assert checking.check(f"{file}:{name}", law, Settings("quick")).status is Status.VIOLATED
+    assert checking.pair_verdict(f"{file}:{name}", law, Settings("quick")).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize("name", SETS)

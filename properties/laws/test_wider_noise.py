@@ -14,7 +14,7 @@ from torch.distributions import Normal
 from flowref import check, loading, registry
 from flowref.checking import Settings
 from flowref.laws.common.statistics import Guard
-from flowref.laws.density.lower_bound import bounds, mean_of
+from flowref.laws.density.lower_bound import lower_bound_draws, mean_of
 from flowref.model import Array, Status
 
 QUICK = Settings("quick")
@@ -118,7 +118,7 @@ def test_wider_noise_has_the_same_mean(factor: float) -> None:
     """e to the bound has the density as its mean, however wide its noise is drawn."""
     flow: Any = loading.load(registry.parse_target(VARIATIONAL))
     x = np.repeat(np.array([[0.4, -0.7]]), 20_000, 0)
-    known, told = (np.exp(np.asarray(bounds(flow, x, 1, one))) for one in (1.0, factor))
+    known, told = (np.exp(np.asarray(lower_bound_draws(flow, x, 1, one))) for one in (1.0, factor))
     error = math.hypot(known.std(), told.std()) / math.sqrt(len(x))
     assert abs(known.mean() - told.mean()) < 5 * error
     assert error < 0.02 * known.mean()

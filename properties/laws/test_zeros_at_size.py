@@ -50,7 +50,7 @@ def verdict_on(first: str, shift: float = 0.0) -> Verdict:
     if shift:
         with torch.no_grad():
             module.log_scale[0] = shift
-    return checking.check(loading.snapshot(module), LAW, Settings("quick"))
+    return checking.pair_verdict(loading.snapshot(module), LAW, Settings("quick"))
 
 
 def test_a_healthy_map_of_many_entries_holds() -> None:

@@ -93,14 +93,14 @@ def test_it_is_judged_on_the_processor(way: str, tmp_path: Path) -> None:
     """In which way it asks is no matter, nor whether there is a GPU."""
     target = written(tmp_path, **WAYS[way])
     assert recipe_of(target).recognized.conventions[-1] == ON_THE_HOST
-    verdict = checking.check(target, "map/log-det", Settings(profile="quick"))
+    verdict = checking.pair_verdict(target, "map/log-det", Settings(profile="quick"))
     assert verdict.status is Status.HOLDS, verdict.reason
 
 
 def test_what_is_wrong_is_wrong_there(tmp_path: Path) -> None:
     """A log-det that is off by a thousandth."""
     target = written(tmp_path, made=".cuda()", slip="1.001")
-    verdict = checking.check(target, "map/log-det", Settings(profile="quick"))
+    verdict = checking.pair_verdict(target, "map/log-det", Settings(profile="quick"))
     assert verdict.status is Status.VIOLATED, verdict.reason
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowref.loading.data import digest_of, open_rows, vet
+from flowref.loading.data import data_digest, open_rows, vet_data
 from flowref.model import DataError, FlowrefError
 
 POINTS = np.random.default_rng(0).standard_normal((1000, 2, 3)).astype(np.float32)
@@ -233,8 +233,8 @@ def test_columns_of_several_sizes_are_refused_with_their_sizes(
 
 def test_a_file_is_told_from_another() -> None:
     """The digest of data follows the content of a file, and not its name."""
-    before = digest_of("points.npy")
-    assert before == digest_of("points.npy") != digest_of("columns.npy")
+    before = data_digest("points.npy")
+    assert before == data_digest("points.npy") != data_digest("columns.npy")
     np.save("points.npy", POINTS + 1)
-    assert before != digest_of("points.npy")
-    vet("sets.py:Broken")  # nothing of a user's is run before there are workers
+    assert before != data_digest("points.npy")
+    vet_data("sets.py:Broken")  # nothing of a user's is run before there are workers

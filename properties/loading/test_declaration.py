@@ -22,7 +22,7 @@ from flowref.loading.declaration import declaration_of, stated_as
 from flowref.loading.recipe import recipe_of
 from flowref.model import FlowrefError, SpecError
 from flowref.model.declaration import FLOW, KEYS, OF_A_RUN, Key, schema
-from flowref.registry.listing import listed
+from flowref.registry.file_flows import full_listing
 
 ROOT = Path(__file__).parents[2]
 zuko: Any = pytest.importorskip("zuko")
@@ -273,7 +273,7 @@ def test_a_base_class_is_not_contradicted(read: Callable[..., Any]) -> None:
 def test_classes_that_declare_themselves_are_listed(read: Callable[..., Any]) -> None:
     """Whatever their methods are called."""
     read()
-    assert [str(one) for one in listed("flows.py").targets] == ["flows.py:Affine"]
+    assert [str(one) for one in full_listing("flows.py").targets] == ["flows.py:Affine"]
 
 
 class Plain(nn.Module):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import Settings, check
+from flowref.checking import Settings, pair_verdict
 from flowref.loading import recipe_of
 from flowref.model import Status
 from flowref.registry import parse_target
@@ -174,7 +174,7 @@ class Standardized(nn.Module):
 
 def test_batches_beyond_a_domain_are_not_called_degenerate() -> None:
     """What ordinary points do to the state already, no degenerate batch is accused of."""
-    verdict = check(
+    verdict = pair_verdict(
         parse_target(f"{__file__}:Standardized"), "state/degenerate-batch", Settings("quick")
     )
     assert verdict.status is Status.INCONCLUSIVE, verdict

@@ -22,7 +22,7 @@ from flowref.backends.torch import weight_files
 from flowref.loading.data import open_rows
 from flowref.loading.user_code import import_place
 from flowref.model import FlowrefError
-from flowref.model.extras import DISTRIBUTIONS, imported, installation, missing
+from flowref.model.extras import DISTRIBUTIONS, import_optional, installation, missing
 from flowref.registry import catalogue
 from flowref.training.extras import package
 
@@ -158,7 +158,7 @@ def test_what_a_package_misses_itself_is_passed_on(
     (tmp_path / "incomplete.py").write_text("import what_is_nowhere\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="what_is_nowhere"):
-        imported("incomplete", "weights")
+        import_optional("incomplete", "weights")
 
 
 def test_a_library_of_another_distribution_is_named_itself(

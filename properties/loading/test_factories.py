@@ -15,9 +15,9 @@ from torch.distributions import constraints
 
 from flowref import checking, registry
 from flowref.adapters.common.torch_supports import declared_support
-from flowref.loading.options import shape_of
+from flowref.loading.options import parse_shape
 from flowref.loading.recipe import Recipe, recipe_of
-from flowref.model import SpecError, Status, Support, TargetError, draw
+from flowref.model import SpecError, Status, Support, TargetError, draw_points
 
 
 class Logarithms(nn.Module):
@@ -114,7 +114,7 @@ def test_a_set_of_another_size_than_the_event_is_refused() -> None:
 def test_a_product_set_is_searched_to_its_ends(name: str, status: str) -> None:
     """A slip near the end of one coordinate is found, and nothing is asked outside the set."""
     target = registry.parse_target(f"{__file__}:{name}")
-    assert checking.check(target, "map/log-det").status is Status[status]
+    assert checking.pair_verdict(target, "map/log-det").status is Status[status]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_constraint_is_a_set(constraint: Any, text: str) -> None:
 def test_a_product_set_holds_what_is_drawn_from_it(text: str) -> None:
     """Draws lie inside, and a point beyond the end of one coordinate does not."""
     support = Support.parse(text)
-    x = draw(support, (50, len(support.coordinates)), np.random.default_rng(0))
+    x = draw_points(support, (50, len(support.coordinates)), np.random.default_rng(0))
     beyond = x.copy()
     beyond[:, 0] = -1.0
     assert support.holds(x).all()
@@ -148,7 +148,7 @@ def test_a_product_set_holds_what_is_drawn_from_it(text: str) -> None:
 @pytest.mark.parametrize("text", ["4,", "(4,)"])
 def test_a_tuple_of_one_is_a_tuple(text: str) -> None:
     """As an event shape and as a keyword of a factory."""
-    assert (shape_of(text, "event"), registry.literal(text)) == ((4,), (4,))
+    assert (parse_shape(text, "event"), registry.literal(text)) == ((4,), (4,))
 
 
 def test_a_bare_name_finds_its_variants() -> None:
@@ -286,7 +286,7 @@ class Sequences(torch.nn.Module):
     )
     (tmp_path / "whole.py").write_text(text)
     target = registry.parse_target(f"{tmp_path}/whole.py:Sequences?part=Positions")
-    verdict = checking.check(target, "map/log-det")
+    verdict = checking.pair_verdict(target, "map/log-det")
     assert verdict.status is Status.INCONCLUSIVE
     assert "with (3,) it holds" in verdict.reason
 

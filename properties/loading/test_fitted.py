@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import check
+from flowref.checking import pair_verdict
 from flowref.loading import recipe_of
 from flowref.loading.estimators import correlated, drawn
 from flowref.model import Status
 from flowref.registry import parse_target
-from flowref.scripting.torch.building import ESTIMATING, FITTING
+from flowref.scripting.torch.torch_object_lines import ESTIMATING, FITTING
 
 
 class Normal(nn.Module):
@@ -64,7 +64,7 @@ def test_what_fits_itself_is_fitted(refuses: str, fitted: bool) -> None:
 def test_what_a_standard_form_hides_is_seen(forgets: str, status: Status) -> None:
     """A spread that is left out of a log-density shows where it is not one."""
     target = parse_target(f"{__file__}:Normal?forgets={forgets}")
-    assert check(target, "sampling/follows-density").status is status
+    assert pair_verdict(target, "sampling/follows-density").status is status
 
 
 def test_a_program_fits_to_the_same_sample() -> None:

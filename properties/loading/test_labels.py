@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.checking import check
+from flowref.checking import pair_verdict
 from flowref.loading import recipe_of
 from flowref.model import SpecError, Status
 from flowref.registry import parse_target
@@ -166,14 +166,14 @@ def test_a_call_that_forgets_its_label_is_seen(name: str, slip: str, law: str) -
     """Labels differ from point to point, so that one call that reads none disagrees with the others; parts
     are given them, too.
     """
-    assert check(f"{__file__}:{name}", law).status is Status.HOLDS
-    assert check(f"{__file__}:{name}?slip={slip}", law).status is Status.VIOLATED
+    assert pair_verdict(f"{__file__}:{name}", law).status is Status.HOLDS
+    assert pair_verdict(f"{__file__}:{name}?slip={slip}", law).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize("law", ["gradient/context", "gradient/context-used[gradient]"])
 def test_labels_have_no_gradients(law: str) -> None:
     """Laws of gradients that reach a context are about others."""
-    assert check(f"{__file__}:MapByClass", law).status is Status.NOT_APPLICABLE
+    assert pair_verdict(f"{__file__}:MapByClass", law).status is Status.NOT_APPLICABLE
 
 
 def test_lengths_are_no_labels() -> None:
@@ -193,9 +193,9 @@ def test_labels_that_may_be_none_are_said_and_can_be_judged(name: str, slip: str
     """By default they are not given, which the line says with the option that gives them."""
     hints = recipe_of(parse_target(f"{__file__}:{name}")).recognized.hints
     assert any("say ?context=labels" in hint for hint in hints)
-    assert check(f"{__file__}:{name}?slip={slip}", law).status is Status.HOLDS
-    assert check(f"{__file__}:{name}?context=labels", law).status is Status.HOLDS
-    slipped = check(f"{__file__}:{name}?context=labels&slip={slip}", law)
+    assert pair_verdict(f"{__file__}:{name}?slip={slip}", law).status is Status.HOLDS
+    assert pair_verdict(f"{__file__}:{name}?context=labels", law).status is Status.HOLDS
+    slipped = pair_verdict(f"{__file__}:{name}?context=labels&slip={slip}", law)
     assert slipped.status is Status.VIOLATED
 
 

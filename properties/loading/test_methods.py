@@ -10,8 +10,8 @@ import pytest
 from flowref import loading
 from flowref.model import Recognized, Status, Verdict
 from flowref.registry import parse_target
-from flowref.reporting.encoding import recognized_from_json, recognized_to_json
 from flowref.reporting.faults import fault
+from flowref.reporting.verdict_json import recognized_from_json, recognized_to_json
 
 CODE = """
 import torch
@@ -75,7 +75,7 @@ def recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 
     def made(name: str) -> Recognized:
         target = parse_target(f"flows.py:{name}?event=2")
-        methods = loading.methods_of(loading.load(target))
+        methods = loading.entered_methods(loading.load(target))
         one = Recognized("bijection", path="flows.py", line=1, methods=methods)
         assert recognized_from_json(recognized_to_json(one)) == one
         return one

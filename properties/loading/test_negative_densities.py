@@ -45,7 +45,9 @@ class Map(Normal):
 def test_it_is_a_log_density_where_that_is_said(name: str, constant: str, status: Status) -> None:
     """With its constants."""
     target = parse_target(f"{__file__}:{name}?log_prob=nll{constant}")
-    assert checking.check(target, "density/mass", checking.Settings("quick")).status is status
+    assert (
+        checking.pair_verdict(target, "density/mass", checking.Settings("quick")).status is status
+    )
 
 
 def test_a_map_says_that_it_was_not_looked_at() -> None:

@@ -50,7 +50,9 @@ class Noisy(Dequantized):
 )
 def test_noise_that_may_be_given_makes_an_estimate(spec: str, law: str, status: Status) -> None:
     """Of one sample; what draws and takes none does so by a slip."""
-    verdict = checking.check(parse_target(f"{__file__}:{spec}"), law, checking.Settings("quick"))
+    verdict = checking.pair_verdict(
+        parse_target(f"{__file__}:{spec}"), law, checking.Settings("quick")
+    )
     assert verdict.status is status
 
 

@@ -317,10 +317,10 @@ def test_a_hidden_mode_is_one_violation() -> None:
     """
     name = f"{__file__}:hidden_mode"
     settings = checking.Settings("quick")
-    verdict = checking.check(name, "mode/protocol", settings)
+    verdict = checking.pair_verdict(name, "mode/protocol", settings)
     assert verdict.status is Status.VIOLATED and "'bool' object is not callable" in verdict.reason
-    assert checking.check(name, "effects/state[eval]", settings).status is Status.HOLDS
-    assert checking.check(name, "same/saved[resume]", settings).status is Status.HOLDS
+    assert checking.pair_verdict(name, "effects/state[eval]", settings).status is Status.HOLDS
+    assert checking.pair_verdict(name, "same/saved[resume]", settings).status is Status.HOLDS
 
 
 def test_a_convention_can_be_declared() -> None:

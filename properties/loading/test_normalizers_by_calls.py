@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flowref import loading, registry
-from flowref.laws.batch_norm.channels_first import back, first
+from flowref.laws.batch_norm.channels_first import back, channels_to_front
 from flowref.model import ROOT_MEAN_SQUARE, TargetError
 from flowref.model.steps import Assign, Normalize, Roles, Train
 from flowref.model.structure.forms import FORMS, Form
@@ -227,6 +227,6 @@ def test_a_form_goes_both_ways(kind: str, row: int | None) -> None:
 def test_channels_first_and_back(channel: tuple[int, ...]) -> None:
     """A batch with its channels first goes back to what it was."""
     x = np.random.default_rng(1).standard_normal((5, 2, 3, 4))
-    moved = first(x, channel)
+    moved = channels_to_front(x, channel)
     assert moved.shape[:2] == (5, int(np.prod([x.shape[axis + 1] for axis in channel])))
     assert np.array_equal(back(moved, channel, (2, 3, 4)), x)

@@ -42,7 +42,7 @@ def book(tmp_path: Path) -> Path:
 def test_what_cells_define_is_audited(book: Path, name: str) -> None:
     """A class of a notebook is found without running what trains, and an object by its cells."""
     target = registry.parse_target(f"{book}:{name}")
-    assert checking.check(target, "map/log-det").status is Status.HOLDS
+    assert checking.pair_verdict(target, "map/log-det").status is Status.HOLDS
 
 
 def test_a_cell_that_raises_is_named(book: Path) -> None:

@@ -15,9 +15,9 @@ from torch import nn
 
 import flowref
 from flowref import checking, loading, registry
-from flowref.loading.declared import Declared, declare
+from flowref.loading.call_probes import Probed
+from flowref.loading.declared_options import Declared, declare
 from flowref.loading.instance import Instance, instance_of
-from flowref.loading.probing import Probed
 from flowref.loading.recipe import Recipe, recipe_of
 from flowref.loading.recognition import Recognition, recognize
 from flowref.loading.source import Source, source_of
@@ -141,14 +141,14 @@ def test_a_factory_is_called_once_before_its_subject_is_made(
 
 def test_what_cannot_be_copied_is_built_anew() -> None:
     """An object that refuses copies is loaded and judged all the same."""
-    verdict = checking.check(target_of("Uncopyable"), "map/inverse")
+    verdict = checking.pair_verdict(target_of("Uncopyable"), "map/inverse")
     assert verdict.status is Status.HOLDS
 
 
 def test_an_instance_is_never_called(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recognizing, declaring and probing leave the built object as it was, to the last entry."""
     from flowref.backends.torch.copies import Inventory
-    from flowref.loading.probing import probe
+    from flowref.loading.call_probes import probe
 
     built = instance("Outspoken?kept=0")
     before = Inventory(built.obj)

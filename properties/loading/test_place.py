@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flowref.loading.place import NOWHERE, place_of, root_of
+from flowref.loading.place import NOWHERE, definition_location, root_of
 from flowref.loading.source import Source
 from flowref.model import Target
 
@@ -78,7 +78,7 @@ def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def place(spec: str, adapter: str = "user") -> tuple[str, int]:
     """Where a target stands; nothing is built."""
-    return place_of(Source(Target(adapter, spec), lambda: None))
+    return definition_location(Source(Target(adapter, spec), lambda: None))
 
 
 @pytest.mark.parametrize("name", LINES)

@@ -10,11 +10,11 @@ from torch import nn
 
 import flowref
 from flowref import loading, registry
-from flowref.loading.kinds import kind_of
+from flowref.loading.kinds import target_kind
 from flowref.loading.recipe import recipe_of
 from flowref.model import Coupling, Dialect, Facts, Normalizer, Squeezing
 from flowref.reporting.report import Report
-from flowref.reporting.terminal import taken
+from flowref.reporting.terminal import recognition_lines
 
 
 def call(obj: Any, x: Any, context: Any = None) -> Any:
@@ -55,7 +55,7 @@ def test_the_kind_is_said_by_what_a_target_offers(
     dialect: Dialect, facts: dict[str, Any], kind: str
 ) -> None:
     """The kind names the map, its way back, the density and its sampler, where there are any."""
-    assert kind_of(dialect, Facts((2,), **facts)) == kind
+    assert target_kind(dialect, Facts((2,), **facts)) == kind
 
 
 class Shift(nn.Module):
@@ -81,7 +81,7 @@ def test_a_report_says_what_was_recognized() -> None:
     assert recognized.kind == "bijection with inverse"
     assert recognized.event == "event shape (3,): inferred; ?event= sets another"
     assert recognized.why
-    assert taken(recognized) == [recognized.event]
+    assert recognition_lines(recognized) == [recognized.event]
 
 
 class Sliced(nn.Module):
@@ -129,7 +129,7 @@ def test_what_workers_recognize_reaches_the_report() -> None:
 def test_a_construction_is_one_line() -> None:
     """Of a library's construction nothing but its kind is said."""
     recognized = recipe_of(registry.parse_target("torch:SigmoidTransform")).recognized
-    assert not taken(recognized)
+    assert not recognition_lines(recognized)
 
 
 class Saturating(nn.Module):

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from flowref import loading, registry
-from flowref.adapters.user.conventions.settling import Settled
-from flowref.loading.draft import Draft, Experiment, Finding, measured
+from flowref.adapters.user.conventions.call_evidence import Settled
+from flowref.loading.draft import Draft, Experiment, Finding, run_experiments
 from flowref.loading.experiments import OF_CALLS, OF_DENSITIES, OF_ESTIMATES, OF_ROUND_TRIPS
 from flowref.loading.instance import instance_of
 from flowref.loading.source import source_of
@@ -89,7 +89,7 @@ def test_rows_see_what_was_found_before() -> None:
         Experiment("third", lambda _: 1 / 0, "never {}", (lambda _: False,)),  # type: ignore[arg-type, return-value]
         Experiment("fourth", lambda _: Finding(("2", "3")), "and {}"),
     )
-    found = measured(draft(), table)
+    found = run_experiments(draft(), table)
     assert found.facts.promises["fixed"]
     assert found.spoken.conventions == ("found 1", "and 2", "and 3")
 

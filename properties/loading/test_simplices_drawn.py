@@ -44,4 +44,4 @@ def test_they_are_held_to_the_density(slip: str, status: Status) -> None:
     """On the simplex."""
     target = parse_target(f"{__file__}:Parts{slip}")
     law = "sampling/follows-density[simplex]"
-    assert checking.check(target, law, checking.Settings("quick")).status is status
+    assert checking.pair_verdict(target, law, checking.Settings("quick")).status is status

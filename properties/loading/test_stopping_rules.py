@@ -55,5 +55,5 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_what_a_rule_leaves_is_no_error(file: Path, options: str, status: Status) -> None:
     """A rule is as good as it is; too few steps are too few."""
-    verdict = checking.check(f"{file}:Block{options}", "map/inverse", Settings("quick"))
+    verdict = checking.pair_verdict(f"{file}:Block{options}", "map/inverse", Settings("quick"))
     assert verdict.status is status

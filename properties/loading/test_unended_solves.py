@@ -10,7 +10,7 @@ from torch import nn
 
 from flowref import check, loading
 from flowref.checking import Settings
-from flowref.loading import unended
+from flowref.loading import endless_solvers
 from flowref.loading.recipe import recipe_of
 from flowref.model import Status
 from flowref.registry import parse_target
@@ -122,7 +122,7 @@ def halved(fresh: bool = False) -> nn.Module:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer operations are waited for, so that it takes no seconds."""
-    monkeypatch.setattr(unended, "MOST", 8000)
+    monkeypatch.setattr(endless_solvers, "MOST", 8000)
     loading.forget()
 
 
@@ -154,7 +154,7 @@ def test_steps_that_follow_an_estimate_are_no_draws_of_a_layer() -> None:
 
 def test_what_is_long_and_draws_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many operations it takes."""
-    monkeypatch.setattr(unended, "MOST", 200)
+    monkeypatch.setattr(endless_solvers, "MOST", 200)
     assert not facts("adaptive").unended
 
 

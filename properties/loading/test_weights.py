@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from torch import nn
 
 from flowref import checking, loading, registry
-from flowref.backends.torch.weights import load
+from flowref.backends.torch.weights import load_weight_file
 from flowref.cli import main
 from flowref.loading import user_code
 from flowref.model import Condition, FlowrefError, Status, Subject, TargetError
@@ -281,7 +281,7 @@ def test_given_weights_are_measured_as_they_are(folder: Path) -> None:
     subject = loading.load(target, Condition(history="warm"))
     built = loading.load(target, Condition(history="fresh"))
     assert np.array_equal(scale_of(subject), scale_of(built))
-    verdict = checking.check(target, "gradient/reaches-parameters[start]")
+    verdict = checking.pair_verdict(target, "gradient/reaches-parameters[start]")
     assert verdict.status is Status.NOT_APPLICABLE and "weights are given" in verdict.reason
 
 
@@ -323,7 +323,7 @@ def test_a_damaged_weight_is_seen_where_it_breaks_the_map(
     np.save("points.npy", np.random.default_rng(0).standard_normal((100, 3)))
     target = registry.parse_target("flows.py:make?weights=run.pt")
     settings = checking.Settings(data="points.npy")
-    verdict = checking.check(target, "map/finite", settings)
+    verdict = checking.pair_verdict(target, "map/finite", settings)
     assert verdict.status is status
     if verdict.counterexample is not None:
         again = checking.remeasure(target, verdict.law, verdict.counterexample)
@@ -333,6 +333,6 @@ def test_a_damaged_weight_is_seen_where_it_breaks_the_map(
 def test_an_object_without_one_state_is_refused() -> None:
     """What holds no module, or several, has no state dict to load."""
     with pytest.raises(TargetError, match="without parameters and buffers"):
-        load(torch.distributions.AffineTransform(0.0, 1.0), Path("run.pt"))
+        load_weight_file(torch.distributions.AffineTransform(0.0, 1.0), Path("run.pt"))
     with pytest.raises(TargetError, match="with 2 modules"):
-        load([nn.Linear(2, 2), nn.Linear(2, 2)], Path("run.pt"))
+        load_weight_file([nn.Linear(2, 2), nn.Linear(2, 2)], Path("run.pt"))

@@ -25,9 +25,9 @@ from flowref.model import (
     Support,
     Target,
     Unsupported,
-    draw,
-    identity,
+    draw_points,
     nearest,
+    pair_id,
     per_point,
 )
 from flowref.model.call import CALLS, arguments
@@ -174,10 +174,10 @@ def test_drawn_points_lie_in_their_support(text: str, shape: tuple[int, ...]) ->
     generator.
     """
     support = Support.parse(text)
-    x = draw(support, shape, np.random.default_rng(0))
+    x = draw_points(support, shape, np.random.default_rng(0))
     assert x.shape == shape
     assert support.holds(x).all()
-    assert np.array_equal(x, draw(support, shape, np.random.default_rng(0)))
+    assert np.array_equal(x, draw_points(support, shape, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize(
@@ -266,10 +266,10 @@ def test_latents_without_a_codomain_come_from_the_domain() -> None:
 @given(st.text(), st.text())
 def test_a_short_name_is_four_letters_and_stable(target: str, law: str) -> None:
     """The short name of a pair has four letters that cannot be mistaken for one another."""
-    name = identity(target, law)
+    name = pair_id(target, law)
     assert len(name) == 4
     assert not set(name) & set("01IOl")
-    assert name == identity(target, law)
+    assert name == pair_id(target, law)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from torch import nn
 
 from flowref import checking
 from flowref.model import Status
-from flowref.model.switching import switches
+from flowref.model.mode_switch import switches
 
 
 class Flow(nn.Module):
@@ -85,12 +85,12 @@ def test_a_training_is_told_from_the_switch_by_its_signature(kind: Any, switch: 
 def test_a_training_of_that_name_is_never_started(kind: Any, slip: float, status: Status) -> None:
     """All but the protocol of modes is judged, in either mode; that is violated, since eval() calls it."""
     settings = checking.Settings("quick")
-    assert checking.check(kind(slip), "map/log-det", settings).status is status
-    assert checking.check(kind(), "effects/state[eval]", settings).status is Status.HOLDS
-    verdict = checking.check(kind(), "mode/protocol", settings)
+    assert checking.pair_verdict(kind(slip), "map/log-det", settings).status is status
+    assert checking.pair_verdict(kind(), "effects/state[eval]", settings).status is Status.HOLDS
+    verdict = checking.pair_verdict(kind(), "mode/protocol", settings)
     assert verdict.status is Status.VIOLATED and "eval() calls it" in verdict.reason
 
 
 def test_the_switch_itself_is_called() -> None:
     """A part that is kept in eval mode stays in it."""
-    assert checking.check(Frozen(), "mode/protocol").status is Status.HOLDS
+    assert checking.pair_verdict(Frozen(), "mode/protocol").status is Status.HOLDS

@@ -11,14 +11,14 @@ from effort import calls
 from flowref import registry
 from flowref.auditing import single
 from flowref.auditing.journal import FOLDER, last_report
-from flowref.baseline import reading
+from flowref.baseline import baseline_parser
 from flowref.model import Law, Status
-from flowref.pytest import declared, items, messages, plugin, printing, session
+from flowref.pytest import failure_text, items, messages, plugin, project_tests, session
 from flowref.reporting.report import Report
 from plugin.projects import FLOWS, PLUGIN
 
 # Imported here, so that runs of pytest within this process do not import them anew.
-WARM = (torch, declared, items, messages, printing, session, reading, single)
+WARM = (torch, project_tests, items, messages, failure_text, session, baseline_parser, single)
 LAWS: tuple[Law, ...] = registry.laws()
 
 # Part of pyproject.toml, from its second line on -> what is said of it.

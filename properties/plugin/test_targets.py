@@ -15,7 +15,7 @@ from flowref.auditing.single import Judged
 from flowref.checking import Settings
 from flowref.model import Status, TargetError, Verdict
 from flowref.model.factories import is_factory, wants
-from flowref.pytest.conformance import Conformance, Listed, conformance, name_of
+from flowref.pytest.conformance import Conformance, Listed, conformance, object_name
 from flowref.pytest.pair import Pair
 from flowref.pytest.session import Session
 
@@ -81,7 +81,7 @@ def test_a_factory_is_what_can_be_called(value: Any, factory: bool, wanted: list
     """
     assert is_factory(value) is factory
     assert wants(value) == wanted
-    assert name_of(value)
+    assert object_name(value)
 
 
 def test_names_are_told_apart_and_sorted(session: Session) -> None:

@@ -17,7 +17,7 @@ from flowref.proving.numbers import NotModelled
 from flowref.proving.rounding.bounds import BOUNDS
 from flowref.proving.rounding.enclosures import INCREASING, LOST, OWN, Function, reciprocal
 from flowref.proving.rounding.intervals import FUNCTION, ROOT, Boxes, Intervals
-from flowref.proving.runs import Run
+from flowref.proving.runs import GraphRun
 from precise import BITS, FUNCTIONS, exact, slopes, truth
 
 ROWS, SIZE, BOXES = 2, 3, 4
@@ -126,7 +126,7 @@ def computed(nodes: Any, weights: Any, x: Any) -> dict[str, Any]:
 def enclosed(graph: Graph, low: Any, high: Any, *, slope: bool = False) -> dict[str, Any]:
     """All values on boxes."""
     with np.errstate(all="ignore"):
-        return Run(
+        return GraphRun(
             graph, Boxes(low, high), None, frozenset(), "entries" if slope else "", operators=BOUNDS
         ).values
 

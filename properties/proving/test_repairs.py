@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flowref import audit, registry
-from flowref.backends.torch.tracing import Traced
+from flowref.backends.torch.tracing import TorchTracedCall
 from flowref.model.graph import Branches, Graph
 from flowref.proving import certified, repairs_of
 from flowref.proving.repairs import edited, edits, of_log_det, repairs
@@ -52,7 +52,7 @@ def graph_of(told: Any) -> tuple[Graph, list[Branches]]:
     with torch.device("cpu"):
         module = Coupling(told).double()
     points = [torch.randn(ROWS, SIZE, dtype=torch.float64) for _ in range(3)]
-    traced = Traced(module, lambda obj, x, context: obj(x), points[0])
+    traced = TorchTracedCall(module, lambda obj, x, context: obj(x), points[0])
     return traced.graph(), [path for path in map(traced.path, points) if path is not None]
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from flowref import registry
 from flowref.cli import main
 from flowref.model import TargetError
-from flowref.proving import same
+from flowref.proving import compare_targets
 
 FLOWS = """
 import torch
@@ -86,7 +86,9 @@ def flows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("other", ["Old", "New"])
 def test_a_refactoring_is_proved(other: str) -> None:
     """All that both return, for all weights."""
-    pair = same(registry.parse_target("flows.py:Old"), registry.parse_target(f"flows.py:{other}"))
+    pair = compare_targets(
+        registry.parse_target("flows.py:Old"), registry.parse_target(f"flows.py:{other}")
+    )
     found = {one.result: one for one in pair.comparisons()}
     assert list(found) == RESULTS
     assert all(one.claim.proof.whole and one.difference is None for one in found.values())
@@ -96,7 +98,9 @@ def test_a_refactoring_is_proved(other: str) -> None:
 @pytest.mark.usefixtures("flows")
 def test_a_difference_is_shown() -> None:
     """In the result that differs alone, at a point."""
-    pair = same(registry.parse_target("flows.py:Old"), registry.parse_target("flows.py:Slip"))
+    pair = compare_targets(
+        registry.parse_target("flows.py:Old"), registry.parse_target("flows.py:Slip")
+    )
     found = {one.result: one for one in pair.comparisons()}
     wrong = found.pop("log-dets of forward")
     assert wrong.difference is not None and not wrong.claim.proof.proved
@@ -113,7 +117,9 @@ def test_a_difference_is_shown() -> None:
 def test_what_cannot_be_compared_is_refused(other: str, said: str) -> None:
     """With what does not fit."""
     with pytest.raises(TargetError, match=said):
-        same(registry.parse_target("flows.py:Old"), registry.parse_target(f"flows.py:{other}"))
+        compare_targets(
+            registry.parse_target("flows.py:Old"), registry.parse_target(f"flows.py:{other}")
+        )
 
 
 @pytest.mark.usefixtures("flows")

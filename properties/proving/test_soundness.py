@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from flowref.backends.torch.tracing import Traced, Untraced
+from flowref.backends.torch.tracing import TorchTracedCall, Untraced
 from flowref.proving.criteria import LAWS
-from flowref.proving.identities import Proof, identity
+from flowref.proving.identities import Proof, prove_identity
 
 ROWS, SIZE = 3, 2
 
@@ -38,11 +38,11 @@ def proof(run: Any) -> Proof:
         module = Map(run).double()
     draw = [torch.randn(ROWS, SIZE, dtype=torch.float64) for _ in range(4)]
     try:
-        traced = Traced(module, lambda obj, x, context: obj(x), draw[0])
+        traced = TorchTracedCall(module, lambda obj, x, context: obj(x), draw[0])
         if not traced.agrees(draw[1:]):
             return Proof(False, reason="the graph differs from the object")
         paths = [path for path in map(traced.path, draw) if path is not None]
-        return identity(traced.graph(), LAWS["log-det"], paths)[0]
+        return prove_identity(traced.graph(), LAWS["log-det"], paths)[0]
     except Untraced as error:
         return Proof(False, reason=str(error))
 

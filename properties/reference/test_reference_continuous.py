@@ -14,7 +14,15 @@ from torch import Tensor
 from flowref import reference as ref
 from flowref.reference import continuous
 from flowref.reference.continuous import with_divergence
-from flowref.reference.solver import Step, along, integral, one_step, solve, steps, weights
+from flowref.reference.solver import (
+    SolverStep,
+    one_step,
+    path_integral,
+    runge_kutta_steps,
+    solve,
+    state_at_time,
+    weights,
+)
 
 DOUBLE = torch.float64
 MATRIX = torch.tensor([[0.3, -0.8], [0.5, 0.2]], dtype=DOUBLE)
@@ -75,9 +83,9 @@ def test_samples_are_made_without_divergences() -> None:
         ref.CNF(watched).generate(z[0])
 
 
-def equal_steps(x: Tensor, n: int) -> list[Step]:
+def equal_steps(x: Tensor, n: int) -> list[SolverStep]:
     """A path from 0 to 1 in n steps."""
-    path: list[Step] = []
+    path: list[SolverStep] = []
     for index in range(n):
         before = path[-1].after if path else x
         slope = timed(torch.tensor(index / n, dtype=DOUBLE), before)
@@ -92,7 +100,9 @@ def test_the_orders_of_the_method(time: float, order: int) -> None:
     """
     x = normal(3, 2)
     truth = solve(timed, x, 0.0, time, 1e-14)
-    errors = [(along(equal_steps(x, n), time) - truth).abs().max().item() for n in (4, 8, 16, 32)]
+    errors = [
+        (state_at_time(equal_steps(x, n), time) - truth).abs().max().item() for n in (4, 8, 16, 32)
+    ]
     assert math.log2(errors[0] / errors[-1]) / 3 > order - 0.5
 
 
@@ -200,16 +210,16 @@ def test_an_integral_that_does_not_converge_says_so() -> None:
     """A jump, at an accuracy that it does not allow."""
     path = equal_steps(normal(1, 2), 1)
     with pytest.raises(ref.NotConverged, match="48 intervals between nodes from 0 to 1"):
-        integral(lambda t: torch.tensor([float(t > 0.3)], dtype=DOUBLE), path, 1e-6, most=64)
+        path_integral(lambda t: torch.tensor([float(t > 0.3)], dtype=DOUBLE), path, 1e-6, most=64)
 
 
 @pytest.mark.parametrize("end", [1.0, -3.0])
 def test_no_step_is_longer_than_half_of_the_way(end: float) -> None:
     """Nor does any go beyond the end, also where a field that was steep comes to rest."""
-    path = list(steps(lambda t, z: -100 * z, normal(2, 2), 0.0, end, 1e-2))
+    path = list(runge_kutta_steps(lambda t, z: -100 * z, normal(2, 2), 0.0, end, 1e-2))
     assert max(abs(step.length) for step in path) <= abs(end) / 2 * (1 + 1e-12)
     assert path[-1].start + path[-1].length == pytest.approx(end, rel=1e-12)
-    constant = list(steps(lambda t, z: 0 * z + 1, normal(2, 2), 0.0, end, 1e-2))
+    constant = list(runge_kutta_steps(lambda t, z: 0 * z + 1, normal(2, 2), 0.0, end, 1e-2))
     assert len(constant) == 2
 
 

@@ -152,7 +152,7 @@ def test_what_is_mistyped_is_refused_before_anything_is_imported(
     written.write_text("raise SystemExit\nclass Flow: ...\ndef make(): ...\n")
     Path("broken.py").write_text("x = 1\ndef make(:\n")
     with pytest.raises(TargetError) as refused:
-        registry.vet(registry.parse_target(spec))
+        registry.vet_target(registry.parse_target(spec))
     assert said in str(refused.value)
     assert "flows" not in sys.modules
 
@@ -175,4 +175,4 @@ def test_what_is_mistyped_is_refused_before_anything_is_imported(
 def test_what_the_text_leaves_open_is_left_to_the_import(written: Path, text: str) -> None:
     """A name may come about in many ways."""
     written.write_text(text)
-    registry.vet(registry.parse_target("flows.py:a"))
+    registry.vet_target(registry.parse_target("flows.py:a"))

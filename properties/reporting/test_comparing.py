@@ -17,10 +17,10 @@ from flowref import registry
 from flowref.cli import main
 from flowref.model import Condition, Counterexample, Evidence, Problem, ReportError, Status, Verdict
 from flowref.reporting.changes import change_lines, change_markdown, headline
-from flowref.reporting.comparing import Comparison, Trend, compare, growth, renamed
 from flowref.reporting.contents import Environment, LawNote
-from flowref.reporting.renaming import aligned, renames
+from flowref.reporting.name_changes import aligned, renames
 from flowref.reporting.report import Report
+from flowref.reporting.report_diff import ReportComparison, Trend, compare, growth, renamed_report
 
 TARGETS, LAWS = (
     ("zuko:NSF?a=1", "nflows:MAF", "my.py:make"),
@@ -411,7 +411,7 @@ def test_brief_reports_show_the_same_changes(
     sides = zip((one, other), brief, strict=True)
     short = compare(*(report.brief() if shorten else report for report, shorten in sides))
 
-    def outline(comparison: Comparison) -> object:
+    def outline(comparison: ReportComparison) -> object:
         pairs = [
             (p.target, p.law, p.trend, p.old and p.old.status, p.new and p.new.status)
             for p in comparison.pairs
@@ -488,14 +488,14 @@ def test_many_targets_of_one_library_share_a_line(count: int) -> None:
 def test_renamed_laws_and_targets_are_no_change() -> None:
     """Laws under former ids and renamed targets are what they are, whichever side is older."""
     former = {"ancient/one": LAWS[0]}
-    old = renamed(
+    old = renamed_report(
         BASE, {LAWS[0]: "ancient/one", TARGETS[0]: "zuko:Old?a=1&b=2", TARGETS[1]: "flows:MAF"}
     )
     assert compare(old, BASE)
     options = ["zuko:Old?a=1&b=2=zuko:NSF?a=1", "flows:*=nflows:*"]
     assert not compare(*aligned(old, BASE, options, former))
-    assert not compare(*aligned(renamed(BASE, {LAWS[0]: "ancient/one"}), BASE, (), former))
-    assert not compare(*aligned(BASE, renamed(BASE, {LAWS[0]: "ancient/one"}), (), former))
+    assert not compare(*aligned(renamed_report(BASE, {LAWS[0]: "ancient/one"}), BASE, (), former))
+    assert not compare(*aligned(BASE, renamed_report(BASE, {LAWS[0]: "ancient/one"}), (), former))
     broken = [
         Report(BASE.environment, problems=(Problem(spec, "it left"),)) for spec in ("a:b", "c:d")
     ]
@@ -506,9 +506,11 @@ def test_of_laws_that_became_one_the_gravest_counts() -> None:
     """Where two former laws are one now, a violation of either was a violation, in any order."""
     former = dict.fromkeys(LAWS[:2], "new/law")
     for report in (violated(3.0), replace(violated(3.0), verdicts=violated(3.0).verdicts[::-1])):
-        old = renamed(report, former)
+        old = renamed_report(report, former)
         statuses = {
-            change.old.status for change in compare(old, renamed(BASE, former)).pairs if change.old
+            change.old.status
+            for change in compare(old, renamed_report(BASE, former)).pairs
+            if change.old
         }
         assert statuses == {Status.VIOLATED}
         assert not compare(old, old)
@@ -541,7 +543,7 @@ def test_renames_go_together() -> None:
     """Names may be exchanged, the first option for a name wins, and no two names become one."""
     one, other = LAWS[:2]
     assert renames([f"{one}={other}", f"{other}={one}"], BASE, BASE) == {one: other, other: one}
-    old = renamed(BASE, {TARGETS[0]: "lib:A", TARGETS[1]: "lib:B"})
+    old = renamed_report(BASE, {TARGETS[0]: "lib:A", TARGETS[1]: "lib:B"})
     options = [f"lib:A={TARGETS[0]}", f"lib:B={TARGETS[1]}", f"lib:A={TARGETS[2]}"]
     assert not compare(*aligned(old, BASE, options, {}))
     with pytest.raises(ReportError, match="makes two of the old report's names one"):
@@ -588,7 +590,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     case = Counterexample([[1.0]], None, 0, Condition())
     BASE.save(tmp_path / "old.json")
     with_first(violated(3.0), counterexample=case).save(tmp_path / "new.json")
-    renamed(BASE, {TARGETS[0]: "zuko:Old"}).save(tmp_path / "renamed.json")
+    renamed_report(BASE, {TARGETS[0]: "zuko:Old"}).save(tmp_path / "renamed.json")
     return tmp_path
 
 
@@ -624,7 +626,7 @@ def test_the_command_reads_former_ids(folder: Path) -> None:
         tuple(Verdict("a:b", law.id, Status.HOLDS) for law in laws),
     )
     today.save(folder / "today.json")
-    renamed(today, older).save(folder / "ancient.json")
+    renamed_report(today, older).save(folder / "ancient.json")
     for arguments in (("ancient.json", "today.json"), ("today.json", "ancient.json")):
         assert flowref("diff", *arguments).exit_code == 0
     assert compare(Report.load(folder / "ancient.json"), today)
@@ -656,4 +658,4 @@ def test_mistakes_are_sentences(folder: Path, arguments: tuple[str, ...], messag
 
 def test_an_empty_comparison_is_false() -> None:
     """A comparison without changes is false, whatever it counted."""
-    assert not Comparison(unchanged=3)
+    assert not ReportComparison(unchanged=3)

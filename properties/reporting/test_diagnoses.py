@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from flowref.model import Condition, Counterexample, Evidence, Status, Verdict
-from flowref.reporting.encoding import verdict_from_json, verdict_to_json
 from flowref.reporting.formats.events import pair
+from flowref.reporting.verdict_json import verdict_from_json, verdict_to_json
 from flowref.reporting.words import failure
 
 SLIP = "the log-det of forward is half of the right one (46 points tried)"

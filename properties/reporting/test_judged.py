@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flowref.model import Recognized, Status, Verdict
 from flowref.reporting.contents import Environment, LawNote
-from flowref.reporting.judged import FEW, concerns, put_to_the_test, share, waiting
+from flowref.reporting.coverage import FEW, concerns, put_to_the_test, share, waiting
 from flowref.reporting.markdown import to_markdown
 from flowref.reporting.report import Report
 from flowref.reporting.terminal import target_lines

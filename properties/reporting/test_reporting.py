@@ -31,15 +31,15 @@ from flowref.model import (
     Verdict,
 )
 from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
-from flowref.reporting.encoding import packed, unpacked, verdict_from_json, verdict_to_json
 from flowref.reporting.markdown import to_markdown
 from flowref.reporting.markup import code, escaped
 from flowref.reporting.numbers import bits, contrast
-from flowref.reporting.raising import FlowrefViolation, FlowrefViolations
 from flowref.reporting.report import Report
 from flowref.reporting.schema import json_schema
 from flowref.reporting.terminal import summary_lines, target_lines
 from flowref.reporting.text import clean
+from flowref.reporting.verdict_json import packed, unpacked, verdict_from_json, verdict_to_json
+from flowref.reporting.violation_errors import FlowrefViolation, FlowrefViolations
 
 SCHEMA = Draft202012Validator(json.loads(json_schema()))
 # Parts of the schema, and what they describe.

@@ -8,7 +8,7 @@ import pytest
 
 from flowref.model import Problem, Size, Status, Verdict
 from flowref.reporting.contents import Environment
-from flowref.reporting.counting import Count
+from flowref.reporting.progress_counts import Count
 from flowref.reporting.report import Report
 from flowref.reporting.terminal import FEW, summary_lines
 

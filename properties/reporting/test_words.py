@@ -11,8 +11,8 @@ from flowref import registry
 from flowref.model import Condition, Counterexample, Evidence, Size, Status, Verdict
 from flowref.reporting.causes import explained
 from flowref.reporting.terminal import target_lines
-from flowref.reporting.text import opening, plain
-from flowref.reporting.words import failure, measured, seen
+from flowref.reporting.text import opening, plain_statement
+from flowref.reporting.words import evidence_text, failure, seen
 
 CASE = Counterexample([[1.0, 2.0]], None, 3, Condition(), {})
 NOTE = "a train batch of one row leaves scale not finite; at the weights as given"
@@ -25,9 +25,9 @@ FLAG = Verdict(
 def test_statements_are_letters_outside_of_pages(law: object) -> None:
     """No statement shows TeX on a screen, and its opening is whole sentences of a readable length."""
     statement = getattr(law, "statement", "")
-    assert not set("\\{}$") & set(plain(statement)), plain(statement)
+    assert not set("\\{}$") & set(plain_statement(statement)), plain_statement(statement)
     first = opening(statement)
-    assert plain(statement).startswith(first.removesuffix(" ..."))
+    assert plain_statement(statement).startswith(first.removesuffix(" ..."))
     assert first.removesuffix(" ...").endswith(".")
     assert len(first) < 300
 
@@ -100,8 +100,8 @@ def test_bits_are_of_rounding_alone() -> None:
     are shown on request.
     """
     rounding, chance = Evidence(0.1, 1e-12, replicas=56), Evidence(8.6, 1.0)
-    assert "of 53 bits lost" in measured(replace(FLAG, evidence=rounding))
-    assert "bits" not in measured(replace(FLAG, evidence=chance))
+    assert "of 53 bits lost" in evidence_text(replace(FLAG, evidence=rounding))
+    assert "bits" not in evidence_text(replace(FLAG, evidence=chance))
     assert "bits" not in seen(replace(FLAG, evidence=rounding))
 
 
@@ -139,5 +139,5 @@ def test_a_witness_of_thousands_of_numbers_is_read_in_a_line(side: int) -> None:
     assert f"({3 * side * side} numbers, all in the JSON report)" in lines[-1]
     assert "0.14286" in lines[-1]
     assert "0.14285714" not in lines[-1]
-    assert f"0 in each of {3 * side} entries" in measured(seen_twice) or side == 8
+    assert f"0 in each of {3 * side} entries" in evidence_text(seen_twice) or side == 8
     assert any("x = [1, 2]" in line for line in failure(FLAG, "A law."))

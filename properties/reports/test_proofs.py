@@ -22,9 +22,9 @@ import pytest
 from causes import read
 from flowref import registry
 from flowref.model import Status
-from flowref.reporting.comparing import renamed
 from flowref.reporting.report import Report
-from flowref.scripting.trying import Outcome
+from flowref.reporting.report_diff import renamed_report
+from flowref.scripting.trial_run import ProgramOutcome
 from rows import one_of_each
 from scripting.alone import Alone
 
@@ -81,7 +81,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
     process.close()
 
 
-def run(alone: Alone, program: Path) -> Outcome:
+def run(alone: Alone, program: Path) -> ProgramOutcome:
     """How a program ends. What is of torch is imported once for all; JAX has threads, which no copy of
     a process has.
     """
@@ -97,7 +97,7 @@ def audit() -> Report:
 
 def published(name: str) -> Report:
     """A published report, its laws under the ids of today."""
-    return renamed(Report.load(REPORTS / name), registry.former())
+    return renamed_report(Report.load(REPORTS / name), registry.former())
 
 
 @cache
@@ -143,7 +143,7 @@ def form(text: str, name: str) -> list[str]:
     return faults + [f"it imports {module}" for module in strange]
 
 
-def shown(outcome: Outcome, name: str) -> list[str]:
+def shown(outcome: ProgramOutcome, name: str) -> list[str]:
     """What is wrong with the outcome of a program: its exit code, its last line, its numbers."""
     lines = outcome.out.splitlines()
     if outcome.code != 1 or not lines:
@@ -220,7 +220,7 @@ def test_a_program_that_passes_or_needs_flowref_is_caught(
 )
 def test_an_outcome_that_shows_something_else_is_caught(lines: tuple[str, ...], fault: str) -> None:
     """Another law than the finding's, another number than the audit's, or none, is no proof."""
-    faults = shown(Outcome(1, "\n".join(lines)), PLAIN.stem)
+    faults = shown(ProgramOutcome(1, "\n".join(lines)), PLAIN.stem)
     assert fault in str(faults) if fault else faults == []
 
 

@@ -24,7 +24,7 @@ from flowref.model import (
     ReportError,
     Standing,
     Status,
-    identity,
+    pair_id,
 )
 from flowref.model.figure import SCALE
 from flowref.reporting.outcomes import FAILING
@@ -166,7 +166,7 @@ def test_cards_of_one_name_are_told_apart() -> None:
     names: dict[str, str] = {}
     for number in itertools.count():
         law = f"family/law-{number}"
-        if (other := names.setdefault(identity("t", law), law)) != law:
+        if (other := names.setdefault(pair_id("t", law), law)) != law:
             break
     verdicts = (violated("t", other), violated("t", law))
     seen = Page(page(Report(ENVIRONMENT, (note(other), note(law)), ("t",), verdicts)))

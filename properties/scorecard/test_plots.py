@@ -13,7 +13,7 @@ from flowref import registry
 from flowref.model import Evidence
 from flowref.model.figure import COURSE, DENSITY, JACOBIAN, PIT, SCALE, Figure, figure
 from flowref.scorecard.formulas import formula
-from flowref.scorecard.plots import drawn
+from flowref.scorecard.plots import figure_plots
 from flowref.scorecard.plots.axes import decades, linear
 from flowref.scorecard.plots.bits import strip
 from scorecard.samples import FIGURES
@@ -29,7 +29,7 @@ SERIES = ("scale", "error", "allowed", "low", "high", "density", "integral", "co
 )
 def test_no_numbers_break_a_drawing(kind: str, series: dict[str, tuple[float, ...]]) -> None:
     """Whatever numbers a figure has, it is drawn well formed, or not at all."""
-    for picture in drawn(Figure(kind, series, "a note")):
+    for picture in figure_plots(Figure(kind, series, "a note")):
         root = ElementTree.fromstring(str(picture))
         assert root.tag == "svg"
         values = [value for one in root.iter() for value in one.attrib.values()]
@@ -39,7 +39,7 @@ def test_no_numbers_break_a_drawing(kind: str, series: dict[str, tuple[float, ..
 @pytest.mark.parametrize("kind", FIGURES)
 def test_a_figure_is_drawn(kind: str) -> None:
     """Each kind has a drawing with axes, a title and words, all of it within its frame."""
-    (picture,) = drawn(FIGURES[kind])
+    (picture,) = figure_plots(FIGURES[kind])
     root = ElementTree.fromstring(str(picture))
     assert root.find("title") is not None and root.find("desc") is not None
     width, height = float(root.get("width", "0")), float(root.get("height", "0"))
@@ -53,7 +53,7 @@ def test_a_figure_is_drawn(kind: str) -> None:
 
 def test_errors_over_what_is_allowed_are_marked() -> None:
     """The plot of errors tells points that violate from those that hold, in color, fill and words."""
-    text = str(drawn(FIGURES[SCALE])[0])
+    text = str(figure_plots(FIGURES[SCALE])[0])
     assert text.count('class="bad"') == 8 + 1 and text.count('class="good"') == 5 + 1
     assert "8 of 13 points along a ray" in text
 
@@ -64,9 +64,9 @@ def test_what_is_compared_is_drawn_where_it_differs() -> None:
     """
     right = (-2.0, 0.5, 1.0, 4.0)
     halved = figure(SCALE, "reported against autograd", got=[v / 2 for v in right], expected=right)
-    text = str(drawn(halved)[0])
+    text = str(figure_plots(halved)[0])
     assert "4 of 4 points lie off the line" in text and "autograd" in text
-    assert drawn(figure(SCALE, got=right, expected=right)) == []
+    assert figure_plots(figure(SCALE, got=right, expected=right)) == []
 
 
 @given(NUMBERS, NUMBERS, NUMBERS, NUMBERS)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from effort import PATIENCE
-from flowref.scripting.trying import Outcome
+from flowref.scripting.trial_run import ProgramOutcome
 
 SERVER = """
 import importlib, json, os, runpy, signal, sys, tempfile, traceback, warnings
@@ -71,19 +71,19 @@ class Alone:
         )
         self.count = 0
 
-    def __call__(self, text: str) -> Outcome:
+    def __call__(self, text: str) -> ProgramOutcome:
         """How a program ends."""
         self.count += 1
         path = self.folder / f"program_{self.count}.py"
         path.write_text(text, encoding="utf-8")
         return self.run(path)
 
-    def run(self, path: Path, *imports: str) -> Outcome:
+    def run(self, path: Path, *imports: str) -> ProgramOutcome:
         """How a program in a file ends; ``imports``: what the process imports beside, and keeps."""
         line = json.dumps([str(path), PATIENCE, [*self.imports, *imports]])
         self.server.stdin.write(line + "\n")
         self.server.stdin.flush()
-        return Outcome(*json.loads(self.server.stdout.readline()))
+        return ProgramOutcome(*json.loads(self.server.stdout.readline()))
 
     def close(self) -> None:
         """End the process."""

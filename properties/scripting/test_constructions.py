@@ -12,8 +12,8 @@ import torch
 from flowref import registry
 from flowref.backends.torch.state import named_state
 from flowref.model import Component, TargetError
-from flowref.scripting.inlining import Inliner
-from flowref.scripting.layout import WIDTH, import_block, unparsed, wrapped
+from flowref.scripting.inlined_calls import Inliner
+from flowref.scripting.layout import WIDTH, import_block, unparsed, wrapped_line
 from flowref.scripting.names import Names, Unwritable
 from flowref.scripting.numbers import tensor
 from flowref.scripting.operands import Operand
@@ -151,7 +151,7 @@ def test_what_is_not_understood_is_refused() -> None:
 )
 def test_long_lines_are_broken_and_mean_the_same(line: str) -> None:
     """Broken at commas, a line is the same program, and no piece is wider than a page."""
-    pieces = wrapped(line)
+    pieces = wrapped_line(line)
     assert ast.dump(ast.parse("\n".join(pieces))) == ast.dump(ast.parse(line))
     assert len(pieces) > 1
     assert max(map(len, pieces)) <= WIDTH

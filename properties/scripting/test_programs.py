@@ -16,10 +16,10 @@ import pytest
 
 from flowref import checking, registry
 from flowref.model import Status, Verdict
-from flowref.reporting.text import plain
+from flowref.reporting.text import plain_statement
 from flowref.scripting import LONGEST, script
 from flowref.scripting.torch import TEMPLATES
-from flowref.scripting.trying import Outcome, alone, shows
+from flowref.scripting.trial_run import ProgramOutcome, run_standalone, shows
 from rows import one_of_each
 from scripting.alone import Alone
 
@@ -143,7 +143,7 @@ class Shown:
 
     verdict: Verdict
     text: str
-    outcome: Outcome
+    outcome: ProgramOutcome
 
 
 def flow_and_family(pair: tuple[str, str]) -> tuple[str, str]:
@@ -175,9 +175,9 @@ def run(folder: Path) -> Iterator[Alone]:
 def shown(target: str, law: str, run: Alone, monkeypatch: pytest.MonkeyPatch) -> Shown:
     """The program for a pair, written in the user's folder."""
     monkeypatch.chdir(run.folder)
-    verdict = checking.check(target, law, QUICK)
+    verdict = checking.pair_verdict(target, law, QUICK)
     if verdict.status not in ACCUSED:  # it shows in other states
-        verdict = checking.check(target, law)
+        verdict = checking.pair_verdict(target, law)
     assert verdict.status in ACCUSED, verdict
     text = script(verdict, run)
     return Shown(verdict, text, run(text))
@@ -199,7 +199,7 @@ def on_a_page(found: Shown) -> None:
     assert "flowref" not in modules
     assert found.outcome.code == 1, found.outcome
     assert found.outcome.out.splitlines()[-1] == f"VIOLATED {law}"
-    statement = plain(registry.find_law(law).statement)
+    statement = plain_statement(registry.find_law(law).statement)
     assert statement[:30] in " ".join(found.text.split())
     within = max(template.within for template in TEMPLATES[law])
     assert shows(found.outcome, found.verdict, 100 * within)
@@ -250,6 +250,6 @@ def test_a_users_options_are_keywords(run: Alone, monkeypatch: pytest.MonkeyPatc
 
 def test_by_default_a_program_is_tried_where_flowref_cannot_be_imported() -> None:
     """The trial is a process of its own: what imports flowref fails there, whatever else runs."""
-    assert alone("import flowref").code == 1
-    assert alone("import sys; print('off by 3'); sys.exit(1)").off == 3.0
-    assert alone("import sys; sys.exit(0)").code == 0
+    assert run_standalone("import flowref").code == 1
+    assert run_standalone("import sys; print('off by 3'); sys.exit(1)").off == 3.0
+    assert run_standalone("import sys; sys.exit(0)").code == 0

@@ -11,7 +11,7 @@ from flowref import registry
 from flowref.model import Condition, Counterexample, Evidence, FlowrefError, Status, Verdict
 from flowref.scripting import script
 from flowref.scripting.torch import TEMPLATES
-from flowref.scripting.trying import Outcome, shows
+from flowref.scripting.trial_run import ProgramOutcome, shows
 
 LAW = "map/log-det"
 CASE = Counterexample([[0.0, 0.5, 0.25, 1.0]], None, 0, Condition())
@@ -22,9 +22,9 @@ def verdict(target: str, law: str = LAW, status: Status = Status.VIOLATED) -> Ve
     return Verdict(target, law, status, evidence=Evidence(1.0, 1e-14), counterexample=CASE)
 
 
-def never(text: str) -> Outcome:
+def never(text: str) -> ProgramOutcome:
     """A trial of which nothing comes."""
-    return Outcome(0, "holds\n")
+    return ProgramOutcome(0, "holds\n")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_program_that_does_not_show_the_violation_is_never_given(tmp_path: Pat
     """Every trial of a healthy flow comes to nothing, so that no program comes out."""
     tried: list[str] = []
 
-    def watched(text: str) -> Outcome:
+    def watched(text: str) -> ProgramOutcome:
         tried.append(text)
         return never(text)
 
@@ -73,16 +73,16 @@ def test_a_program_that_does_not_show_the_violation_is_never_given(tmp_path: Pat
 @pytest.mark.parametrize(
     ("outcome", "expected"),
     [
-        (Outcome(1, f"off by 1.0\nVIOLATED {LAW}\n"), True),
-        (Outcome(1, f"off by 20\nVIOLATED {LAW}\n"), False),
-        (Outcome(1, f"off by nan\nVIOLATED {LAW}\n"), False),
-        (Outcome(1, f"VIOLATED {LAW}\n"), True),
-        (Outcome(1, "VIOLATED shape/one-number-per-point[log-det]\n"), False),
-        (Outcome(0, f"VIOLATED {LAW}\n"), False),
-        (Outcome(1, "", "NameError: name 'y' is not defined"), False),
+        (ProgramOutcome(1, f"off by 1.0\nVIOLATED {LAW}\n"), True),
+        (ProgramOutcome(1, f"off by 20\nVIOLATED {LAW}\n"), False),
+        (ProgramOutcome(1, f"off by nan\nVIOLATED {LAW}\n"), False),
+        (ProgramOutcome(1, f"VIOLATED {LAW}\n"), True),
+        (ProgramOutcome(1, "VIOLATED shape/one-number-per-point[log-det]\n"), False),
+        (ProgramOutcome(0, f"VIOLATED {LAW}\n"), False),
+        (ProgramOutcome(1, "", "NameError: name 'y' is not defined"), False),
     ],
 )
-def test_an_outcome_is_held_against_the_verdict(outcome: Outcome, expected: bool) -> None:
+def test_an_outcome_is_held_against_the_verdict(outcome: ProgramOutcome, expected: bool) -> None:
     """Exit code, last line and the size of the number all count."""
     assert shows(outcome, verdict("torch:ExpTransform"), 10) is expected
 

@@ -45,9 +45,9 @@ def test_a_program_loads_the_weights_of_its_case(
     torch.save({"epoch": 1, "state_dict": state}, "run.pt")
     loading.forget()
     target = registry.parse_target("trained_slips.py:make?weights=run.pt")
-    verdict = checking.check(target, "map/log-det")
+    verdict = checking.pair_verdict(target, "map/log-det")
     assert verdict.status is Status.VIOLATED and verdict.counterexample is not None
-    assert verdict.counterexample.condition.weights == loading.digest_of(target)
+    assert verdict.counterexample.condition.weights == loading.weights_digest(target)
     text = scripting.script(verdict)  # which runs it, and hands it out only if it shows the slip
     assert 'torch.load("run.pt", weights_only=True)["state_dict"]' in text
     assert "flow.load_state_dict(" in text and "removeprefix" in text

@@ -17,7 +17,7 @@ import torch
 
 from flowref.reference import Affine, KernelChain, StandardNormal, augment
 from flowref.training import data, evaluation, fit, loop, models, plane, runs
-from flowref.training.bounds import DrawnFlow, drawing, log_density
+from flowref.training.bounds import DrawnFlow, log_density, seeded_layers
 from flowref.training.extras import RunError
 from flowref.training.families import FAMILIES
 from flowref.training.flows import FLOWS
@@ -56,7 +56,7 @@ def trained(folder: Path, what: Recipe, stops: tuple[int, ...] = ()) -> Path:
     for step in (*stops, 10**9):
         training = loop.Training(what, dataset(), folder)
         training.restore()
-        training.run(loop.Listener(), lambda now=training.progress, at=step: now.step >= at)  # type: ignore[misc]  # bound now
+        training.run(loop.TrainingListener(), lambda now=training.progress, at=step: now.step >= at)  # type: ignore[misc]  # bound now
     return folder
 
 
@@ -70,7 +70,7 @@ def test_they_learn_points(flow: str, tmp_path: Path) -> None:
     """In a few steps the bound rises above the likelihood of a normal with the moments of the data."""
     folder = trained(tmp_path / "run", recipe(flow))
     found, points = runs.load(str(folder)), models.tensor(dataset().train)
-    with torch.no_grad(), drawing(found, runs.seeded(0)):
+    with torch.no_grad(), seeded_layers(found, runs.seeded(0)):
         bound = log_density(found, points).mean().item()
     normal = np.linalg.slogdet(2 * math.pi * math.e * np.cov(dataset().train.T, bias=True))[1]
     assert bound > -0.5 * normal
@@ -106,8 +106,8 @@ def test_the_integral_of_a_bound_sees_missing_mass() -> None:
 
     chain = KernelChain(Affine(torch.zeros(2), torch.ones(2)), augment(2, 1))
     base = StandardNormal((3,))
-    assert plane.integral(DrawnFlow(base, chain), 80_000, 5000) == pytest.approx(1, abs=5e-3)
-    assert plane.integral(Forgotten(base, chain), 80_000, 5000) == pytest.approx(
+    assert plane.plane_integral(DrawnFlow(base, chain), 80_000, 5000) == pytest.approx(1, abs=5e-3)
+    assert plane.plane_integral(Forgotten(base, chain), 80_000, 5000) == pytest.approx(
         math.exp(-0.1), abs=5e-3
     )
 
@@ -128,7 +128,7 @@ def test_a_summary_says_that_it_is_a_bound(tmp_path: Path, monkeypatch: pytest.M
 def test_pictures_show_nothing_where_a_flow_overflows() -> None:
     """What is no number, far from the data, has no color, and leaves those of all else as they are."""
     values = torch.tensor([0.5, float("nan"), float("inf"), 0.0])
-    assert plane.shown(values).tolist() == [0.5, 0.0, 0.0, 0.0]
+    assert plane.displayed_density(values).tolist() == [0.5, 0.0, 0.0, 0.0]
 
 
 def test_real_nvp_beside_it_is_named(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def invoke(*words: str) -> Result:
 @pytest.mark.parametrize("name", [*data.TOYS, "digits"])
 def test_data_sets_are_the_same_each_time_and_their_parts_differ(name: str) -> None:
     """A data set depends on its name alone, and no event is in two of its parts."""
-    first, second = data.load(name), data.load(name)
+    first, second = data.load_dataset(name), data.load_dataset(name)
     assert all(np.array_equal(getattr(first, part), getattr(second, part)) for part in data.POINTS)
     rows = [{row.tobytes() for row in getattr(first, part)} for part in data.POINTS]
     assert not rows[0] & rows[2] or name == "digits"
@@ -96,7 +96,7 @@ def test_data_sets_are_the_same_each_time_and_their_parts_differ(name: str) -> N
 
 def test_digits_have_seventeen_levels() -> None:
     """The digits use the levels 0 to 16, all of them."""
-    found = data.load("digits")
+    found = data.load_dataset("digits")
     assert set(np.unique(found.train)) == set(range(17))
     assert (len(found.train), len(found.validation), len(found.test), found.levels) == (
         1197,
@@ -167,7 +167,7 @@ def test_mnist_is_read_as_it_was_written(tmp_path: Path, end: str, place: str) -
     for stem, images in (("train", train), ("t10k", test)):
         packed = gzip.compress(idx(images)) if end else idx(images)
         (tmp_path / place / f"{stem}-images-idx3-ubyte{end}").write_bytes(packed)
-    found = data.load("mnist", str(tmp_path))
+    found = data.load_dataset("mnist", str(tmp_path))
     assert (
         found.train.shape == (45, 1, 28, 28)
         and found.validation.shape == (5, 1, 28, 28)
@@ -185,7 +185,7 @@ def test_cifar10_is_read_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "data_batch_2.bin").write_bytes(cifar(train[20:], [9] * 20))
     (tmp_path / "test_batch.bin").write_bytes(cifar(test, [0] * 4))
     assert np.array_equal(readers.cifar10(tmp_path, True), train)
-    assert np.array_equal(data.load("cifar10", str(tmp_path)).test, test)
+    assert np.array_equal(data.load_dataset("cifar10", str(tmp_path)).test, test)
 
 
 def test_celeba_is_cropped_and_resized(tmp_path: Path) -> None:
@@ -370,13 +370,15 @@ def test_the_integral_sees_missing_mass() -> None:
     flow, found = models.build(POINTS, (2,), None).eval(), small(POINTS)
     assert isinstance(flow, Flow) and isinstance(flow.bijection, Bijection)
     models.standardize(flow, found)
-    assert plane.integral(flow) == pytest.approx(1, abs=1e-3)
+    assert plane.plane_integral(flow) == pytest.approx(1, abs=1e-3)
 
     class Off(Flow):
         def log_prob(self, x: torch.Tensor) -> torch.Tensor:
             return super().log_prob(x) + 0.01
 
-    assert plane.integral(Off(flow.base, flow.bijection)) == pytest.approx(math.exp(0.01), abs=1e-3)
+    assert plane.plane_integral(Off(flow.base, flow.bijection)) == pytest.approx(
+        math.exp(0.01), abs=1e-3
+    )
 
 
 # Runs
@@ -396,7 +398,9 @@ def trained(folder: Path, recipe: Recipe, stops: tuple[int, ...] = ()) -> Path:
     for step in (*stops, 10**9):
         training = loop.Training(recipe, small(recipe), folder)
         training.restore()
-        done = training.run(loop.Listener(), functools.partial(reached, training.progress, step))
+        done = training.run(
+            loop.TrainingListener(), functools.partial(reached, training.progress, step)
+        )
         assert done is (step == 10**9)
     return folder
 
@@ -436,7 +440,7 @@ from test_training import POINTS, small
 from flowref.training import loop
 loop.SAVE_EPOCHS = 0.0  # so that there is something to go on from
 
-class Killer(loop.Listener):
+class Killer(loop.TrainingListener):
     def step(self, training):
         if training.progress.step == 6:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -466,7 +470,7 @@ def test_a_killed_training_loses_nothing(tmp_path: Path) -> None:
         file.write('{"epoch": 2, "st')
     training = loop.Training(POINTS, small(POINTS), folder)
     training.restore()
-    assert training.run(loop.Listener())
+    assert training.run(loop.TrainingListener())
     same(trained(tmp_path / "whole", POINTS), folder)
 
 
@@ -545,7 +549,7 @@ def test_a_loss_that_is_not_finite_ends_the_training(tmp_path: Path) -> None:
     """Training does not go on with NaN, and says what to do."""
     training = loop.Training(replace(POINTS, rate=1e20), small(POINTS), tmp_path)
     with pytest.raises(RunError, match="smaller --rate"):
-        training.run(loop.Listener())
+        training.run(loop.TrainingListener())
 
 
 def test_runs_are_numbered(tmp_path: Path) -> None:
@@ -641,10 +645,10 @@ def test_images_are_sampled_as_levels(tmp_path: Path, monkeypatch: pytest.Monkey
         "latents.png",
         "training.png",
     }
-    drawn, levels = sampling.draw(folder, 5, 0)
+    drawn, levels = sampling.sample_run(folder, 5, 0)
     assert drawn.shape == (5, 1, 8, 8) and drawn.dtype == np.dtype("uint8") and levels == 17
     assert drawn.max() < 17
-    sampling.write(folder, 5, 0, tmp_path / "images.png")
+    sampling.write_samples(folder, 5, 0, tmp_path / "images.png")
     assert (tmp_path / "images.png").stat().st_size > 1000
 
 
@@ -722,7 +726,7 @@ def test_every_family_learns_points(flow: str, tmp_path: Path) -> None:
     folder = fit.begin(recipe, dataset, tmp_path)
     assert runs.recipe_of(folder) == recipe
     training = loop.Training(recipe, dataset, folder)
-    assert training.run(loop.Listener())
+    assert training.run(loop.TrainingListener())
     trained = training.flow.eval()
     assert isinstance(trained, Flow)
     points = models.tensor(dataset.train)

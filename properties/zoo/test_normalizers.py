@@ -22,7 +22,7 @@ CASES = [
 )
 def test_a_slip_is_caught(spec: str, laws: tuple[str, ...]) -> None:
     """One of the laws that a slip names tells: it is violated, or what it advises is not done."""
-    found = {law: checking.check(spec, law, Settings("quick")).status for law in laws}
+    found = {law: checking.pair_verdict(spec, law, Settings("quick")).status for law in laws}
     advising = any(registry.find_law(law).force == ADVICE for law in laws)
     telling = {Status.VIOLATED, Status.ADVICE} if advising else {Status.VIOLATED}
     assert telling & set(found.values()), found

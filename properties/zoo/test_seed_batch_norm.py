@@ -37,7 +37,8 @@ def audited(target: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]
     that broke on it.
     """
     found = {
-        law.id: checking.check(f"{seeds.__name__}:{target}", law, QUICK).status for law in LAWS
+        law.id: checking.pair_verdict(f"{seeds.__name__}:{target}", law, QUICK).status
+        for law in LAWS
     }
     sound = (
         Status.HOLDS,
@@ -107,6 +108,6 @@ def test_the_exponent_is_found(power: float) -> None:
     """
     name = f"{seeds.__name__}:{table.THIRD}?rows={NONE}&power={power}"
     for law in table.ROWS["002-3"].laws:
-        assert checking.check(name, law, QUICK).status is Status.VIOLATED
+        assert checking.pair_verdict(name, law, QUICK).status is Status.VIOLATED
     for law in table.ROWS["002-4"].laws:
-        assert checking.check(name, law, QUICK).status is Status.HOLDS
+        assert checking.pair_verdict(name, law, QUICK).status is Status.HOLDS

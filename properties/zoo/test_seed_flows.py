@@ -49,7 +49,7 @@ def spec(module: ModuleType, options: str) -> str:
 @functools.cache
 def status(target: str, law: str) -> Status:
     """The verdict on a pair."""
-    return checking.check(target, law, QUICK).status
+    return checking.pair_verdict(target, law, QUICK).status
 
 
 def named(module: ModuleType, part: str) -> list[str]:
@@ -90,7 +90,7 @@ def test_a_slip_is_named(module: ModuleType, row: str) -> None:
     target, laws = spec(module, f"rows={row}"), module.ROWS[row].laws
     if row in REFUSED:
         with pytest.raises(TargetError, match="cannot be called on a batch"):
-            checking.check(target, "map/log-det", QUICK)
+            checking.pair_verdict(target, "map/log-det", QUICK)
         return
     assert {law: status(target, law) for law in laws if status(target, law) not in ACCUSING} == {}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from flowref.adapters.user.conventions.tables import markdown
+from flowref.adapters.user.conventions.tables import convention_tables
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "recognised.md"
 PLACE = re.compile(r"(<!-- conventions: .*? -->\n).*?(<!-- conventions end -->)", re.DOTALL)
@@ -17,7 +17,7 @@ PLACE = re.compile(r"(<!-- conventions: .*? -->\n).*?(<!-- conventions end -->)"
 def main() -> None:
     """See the docstring of the module."""
     text = GUIDE.read_text(encoding="utf-8")
-    written = PLACE.sub(lambda found: f"{found[1]}\n{markdown()}\n\n{found[2]}", text)
+    written = PLACE.sub(lambda found: f"{found[1]}\n{convention_tables()}\n\n{found[2]}", text)
     GUIDE.write_text(written, encoding="utf-8")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from flowref.model.declaration import markdown, schema
+from flowref.model.declaration import declaration_tables, schema
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PLACES = ("keys", "others")
@@ -16,7 +16,7 @@ PLACES = ("keys", "others")
 
 def written(text: str) -> str:
     """The page with its tables as they are now."""
-    for place, table in zip(PLACES, markdown(), strict=True):
+    for place, table in zip(PLACES, declaration_tables(), strict=True):
         marks = re.compile(rf"(<!-- {place}: .*? -->\n).*?(<!-- {place} end -->)", re.DOTALL)
         text = marks.sub(lambda found, table=table: f"{found[1]}{table}\n{found[2]}", text)  # type: ignore[misc]  # a lambda with a default
     return text

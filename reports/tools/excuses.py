@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         if one.outcome not in (excuses.TOLD, excuses.MISFIT):
             print(f"{one.outcome}  {one.mutant} in {one.host}: {one.reason}", file=sys.stderr)
     rows = excuses.excuses(found, kills_of(chosen.kills))
-    data = excuses.to_json(rows, found)
+    data = excuses.excuses_to_json(rows, found)
     (chosen.out / "excuses.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     (chosen.out / "excuses.md").write_text(page(rows, found), encoding="utf-8")
     return 0

@@ -19,7 +19,7 @@ from causes import Joined, about, join, read
 from findings_page import page
 from flowref.model import ReportError, Status
 from flowref.reporting import Report
-from flowref.reporting.words import measured
+from flowref.reporting.words import evidence_text
 
 
 def complaints(report: Report, joined: Joined, *, partial: bool) -> Iterator[str]:
@@ -27,7 +27,9 @@ def complaints(report: Report, joined: Joined, *, partial: bool) -> Iterator[str
     findings are no error.
     """
     for verdict in joined.unexplained:
-        yield (f"no finding explains: {verdict.target} violates {verdict.law}: {measured(verdict)}")
+        yield (
+            f"no finding explains: {verdict.target} violates {verdict.law}: {evidence_text(verdict)}"
+        )
     for finding in () if partial else about(joined.idle, report):
         yield (
             f"the finding {finding.id!r} explains no violation of this audit: it is fixed, or its "

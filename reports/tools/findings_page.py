@@ -15,7 +15,7 @@ from flowref.reporting.causes import by_size
 from flowref.reporting.digest import library
 from flowref.reporting.markup import code, escaped
 from flowref.reporting.severity import severity
-from flowref.reporting.words import again, circumstances, inputs, measured
+from flowref.reporting.words import again, circumstances, evidence_text, inputs
 
 # Report of a page -> the environment of tox that renews both.
 MADE = {"audit.json": "audit-all", "audit-jax.json": "audit-jax"}
@@ -105,7 +105,7 @@ def _section(finding: Finding, verdicts: Sequence[Verdict], published: str) -> l
     lines += [
         "For example:",
         "",
-        f"- {code(best.target)} violates {code(best.law)}: {escaped(measured(best))}",
+        f"- {code(best.target)} violates {code(best.law)}: {escaped(evidence_text(best))}",
     ]
     if (case := best.counterexample) is not None:
         where = escaped(circumstances(case, best.part))

@@ -99,8 +99,8 @@ def main() -> int:
     except OSError as error:
         print(f"{error.filename} is missing; {sys.argv[0]} says how to make it", file=sys.stderr)
         return 2
-    sizes = [asdict(one) for one in thresholds.read(folder / "sizes.jsonl")]
-    rounds = soak.Soak(soak.read(folder / "soak.jsonl"))
+    sizes = [asdict(one) for one in thresholds.read_thresholds(folder / "sizes.jsonl")]
+    rounds = soak.Soak(soak.read_rounds(folder / "soak.jsonl"))
     pictures.kills(folder / "kills.png", kills)
     if sizes:
         pictures.sizes(folder / "sizes.png", sizes)

@@ -25,13 +25,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from flowref import registry
+from flowref.auditing.audit_run import conduct
 from flowref.auditing.options import Options
 from flowref.auditing.pool import Limits
-from flowref.auditing.running import conduct
 from flowref.cli.audit_progress import AuditProgress
 from flowref.model import FlowrefError, Status, Target
 from flowref.reporting import Report
-from flowref.reporting.schema import bare
+from flowref.reporting.schema import brief_verdict
 from published_page.laws import changed
 from published_page.page import page
 from published_page.sizes import features, parameters
@@ -100,7 +100,9 @@ def wanted(
 
 def short(report: Report) -> Report:
     """Without the numbers of laws that hold; all else is told."""
-    verdicts = tuple(bare(one) if one.status is Status.HOLDS else one for one in report.verdicts)
+    verdicts = tuple(
+        brief_verdict(one) if one.status is Status.HOLDS else one for one in report.verdicts
+    )
     return replace(report, verdicts=verdicts)
 
 

@@ -25,7 +25,7 @@ from packaging.version import InvalidVersion, Version
 from flowref.model import ReportError
 from flowref.reporting import Report
 from flowref.reporting.changes import change_markdown
-from flowref.reporting.comparing import Trend, compare
+from flowref.reporting.report_diff import Trend, compare
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "reports" / "releases.toml"

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from flowref.auditing.audit_run import conduct
 from flowref.auditing.options import Options
 from flowref.auditing.pool import Limits
-from flowref.auditing.running import conduct
 from flowref.cli.audit_progress import AuditProgress
 from flowref.model import Verdict
 from flowref.reporting import Report

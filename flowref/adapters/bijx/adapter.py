@@ -9,8 +9,8 @@ from typing import Any
 
 from flowref.adapters.bijx import calls, constructions
 from flowref.adapters.bijx.facts import describe
-from flowref.adapters.common.described import lineage
 from flowref.adapters.common.jax_facts import built_in_double
+from flowref.adapters.common.object_components import lineage
 from flowref.model import Adapter, Component, Dialect
 
 BIJECTION = Dialect(

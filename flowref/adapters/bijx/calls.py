@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowref.adapters.common.described import numbered
 from flowref.adapters.common.jax_running import running_numbers
+from flowref.adapters.common.object_components import numbered
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:

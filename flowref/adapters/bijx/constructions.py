@@ -24,7 +24,7 @@ def rngs() -> Any:
     return nnx.Rngs(0)
 
 
-def bent(obj: Any, scale: float = 0.3) -> Any:
+def perturbed_arrays(obj: Any, scale: float = 0.3) -> Any:
     """An object whose arrays are no longer those of the identity."""
     import jax
     import jax.numpy as jnp
@@ -52,10 +52,10 @@ def bijections() -> Builders:
     found: dict[str, Callable[..., Any]] = {
         "Bijection[identity]": lambda: bijx.Bijection(),
         "AffineLinear": lambda: bijx.AffineLinear(vector(-0.5, 0.5), vector(), rngs=rngs()),
-        "AffineLinear[scalar]": lambda: bent(bijx.AffineLinear(rngs=rngs())),
+        "AffineLinear[scalar]": lambda: perturbed_arrays(bijx.AffineLinear(rngs=rngs())),
         "Scaling": lambda: bijx.Scaling(vector(-2, -0.5)),
         "Shift": lambda: bijx.Shift(vector()),
-        "GaussianCDF": lambda: bent(bijx.GaussianCDF(rngs=rngs())),
+        "GaussianCDF": lambda: perturbed_arrays(bijx.GaussianCDF(rngs=rngs())),
         "Tan": lambda: bijx.Tan(),
         "Sigmoid": lambda: bijx.Sigmoid(),
         "Tanh": lambda: bijx.Tanh(),
@@ -63,10 +63,10 @@ def bijections() -> Builders:
         "SoftPlus": lambda: bijx.SoftPlus(),
         "Power": lambda: bijx.Power(jnp.array(1.7)),
         "Sinh": lambda: bijx.Sinh(),
-        "BetaStretch": lambda: bent(bijx.BetaStretch(rngs=rngs())),
-        "CubicRational": lambda: bent(bijx.CubicRational(rngs=rngs())),
-        "SinhConjugation": lambda: bent(bijx.SinhConjugation(rngs=rngs())),
-        "CubicConjugation": lambda: bent(bijx.CubicConjugation(rngs=rngs())),
+        "BetaStretch": lambda: perturbed_arrays(bijx.BetaStretch(rngs=rngs())),
+        "CubicRational": lambda: perturbed_arrays(bijx.CubicRational(rngs=rngs())),
+        "SinhConjugation": lambda: perturbed_arrays(bijx.SinhConjugation(rngs=rngs())),
+        "CubicConjugation": lambda: perturbed_arrays(bijx.CubicConjugation(rngs=rngs())),
         "MonotoneRQSpline": lambda: bijx.MonotoneRQSpline(6, (4,), **inits, rngs=rngs()),
         "Radial[power]": lambda: bijx.Radial(
             bijx.Power(jnp.array(1.5)),
@@ -75,7 +75,7 @@ def bijections() -> Builders:
             rngs=rngs(),
         ),
         "Radial[cubic ray]": lambda: bijx.Radial(
-            bijx.RayTransform(bent(bijx.CubicRational(rngs=rngs()))),
+            bijx.RayTransform(perturbed_arrays(bijx.CubicRational(rngs=rngs()))),
             center=jnp.zeros(4),
             scale=jnp.zeros(4),
             rngs=rngs(),

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.bijx.calls import forward
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.jax_events import event_of
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.jax_events import first_fitting_event
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.model import REAL, Facts, Shape, Support
@@ -54,7 +54,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     event = event_shape or getattr(prior, "event_shape", None)
     guessed: tuple[Shape, ...] = ()
     if not event and "Bijection" in names:
-        found = event_of(obj, partial(forward, obj), traits(obj).domain)
+        found = first_fitting_event(obj, partial(forward, obj), traits(obj).domain)
         event, guessed = found or (None, ())
     if not event:
         raise unknown_shape(obj)
@@ -76,4 +76,4 @@ def traits(obj: Any) -> Traits:
     if "Frozen" in names:
         return traits(obj.frozen)
     known = next((SUPPORTS[name] for name in names if name in SUPPORTS), (REAL, None))
-    return Traits(known[0], known[1], (), promised(PROMISES, names))
+    return Traits(known[0], known[1], (), class_promises(PROMISES, names))

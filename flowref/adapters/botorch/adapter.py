@@ -8,7 +8,7 @@ from typing import Any
 
 from flowref.adapters.botorch import constructions
 from flowref.adapters.botorch.facts import describe, links
-from flowref.adapters.common.described import components_of, lineage
+from flowref.adapters.common.object_components import components_of, lineage
 from flowref.model import Adapter, Component, Dialect
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.promises import ELEMENTWISE, promised
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import ELEMENTWISE, class_promises
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.model import REAL, Facts, Shape, Support
 
@@ -34,7 +34,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         raise unknown_shape(obj)
     first, *later = [_domain(one, shape) for one in links(obj)]
     codomain = REAL if all(lineage(one) & set(ONTO) for one in links(obj)) else None
-    promises = [promised(PROMISES, lineage(one)) for one in links(obj)]
+    promises = [class_promises(PROMISES, lineage(one)) for one in links(obj)]
     told = dict.fromkeys(frozenset.intersection(*promises), True)
     declared = all(domain == REAL for domain in later)
     return Facts(shape, shape, first, codomain, declared, promises=told)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.common.described import lineage
+from flowref.adapters.common.object_components import lineage
 
 BASE = "standard-normal-base"
 # Class -> the names of its mean, and of its deviations and whether they are logarithms.
@@ -31,23 +31,28 @@ def standard_normal(base: Any) -> Any:
     if "Independent" in names:
         return standard_normal(base.base_dist)
     if "MultivariateNormal" in names:
-        covariance = _plain(base.covariance_matrix)
-        return _equal(base.loc, 0.0) and _equal(covariance - np.eye(len(covariance)), 0.0)
+        covariance = _numpy_values(base.covariance_matrix)
+        return _all_equal_to(base.loc, 0.0) and _all_equal_to(
+            covariance - np.eye(len(covariance)), 0.0
+        )
     for name, (mean, deviation, logarithm) in NORMALS.items():
         if name in names and hasattr(base, mean) and hasattr(base, deviation):
             values = [getattr(base, mean), getattr(base, deviation)]
-            if not (_equal(values[0], 0.0) and _equal(values[1], 0.0 if logarithm else 1.0)):
+            if not (
+                _all_equal_to(values[0], 0.0)
+                and _all_equal_to(values[1], 0.0 if logarithm else 1.0)
+            ):
                 return False
             return "initially" if any(map(_trained, values)) else True
     return False
 
 
-def _plain(values: Any) -> Any:
+def _numpy_values(values: Any) -> Any:
     return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
-def _equal(values: Any, number: float) -> bool:
-    return bool((_plain(values) == number).all())
+def _all_equal_to(values: Any, number: float) -> bool:
+    return bool((_numpy_values(values) == number).all())
 
 
 def _trained(value: Any) -> bool:

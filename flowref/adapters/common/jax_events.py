@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from flowref import backends
+from flowref.adapters.common.broadcast_detection import stretches
 from flowref.adapters.common.events import Fit, Fits, Seen, first_event
-from flowref.adapters.common.stretching import stretches
 from flowref.model import (
     REAL,
     UNTRACEABLE,
     Shape,
     Support,
     TargetError,
-    draw,
+    draw_points,
     one_line,
-    place_of,
+    user_code_location,
 )
 
 # ``call(x)`` of a batch -> (value, log-det).
@@ -32,7 +32,7 @@ MOST, USUAL, SIDE = 256, (4, 2, 3, 1, 6, 8, 5), 4
 OTHERS: tuple[Shape, ...] = ((1,), (2,), (3,), (4,), (SIDE, SIDE))
 
 
-def event_of(
+def first_fitting_event(
     obj: Any, call: Called, support: Support = REAL, rank: int = 1
 ) -> tuple[Shape, tuple[Shape, ...]] | None:
     """The first event of at least ``rank`` axes that a call takes, and others that it takes as well where
@@ -49,12 +49,14 @@ def event_of(
     if shape is None and raised:
         error = raised[0]
         raise TargetError(
-            f"{type(obj).__name__} raised {one_line(error, 200)}{place_of(error)}, {UNTRACEABLE}"
+            f"{type(obj).__name__} raised {one_line(error, 200)}{user_code_location(error)}, {UNTRACEABLE}"
         )
-    return None if shape is None else (shape, _others(obj, call, shape, support, rank))
+    return None if shape is None else (shape, _alternative_events(obj, call, shape, support, rank))
 
 
-def _others(obj: Any, call: Called, shape: Shape, support: Support, rank: int) -> tuple[Shape, ...]:
+def _alternative_events(
+    obj: Any, call: Called, shape: Shape, support: Support, rank: int
+) -> tuple[Shape, ...]:
     """The events that a call takes as well as one, where no array is of its size."""
     if {size for array in array_shapes(obj) for size in array} & set(shape):
         return ()
@@ -91,7 +93,7 @@ def taking(
     import jax
 
     rng = np.random.default_rng(0)
-    x = draw(support, (ROWS, *shape), rng)
+    x = draw_points(support, (ROWS, *shape), rng)
     x = rng.uniform(0.25, 0.75, x.shape) if support == REAL else x
     try:
         closed, out = jax.make_jaxpr(call, return_shape=True)(jax.numpy.asarray(x))

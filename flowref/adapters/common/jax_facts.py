@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flowref.adapters.common.described import Construction, Describe
+from flowref.adapters.common.object_components import Construction, Describe
 from flowref.model import Component, Dialect, Facts, Shape
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flowref import backends
-from flowref.adapters.common.signatures import named, required
+from flowref.adapters.common.signatures import parameter_names, required
 
 # Parameters that choose between training and evaluation, with what they are in evaluation.
 EVALUATING: dict[str, Any] = {
@@ -36,7 +36,7 @@ AXIS = "batch"
 
 
 @dataclass(frozen=True)
-class Kept:
+class StateConvention:
     """How an object is called that keeps state. ``style``: where the state is: "linen" and "equinox", in
     the second of a pair; "own", in the object; "beside", in the second of a pair, and it is given to
     the call as an argument, as the ``place``-th; "applied", in the third of a function, its parameters and
@@ -52,22 +52,22 @@ class Kept:
     place: int = 1
 
 
-def evaluated(obj: Any, x: Any, context: Any, way: Kept) -> tuple[Any, Any]:
+def evaluate_batch(obj: Any, x: Any, context: Any, way: StateConvention) -> tuple[Any, Any]:
     """Value and log-det of a batch in evaluation."""
-    return called(obj, x, way, False)[:2]
+    return call_in_mode(obj, x, way, False)[:2]
 
 
-def after_evaluation(obj: Any, x: Any, context: Any, way: Kept) -> tuple[Any, Any, Any]:
+def after_evaluation(obj: Any, x: Any, context: Any, way: StateConvention) -> tuple[Any, Any, Any]:
     """The same, and the object afterwards, which is to be what it was."""
-    return called(obj, x, way, False)
+    return call_in_mode(obj, x, way, False)
 
 
-def trained(obj: Any, x: Any, context: Any, way: Kept) -> tuple[Any, Any, Any]:
+def call_in_training(obj: Any, x: Any, context: Any, way: StateConvention) -> tuple[Any, Any, Any]:
     """Value and log-det of a batch in training, and the object afterwards."""
-    return called(obj, x, way, True)
+    return call_in_mode(obj, x, way, True)
 
 
-def called(obj: Any, x: Any, way: Kept, training: bool) -> tuple[Any, Any, Any]:
+def call_in_mode(obj: Any, x: Any, way: StateConvention, training: bool) -> tuple[Any, Any, Any]:
     """A call in training or in evaluation."""
     evaluation = EVALUATING.get(way.flag)
     flags = {way.flag: not evaluation if training else evaluation} if way.flag else {}
@@ -83,34 +83,34 @@ def called(obj: Any, x: Any, way: Kept, training: bool) -> tuple[Any, Any, Any]:
     elif way.style == BESIDE:
         layer, state = obj
         run = getattr(layer, way.method) if way.method else layer
-        out, state = apart(run(*((x, state) if way.place else (state, x)), **flags), state)
+        out, state = split_state(run(*((x, state) if way.place else (state, x)), **flags), state)
         after = (layer, state)
     elif way.style == APPLIED:
         run, *given = obj
         given.insert(way.place, x)
-        out, state = apart(run(*given, **flags), obj[2])
+        out, state = split_state(run(*given, **flags), obj[2])
         after = (*obj[:2], state)
     else:
-        live = fresh(obj)
+        live = copied_object(obj)
         set_mode(live, training)
-        out, after = apart(getattr(live, way.method)(x, **flags), live)
+        out, after = split_state(getattr(live, way.method)(x, **flags), live)
         set_mode(after, False)
-    return *read(out, x), after
+    return *value_and_log_det(out, x), after
 
 
 def of_equinox(
-    obj: Any, x: Any, way: Kept, flags: Mapping[str, Any], training: bool
+    obj: Any, x: Any, way: StateConvention, flags: Mapping[str, Any], training: bool
 ) -> tuple[Any, Any]:
     """What a module beside its state returns, and the state afterwards."""
     import equinox
     import jax
 
     module, given = obj
-    state = fresh(given)  # one that was used refuses to be used again
+    state = copied_object(given)  # one that was used refuses to be used again
     run = getattr(equinox.nn.inference_mode(module, value=not training), way.method)
 
     def once(points: Any) -> tuple[Any, Any]:
-        return apart(run(points, fresh(state), **flags), state)
+        return split_state(run(points, copied_object(state), **flags), state)
 
     if not way.single:
         return once(x)
@@ -118,14 +118,14 @@ def of_equinox(
     return out
 
 
-def fresh(obj: Any) -> Any:
+def copied_object(obj: Any) -> Any:
     """An object that a call may change: pytrees put together anew, and copies of ordinary objects."""
     import jax
 
     return jax.tree.map(lambda leaf: leaf, backends.find("jax").duplicate(obj))
 
 
-def apart(out: Any, state: Any) -> tuple[Any, Any]:
+def split_state(out: Any, state: Any) -> tuple[Any, Any]:
     """What a call returned without the state among it, and that state; the one before, where there is
     none.
     """
@@ -149,7 +149,7 @@ def like(one: Any, state: Any) -> bool:
     )
 
 
-def read(out: Any, x: Any) -> tuple[Any, Any]:
+def value_and_log_det(out: Any, x: Any) -> tuple[Any, Any]:
     """A value and a log-det, or None."""
     if not isinstance(out, tuple | list):
         return out, None
@@ -167,16 +167,18 @@ def set_mode(obj: Any, training: bool) -> None:
         object.__setattr__(obj, "training", training)
 
 
-def ways(obj: Any) -> Iterator[Kept]:
+def ways(obj: Any) -> Iterator[StateConvention]:
     """How an object may be called, likeliest first; none where nothing tells that it keeps state, which a
     way of training does.
     """
     owner, style = obj, OWN
     if isinstance(obj, tuple | list):
         if len(obj) == 3 and callable(obj[0]):
-            chosen = [name for name in named(obj[0]) if name in EVALUATING]
+            chosen = [name for name in parameter_names(obj[0]) if name in EVALUATING]
             yield from (
-                Kept(APPLIED, "", name, place=at) for name in chosen[:1] for at in (2, 1, 0)
+                StateConvention(APPLIED, "", name, place=at)
+                for name in chosen[:1]
+                for at in (2, 1, 0)
             )
         if len(obj) != 2:
             return
@@ -185,22 +187,22 @@ def ways(obj: Any) -> Iterator[Kept]:
         run = getattr(owner, method, None) if method else owner
         if not callable(run) or (method == "__call__" and isinstance(owner, type)):
             continue
-        flags = [name for name in named(run) if name in EVALUATING]
-        way = Kept(style, method, flags[0] if flags else "")
+        flags = [name for name in parameter_names(run) if name in EVALUATING]
+        way = StateConvention(style, method, flags[0] if flags else "")
         if style == LINEN:
             if any(name != "params" for name in obj[1]):
                 yield way
         elif style == EQUINOX:
             axis = axis_of(owner)
             yield from (replace(way, single=True, axis=axis), way)
-        elif flags or has_modes(owner):
+        elif flags or has_train_and_eval(owner):
             if style == OWN:
                 yield way
             else:
                 yield from (way, replace(way, place=0))
 
 
-def has_modes(obj: Any) -> bool:
+def has_train_and_eval(obj: Any) -> bool:
     """Whether an object has two modes: methods for them, or a flag."""
     methods = all(
         callable(getattr(obj, name, None)) and not required(getattr(obj, name))
@@ -305,26 +307,30 @@ def with_attribute(obj: Any, path: str, value: Any) -> Any:
     return made
 
 
-def held(obj: Any, name: str | None = None) -> Any:
+def array_or_number(obj: Any, name: str | None = None) -> Any:
     """An array or a number that an object holds under a name; without a name all of its arrays."""
     found = dict(arrays(obj))
     if name is None:
         return found
-    return found[name] if name in found else dict(constants(obj))[name]
+    return found[name] if name in found else dict(numeric_attributes(obj))[name]
 
 
-def constants(obj: Any, depth: int = 0) -> Iterator[tuple[str, float]]:
+def numeric_attributes(obj: Any, depth: int = 0) -> Iterator[tuple[str, float]]:
     """The Python numbers that an object and its parts hold as attributes, by their dotted names."""
     if isinstance(obj, tuple):
         if depth == 0 and obj:
-            yield from ((f"0.{name}", value) for name, value in constants(obj[0], depth + 1))
+            yield from (
+                (f"0.{name}", value) for name, value in numeric_attributes(obj[0], depth + 1)
+            )
         return
     held = getattr(obj, "__dict__", None)
     for name, value in held.items() if isinstance(held, dict) and depth < DEEPEST else ():
         if isinstance(value, float):
             yield name, value
         elif not name.startswith("_") and hasattr(value, "__dict__") and not callable_only(value):
-            yield from ((f"{name}.{more}", one) for more, one in constants(value, depth + 1))
+            yield from (
+                (f"{name}.{more}", one) for more, one in numeric_attributes(value, depth + 1)
+            )
 
 
 def callable_only(value: Any) -> bool:

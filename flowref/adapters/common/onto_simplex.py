@@ -43,7 +43,7 @@ def excess(gaps: list[float], size: int) -> float:
     return more if gaps and all(abs(gap - more) <= NEAR for gap in gaps) else 0.0
 
 
-def words(more: float) -> str:
+def simplex_words(more: float) -> str:
     """What the line of a target says of it."""
     volume = ", log-det of the volume of the simplex" if more else ""
     return f"onto a simplex, without its last coordinate{volume}"

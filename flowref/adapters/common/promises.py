@@ -12,6 +12,6 @@ JOINT = VOLUME | CONSTANT | ELEMENTWISE | {"batch-dims"}
 EITHER = frozenset({"estimator", "batch-statistics", "straight-through"})
 
 
-def promised(table: Mapping[str, frozenset[str]], names: set[str]) -> frozenset[str]:
+def class_promises(table: Mapping[str, frozenset[str]], names: set[str]) -> frozenset[str]:
     """What a table of promises by the names of classes says of an object of these classes."""
     return frozenset().union(*(table[name] for name in names & table.keys()))

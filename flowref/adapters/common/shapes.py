@@ -7,7 +7,7 @@ from typing import Any
 from flowref.model import Shape, UnknownShape
 
 
-def shape_of(sizes: Any) -> Shape:
+def as_shape(sizes: Any) -> Shape:
     """A shape from a number or a sequence of numbers."""
     return (int(sizes),) if isinstance(sizes, int) else tuple(int(size) for size in sizes)
 

@@ -20,7 +20,7 @@ def parameters_of(run: Any) -> list[inspect.Parameter]:
         return []
 
 
-def named(run: Any) -> list[str]:
+def parameter_names(run: Any) -> list[str]:
     """All parameters of a function, by name."""
     return [one.name for one in parameters_of(run)]
 

@@ -29,7 +29,7 @@ def on_axis(shape: Shape, kept: Iterable[int], axis: int = 0) -> tuple[float, ..
     )
 
 
-def spread(mask: Any, shape: Shape) -> tuple[float, ...]:
+def repeated_mask(mask: Any, shape: Shape) -> tuple[float, ...]:
     """The mask of a flattened event of which a mask covers the last axes."""
     values = [float(value) for value in mask.detach().double().reshape(-1).tolist()]
     return tuple(values * (math.prod(shape) // len(values)))

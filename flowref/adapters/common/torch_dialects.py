@@ -8,8 +8,8 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from flowref.adapters.common import told_functions
-from flowref.adapters.common.described import numbered
+from flowref.adapters.common import distribution_functions
+from flowref.adapters.common.object_components import numbered
 from flowref.model import Dialect
 
 
@@ -56,7 +56,7 @@ def expanded(obj: Any, x: Any, context: Any = None) -> Any:
     return several.log_prob(x[:, None]).reshape(len(x), 2, -1).sum(-1)
 
 
-def stated(obj: Any, untold: Collection[str] = ()) -> Any:
+def distribution_moments(obj: Any, untold: Collection[str] = ()) -> Any:
     """Mean, variance, entropy, deviation, mode and covariance, each flat and one after the other; nan
     for what a distribution does not tell, and what is to be said of each. ``untold``: names under which
     it tells something else.
@@ -66,12 +66,12 @@ def stated(obj: Any, untold: Collection[str] = ()) -> Any:
     size = math.prod(obj.event_shape)
     sizes = {"entropy": 1, "covariance_matrix": size * size}
     told, flags = [], []
-    for name in told_functions.MOMENTS:
-        value = None if name in untold else asked(obj, name)
-        part, flag = told_functions.fitted(name, value, sizes.get(name, size))
-        if len(obj.batch_shape) and flag == told_functions.MISSHAPEN:
-            flag = told_functions.FINE  # one for each of a batch
-        if flag == told_functions.FINE and name in OF_EACH and not len(obj.batch_shape):
+    for name in distribution_functions.MOMENTS:
+        value = None if name in untold else distribution_attribute(obj, name)
+        part, flag = distribution_functions.moment_values(name, value, sizes.get(name, size))
+        if len(obj.batch_shape) and flag == distribution_functions.MISSHAPEN:
+            flag = distribution_functions.FINE  # one for each of a batch
+        if flag == distribution_functions.FINE and name in OF_EACH and not len(obj.batch_shape):
             flag = of_copies(obj, name, value)
         told.append(part)
         flags.append(flag)
@@ -82,7 +82,7 @@ def stated(obj: Any, untold: Collection[str] = ()) -> Any:
 OF_EACH = ("mean", "variance")
 
 
-def asked(obj: Any, name: str) -> Any:
+def distribution_attribute(obj: Any, name: str) -> Any:
     """What a distribution tells under a name, None where it does not."""
     import torch
 
@@ -98,20 +98,20 @@ def of_copies(obj: Any, name: str, value: Any) -> float:
     import torch
 
     if value is None or not bool(torch.isfinite(value).all()):
-        return told_functions.FINE
+        return distribution_functions.FINE
     try:
-        several = asked(obj.expand((2,)), name)
+        several = distribution_attribute(obj.expand((2,)), name)
     except Exception:  # of which another law speaks
-        return told_functions.FINE
+        return distribution_functions.FINE
     if several is None:
-        return told_functions.FINE
+        return distribution_functions.FINE
     wanted = (2, *obj.event_shape)
     if tuple(several.shape) != wanted or not torch.allclose(several, value.expand(wanted)):
-        return told_functions.NOT_OF_COPIES
-    return told_functions.FINE
+        return distribution_functions.NOT_OF_COPIES
+    return distribution_functions.FINE
 
 
-def sign(obj: Any) -> Any:
+def transform_sign(obj: Any) -> Any:
     import torch
 
     try:
@@ -165,7 +165,7 @@ TRANSFORM = Dialect(
     inverse=inverse,
     parts=parts,
     invert=invert,
-    sign=sign,
+    sign=transform_sign,
     told_late=told_late,
     normalizing="inverse",
 )

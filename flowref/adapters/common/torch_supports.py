@@ -15,7 +15,7 @@ def interval(low: float, high: float) -> Support:
     return Support.parse(named.get((low, high), (low, high)))
 
 
-def support_of(constraint: Any, whole: bool = True) -> Support | None:
+def constraint_support(constraint: Any, whole: bool = True) -> Support | None:
     """The support that a constraint describes, or None where no support does.
 
     A product set has one interval for all coordinates. Where theirs differ, the result is None, or
@@ -23,7 +23,7 @@ def support_of(constraint: Any, whole: bool = True) -> Support | None:
     """
     kind = type(constraint).__name__.lstrip("_")
     if kind == "IndependentConstraint":
-        return support_of(constraint.base_constraint, whole)
+        return constraint_support(constraint.base_constraint, whole)
     if kind in ("Real", "RealVector"):
         return REAL
     if kind == "Simplex":
@@ -31,9 +31,9 @@ def support_of(constraint: Any, whole: bool = True) -> Support | None:
     if kind == "OrderedVector":
         return Support.parse("ordered")
     if kind in ("Cat", "Stack"):
-        return _common([support_of(one, whole) for one in constraint.cseq], whole)
-    lows = _ends(constraint, "lower_bound", -math.inf)
-    highs = _ends(constraint, "upper_bound", math.inf)
+        return _common([constraint_support(one, whole) for one in constraint.cseq], whole)
+    lows = _constraint_ends(constraint, "lower_bound", -math.inf)
+    highs = _constraint_ends(constraint, "upper_bound", math.inf)
     if kind.startswith("Integer") or (lows, highs) == ([-math.inf], [math.inf]):
         return None
     if whole and (len(set(lows)) > 1 or len(set(highs)) > 1):
@@ -50,10 +50,10 @@ def declared_support(constraint: Any) -> Support | None:
         return declared_support(constraint.base_constraint)
     if kind in ("Cat", "Stack"):
         return _side_by_side(constraint, kind)
-    lows = _ends(constraint, "lower_bound", -math.inf)
-    highs = _ends(constraint, "upper_bound", math.inf)
+    lows = _constraint_ends(constraint, "lower_bound", -math.inf)
+    highs = _constraint_ends(constraint, "upper_bound", math.inf)
     if kind.startswith("Integer") or max(len(lows), len(highs)) <= 1:
-        return support_of(constraint)
+        return constraint_support(constraint)
     count = max(len(lows), len(highs))
     lows, highs = lows * (count // len(lows)), highs * (count // len(highs))
     if not len(lows) == len(highs) == count or any(
@@ -77,7 +77,7 @@ def _side_by_side(constraint: Any, kind: str) -> Support | None:
     return Support.product(coordinates) if coordinates else None
 
 
-def _ends(constraint: Any, name: str, default: float) -> list[float]:
+def _constraint_ends(constraint: Any, name: str, default: float) -> list[float]:
     value = getattr(constraint, name, default)
     ends = value.detach().reshape(-1).tolist() if hasattr(value, "detach") else [value]
     return [float(end) for end in ends]

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common.bases import base_promises
-from flowref.adapters.common.described import lineage
+from flowref.adapters.common.object_components import lineage
 from flowref.adapters.common.shapes import unknown_shape
-from flowref.adapters.common.torch_supports import interval, support_of
+from flowref.adapters.common.torch_supports import constraint_support, interval
 from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.model import REAL, Facts, Shape, Support, TargetError
 
@@ -35,10 +35,10 @@ def declared_traits(transform: Any, promises: frozenset[str] = frozenset()) -> T
     """The traits of a single transform whose declared domain and codomain are those it maps
     between.
     """
-    domain = support_of(transform.domain, whole=False)
+    domain = constraint_support(transform.domain, whole=False)
     return Traits(
         domain or REAL,
-        support_of(transform.codomain),
+        constraint_support(transform.codomain),
         promises=promises,
         declared=domain is not None,
     )
@@ -55,11 +55,15 @@ def traits_by_parts(
         return traits(transform.inv).inverted()
     if names & COMPOSITIONS:
         whole = join([traits(stage) for stage in _stages(transform)])
-        return whole if whole.declared else pulled_back(whole, _stages(transform), traits)
+        return (
+            whole
+            if whole.declared
+            else traits_on_invariant_interval(whole, _stages(transform), traits)
+        )
     return traits(_widened(transform)) if names & WIDENED else None
 
 
-def pulled_back(whole: Traits, stages: Sequence[Any], traits: TraitsOf) -> Traits:
+def traits_on_invariant_interval(whole: Traits, stages: Sequence[Any], traits: TraitsOf) -> Traits:
     """The traits of a composition of which a stage may leave the domain of the next one, with the
     interval that no stage leaves, where those that stand before a bounded one are affine maps of
     numbers; as they were where they are not.
@@ -112,8 +116,8 @@ def transform_facts(
     event dimensions.
     """
     event_dim = int(transform.domain.event_dim)
-    shape = event if event is not None else event_of(transform, stated)
-    if shape is None and (shape := fitting(transform)) is None:
+    shape = event if event is not None else transform_event_shape(transform, stated_event_shape)
+    if shape is None and (shape := probed_event_shape(transform)) is None:
         raise unknown_shape(transform)
     if len(shape) < event_dim:
         raise TargetError(
@@ -121,18 +125,18 @@ def transform_facts(
             f"{shape} was given; "
             "give one size per dimension, as in ?event=2,4,4"
         )
-    latent = tuple(int(size) for size in transform.forward_shape(_size(shape)))
+    latent = tuple(int(size) for size in transform.forward_shape(_torch_size(shape)))
     ladj_event = shape[: len(shape) - event_dim]
     return facts_of(traits, shape, latent, ladj_event=ladj_event, context_shape=context)
 
 
-def stated(transform: Any) -> Shape | None:
+def stated_event_shape(transform: Any) -> Shape | None:
     """The event shape that a user's transform states in an attribute, as those of torch do not."""
     shape = getattr(transform, "event_shape", None)
     return (shape,) if type(shape) is int else tuple(shape) if isinstance(shape, tuple) else None
 
 
-def fitting(transform: Any) -> Shape | None:
+def probed_event_shape(transform: Any) -> Shape | None:
     """The first number of entries, of those that attributes and tensors have, at which a copy of a transform of
     vectors gives as many, and one log-det; None where there is none.
     """
@@ -154,13 +158,15 @@ def fitting(transform: Any) -> Shape | None:
     return None
 
 
-def _size(shape: Shape) -> Any:
+def _torch_size(shape: Shape) -> Any:
     import torch
 
     return torch.Size(shape)
 
 
-def event_of(transform: Any, own: Callable[[Any], Shape | None] = lambda _: None) -> Shape | None:
+def transform_event_shape(
+    transform: Any, own: Callable[[Any], Shape | None] = lambda _: None
+) -> Shape | None:
     """The event shape that a transform's attributes tell; ``()`` for a univariate one that has no
     tensors.
 
@@ -171,22 +177,22 @@ def event_of(transform: Any, own: Callable[[Any], Shape | None] = lambda _: None
         return shape
     names = lineage(transform)
     if names & INVERSES:
-        inner = event_of(transform.inv, own)
-        return None if inner is None else tuple(transform.inv.forward_shape(_size(inner)))
+        inner = transform_event_shape(transform.inv, own)
+        return None if inner is None else tuple(transform.inv.forward_shape(_torch_size(inner)))
     if "ReshapeTransform" in names:
         return tuple(transform.in_shape)
     if names & WIDENED:
-        return _wide_enough(event_of(_widened(transform), own), transform)
+        return _wide_enough(transform_event_shape(_widened(transform), own), transform)
     if names & {"CatTransform", "StackTransform"} and transform.dim == -1:
         lengths = getattr(transform, "lengths", [1] * len(transform.transforms))
         return (int(sum(lengths)),)
     if names & COMPOSITIONS:
         stages = _stages(transform)
         for index, stage in enumerate(stages):
-            shape = event_of(stage, own)
+            shape = transform_event_shape(stage, own)
             if shape:
                 for before in reversed(stages[:index]):
-                    shape = tuple(before.inverse_shape(_size(shape)))
+                    shape = tuple(before.inverse_shape(_torch_size(shape)))
                 return _wide_enough(shape, transform)
     tensors = [value for value in vars(transform).values() if type(value).__name__ == "Tensor"]
     widest = max((tuple(tensor.shape) for tensor in tensors), key=len, default=())
@@ -217,7 +223,7 @@ def distribution_facts(distribution: Any, event: Shape | None) -> Facts:
         constraint = None
     if constraint is not None and constraint.is_discrete:
         raise TargetError(f"{name} is discrete; only densities can be audited")
-    support = None if constraint is None else support_of(constraint, whole=False)
+    support = None if constraint is None else constraint_support(constraint, whole=False)
     promises: dict[str, Any] = {"batch-dims": True}
     if "VonMises" in lineage(innermost(distribution)):
         promises["normalization-tolerance"] = BESSEL * max(1, math.prod(shape))

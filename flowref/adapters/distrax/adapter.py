@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import jax_distributions
-from flowref.adapters.common.described import lineage
 from flowref.adapters.common.jax_facts import built_in_double
+from flowref.adapters.common.object_components import lineage
 from flowref.adapters.distrax import calls, constructions
 from flowref.adapters.distrax.facts import describe, discrete, flow
 from flowref.model import Adapter, Component, Dialect

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.common import jax_distributions
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.jax_events import event_of
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.jax_events import first_fitting_event
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.traits import Traits, compose, facts_of
@@ -96,7 +96,7 @@ def traits(obj: Any) -> Traits:
     if "Block" in names:
         return traits(obj.bijector)
     known = next((SUPPORTS[name] for name in SUPPORTS if name in names), None)
-    promises = promised(PROMISES, names)
+    promises = class_promises(PROMISES, names)
     if known is None:
         return Traits(promises=promises, declared=False)
     return Traits(*known, promises=promises)
@@ -136,7 +136,7 @@ def described_bijector(obj: Any, event_shape: Shape | None) -> Facts:
     guessed: tuple[Shape, ...] = ()
     if event_shape is None:
         rank = max(1, int(obj.event_ndims_in))
-        found = event_of(obj, partial(forward, obj), whole.domain, rank)
+        found = first_fitting_event(obj, partial(forward, obj), whole.domain, rank)
         if found is None:
             raise unknown_shape(obj)
         event_shape, guessed = found

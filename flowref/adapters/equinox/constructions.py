@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flowref.adapters.common.jax_states import EQUINOX, Kept
+from flowref.adapters.common.jax_states import EQUINOX, StateConvention
 from flowref.model import RUNNING, Normalizer, Shape
 
 # How they are called: event by event, on a batch axis of the name that they are built with.
-WAY = Kept(EQUINOX, single=True)
+WAY = StateConvention(EQUINOX, single=True)
 AFFINE = {"weight": "0.weight", "bias": "0.bias"}
 # What it keeps is divided by the weight of all batches so far before it is used, so that nothing plays
 # the running statistics themselves.

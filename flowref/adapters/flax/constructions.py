@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flowref.adapters.common.jax_states import LINEN, OWN, Kept
+from flowref.adapters.common.jax_states import LINEN, OWN, StateConvention
 from flowref.model import Normalizer, Shape
 
 FLAG = "use_running_average"
-LINEN_WAY, NNX_WAY = Kept(LINEN, flag=FLAG), Kept(OWN, flag=FLAG)
+LINEN_WAY, NNX_WAY = StateConvention(LINEN, flag=FLAG), StateConvention(OWN, flag=FLAG)
 DECLARED = {"momentum": "keep", "running_var": "biased"}
 # Of ``use_fast_variance``, the default: "a faster, but less numerically stable, calculation".
 FAST = {**DECLARED, "offsets": "documented"}
@@ -54,7 +54,7 @@ def of_nnx(size: int, **options: Any) -> Any:
     return nnx.BatchNorm(size, rngs=nnx.Rngs(0), **options)
 
 
-def batch_norms() -> dict[str, tuple[Callable[..., Any], Shape, Kept, Normalizer]]:
+def batch_norms() -> dict[str, tuple[Callable[..., Any], Shape, StateConvention, Normalizer]]:
     """Name -> builder, event shape, how it is called, and what is documented."""
     slow = {"use_fast_variance": False}
     bare = {"use_scale": False, "use_bias": False, "momentum": 0.9}

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import lineage
 from flowref.adapters.common.jax_facts import built_in_double
+from flowref.adapters.common.object_components import lineage
 from flowref.adapters.flowjax import calls, constructions
 from flowref.adapters.flowjax.facts import describe, iterating, one_way
 from flowref.model import Adapter, Component, Dialect

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flowref.adapters.common.described import numbered
+from flowref.adapters.common.object_components import numbered
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:

@@ -32,7 +32,7 @@ def key(seed: int = 0) -> Any:
     return jax.random.key(seed)
 
 
-def bent(spline: Any, key: Any) -> Any:
+def perturbed_spline(spline: Any, key: Any) -> Any:
     """A spline that is no longer the identity."""
     import equinox as eqx
     import jax
@@ -54,7 +54,7 @@ def splines(size: int = 4, **options: Any) -> Any:
     import jax
 
     given = {"knots": 6, "interval": 3.0} | options
-    make = eqx.filter_vmap(lambda one: bent(fb.RationalQuadraticSpline(**given), one))
+    make = eqx.filter_vmap(lambda one: perturbed_spline(fb.RationalQuadraticSpline(**given), one))
     return fb.Vmap(make(jax.random.split(key(1), size)), in_axes=eqx.if_array(0))
 
 
@@ -130,7 +130,7 @@ def bijections() -> Builders:
         "MaskedAutoregressive[cond]": lambda: fb.MaskedAutoregressive(
             key(), transformer=fb.Affine(), dim=4, cond_dim=2, **NET
         ),
-        "RationalQuadraticSpline": lambda: bent(
+        "RationalQuadraticSpline": lambda: perturbed_spline(
             fb.RationalQuadraticSpline(knots=6, interval=3.0), key(3)
         ),
         "Vmap[splines]": lambda: splines(4),

@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.model import OPPOSITE, REAL, Facts, Shape, Support
@@ -152,7 +152,7 @@ def traits(obj: Any) -> Traits:
     if names & set(WRAPPERS):
         return traits(obj.bijection)
     known = next((SUPPORTS[name] for name in names if name in SUPPORTS), None)
-    promises = promised(PROMISES, names)
+    promises = class_promises(PROMISES, names)
     if known is None:
         return Traits(codomain=_codomain_of_parts(obj), knots=knots(obj), promises=promises)
     return Traits(known[0], known[1], knots(obj), promises)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowref.adapters.common.described import components_of, lineage, numbered
-from flowref.adapters.common.published import components_of_models
-from flowref.adapters.freia import constructions, published
+from flowref.adapters.common.object_components import components_of, lineage, numbered
+from flowref.adapters.common.published_models import components_of_models
+from flowref.adapters.freia import constructions, published_models
 from flowref.adapters.freia.facts import describe, linear
 from flowref.model import Adapter, Component, Dialect
 
@@ -85,8 +85,8 @@ def components() -> Mapping[str, Component]:
 def models() -> Mapping[str, Component]:
     """Networks of published size."""
     return {
-        **components_of_models(published.models(), NETWORK, describe),
-        **components_of_models(published.graphs(), MODULE, describe),
+        **components_of_models(published_models.models(), NETWORK, describe),
+        **components_of_models(published_models.graphs(), MODULE, describe),
     }
 
 

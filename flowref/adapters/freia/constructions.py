@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from flowref.adapters.common.described import Constructions
+from flowref.adapters.common.object_components import Constructions
 
 IMAGE = (4, 4, 4)
 
@@ -32,7 +32,7 @@ def quiet(build: Callable[..., Any]) -> Callable[..., Any]:
     return built
 
 
-def dense(hidden: int) -> Callable[[int, int], Any]:
+def dense_subnetwork(hidden: int) -> Callable[[int, int], Any]:
     """The constructor of a subnetwork with one hidden layer."""
     from torch import nn
 
@@ -61,11 +61,15 @@ def _couplings() -> Constructions:
     import FrEIA.modules as fm
 
     def vector(kind: Any) -> Callable[..., Any]:
-        return lambda features=4, hidden=16: kind([(features,)], subnet_constructor=dense(hidden))
+        return lambda features=4, hidden=16: kind(
+            [(features,)], subnet_constructor=dense_subnetwork(hidden)
+        )
 
     def conditioned(kind: Any) -> Callable[..., Any]:
         def build(features: int = 4, context: int = 2, hidden: int = 16) -> Any:
-            return kind([(features,)], dims_c=[(context,)], subnet_constructor=dense(hidden))
+            return kind(
+                [(features,)], dims_c=[(context,)], subnet_constructor=dense_subnetwork(hidden)
+            )
 
         return build
 
@@ -92,7 +96,7 @@ def _blocks() -> Constructions:
 
     def block(**fixed: Any) -> Callable[..., Any]:
         return lambda features=4, hidden=16: fm.AllInOneBlock(
-            [(features,)], subnet_constructor=dense(hidden), **fixed
+            [(features,)], subnet_constructor=dense_subnetwork(hidden), **fixed
         )
 
     def residual(features: int = 4, samples: int = 2) -> Any:
@@ -192,20 +196,23 @@ def networks() -> dict[str, Callable[..., Any]]:
 
     def sequence(features: int = 4, hidden: int = 16) -> Any:
         network = ff.SequenceINN(features)
-        network.append(fm.AllInOneBlock, subnet_constructor=dense(hidden))
+        network.append(fm.AllInOneBlock, subnet_constructor=dense_subnetwork(hidden))
         network.append(fm.ActNorm)
         return network
 
     def graph(features: int = 4, hidden: int = 16) -> Any:
         start = ff.InputNode(features, name="input")
         first = ff.Node(
-            start, fm.GLOWCouplingBlock, {"subnet_constructor": dense(hidden)}, name="coupling"
+            start,
+            fm.GLOWCouplingBlock,
+            {"subnet_constructor": dense_subnetwork(hidden)},
+            name="coupling",
         )
         second = ff.Node(first, fm.PermuteRandom, {}, name="permutation")
         third = ff.Node(
             second,
             fm.RNVPCouplingBlock,
-            {"subnet_constructor": dense(hidden)},
+            {"subnet_constructor": dense_subnetwork(hidden)},
             name="second coupling",
         )
         return ff.GraphINN([start, first, second, third, ff.OutputNode(third, name="output")])

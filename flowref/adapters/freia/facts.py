@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
-from flowref.adapters.common.shapes import shape_of
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
+from flowref.adapters.common.shapes import as_shape
 from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.adapters.freia import structure
 from flowref.model import REAL, Facts, Shape, Support, TargetError
@@ -41,7 +41,7 @@ def traits(module: Any) -> Traits:
     names = lineage(module)
     if names & {"SequenceINN", "GraphINN"}:
         return _network_traits(module)
-    promises = promised(PROMISES, names)
+    promises = class_promises(PROMISES, names)
     if "IResNetLayer" in names:
         return Traits(promises=promises, tolerance=FIXED_POINT)
     if "InvertibleSigmoid" in names:
@@ -123,13 +123,13 @@ def _inputs(obj: Any) -> list[Shape]:
         "HaarUpsampling",
     }:  # they are downsamplings run in reverse, and keep its shapes
         return [(4 * shape[0], shape[1] // 2, shape[2] // 2) for shape in shapes]
-    return [shape_of(shape) for shape in shapes]
+    return [as_shape(shape) for shape in shapes]
 
 
 def _outputs(obj: Any) -> list[Shape]:
     names = lineage(obj)
     if "SequenceINN" in names:
-        return [shape_of(obj.shapes[-1])]
+        return [as_shape(obj.shapes[-1])]
     if "GraphINN" in names:
-        return [shape_of(shape) for shape in obj.global_out_shapes]
-    return [shape_of(shape) for shape in obj.output_dims(_inputs(obj))]
+        return [as_shape(shape) for shape in obj.global_out_shapes]
+    return [as_shape(shape) for shape in obj.output_dims(_inputs(obj))]

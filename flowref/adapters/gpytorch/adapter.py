@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import torch_dialects
-from flowref.adapters.common.described import components_of, lineage
+from flowref.adapters.common.object_components import components_of, lineage
 from flowref.adapters.common.torch_transforms import distribution_facts
 from flowref.adapters.gpytorch import constructions
 from flowref.model import Adapter, Component, Dialect
 
 PRIOR = replace(
-    torch_dialects.DENSITY, expanded=torch_dialects.expanded, stated=torch_dialects.stated
+    torch_dialects.DENSITY,
+    expanded=torch_dialects.expanded,
+    stated=torch_dialects.distribution_moments,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.adapters.common.described import Constructions
+from flowref.adapters.common.object_components import Constructions
 
 
 def priors() -> Constructions:

@@ -40,7 +40,7 @@ class Stateless:
         follow the framework's seed.
         """
         found: dict[int, str] = {}
-        for path, part in _parts(self.layer, ""):
+        for path, part in _layers_by_path(self.layer, ""):
             for variable in (*part._trainable_variables, *part._non_trainable_variables):
                 found.setdefault(id(variable), path + COUNTED.sub("variable", variable.name))
         named: dict[str, Any] = {}
@@ -146,7 +146,9 @@ class Stateless:
 OWN = frozenset(("_called", "built", "_dtype_policy", "_losses", "_loss_ids"))
 
 
-def _parts(layer: Any, path: str, seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
+def _layers_by_path(
+    layer: Any, path: str, seen: set[int] | None = None
+) -> Iterator[tuple[str, Any]]:
     """A layer and what it holds, behind the names of the attributes that lead to it."""
     seen = set() if seen is None else seen
     if id(layer) in seen:
@@ -156,20 +158,20 @@ def _parts(layer: Any, path: str, seen: set[int] | None = None) -> Iterator[tupl
     held = {**getattr(layer, "_modules", {}), **vars(layer)}
     public = {name: value for name, value in held.items() if not name.startswith("_")}
     for name, value in {**public, "layers": list(layer._layers)}.items():
-        yield from _held(value, f"{path}{name}/", seen)
+        yield from _nested_layers(value, f"{path}{name}/", seen)
 
 
-def _held(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _nested_layers(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
     import keras
 
     if isinstance(value, keras.Layer):
-        yield from _parts(value, path, seen)
+        yield from _layers_by_path(value, path, seen)
     elif isinstance(value, list | tuple):
         for at, one in enumerate(value):
-            yield from _held(one, f"{path}{at}/", seen)
+            yield from _nested_layers(one, f"{path}{at}/", seen)
     elif isinstance(value, dict):
         for key, one in value.items():
-            yield from _held(one, f"{path}{key}/", seen)
+            yield from _nested_layers(one, f"{path}{key}/", seen)
 
 
 def signature_of(method: Callable[..., Any]) -> inspect.Signature:

@@ -48,7 +48,7 @@ def module_of(layer: Any) -> Any:
     """The module that computes what a built layer does; each is of a class of its own, by the names of the layer's."""
     import keras
 
-    kind, bases = _base(), type(layer).__mro__
+    kind, bases = _module_base_class(), type(layer).__mro__
     stateless = Stateless(layer)
     usual = set(dir(keras.Model)) - {FORWARD}
     for base in reversed(bases[: bases.index(keras.Layer)]):
@@ -116,7 +116,7 @@ def _seeded() -> Iterator[None]:
 
 
 @functools.cache
-def _base() -> Any:
+def _module_base_class() -> Any:
     import torch
 
     class KerasModule(torch.nn.Module):

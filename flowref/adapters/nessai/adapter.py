@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flowref.adapters.common.described import components_of, lineage
 from flowref.adapters.common.nflows_family.calls import repair
+from flowref.adapters.common.object_components import components_of, lineage
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.nessai import constructions
 from flowref.model import REAL, Adapter, Component, Dialect, Facts, Shape

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import components_of
 from flowref.adapters.common.nflows_family import calls
 from flowref.adapters.common.nflows_family.constructions import components as transforms
 from flowref.adapters.common.nflows_family.facts import context_shape, describe
-from flowref.adapters.common.published import components_of_models
-from flowref.adapters.nflows import bases, constructions, published
+from flowref.adapters.common.object_components import components_of
+from flowref.adapters.common.published_models import components_of_models
+from flowref.adapters.nflows import bases, constructions, published_models
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
 
@@ -56,7 +56,7 @@ def components() -> Mapping[str, Component]:
 
 def models() -> Mapping[str, Component]:
     """Flows of published size."""
-    return components_of_models(published.models(), FLOW, describe)
+    return components_of_models(published_models.models(), FLOW, describe)
 
 
 def recognizes(obj: Any) -> Dialect | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flowref.adapters.common.described import Constructions, lineage
 from flowref.adapters.common.nflows_family import calls
 from flowref.adapters.common.nflows_family.facts import context_shape
+from flowref.adapters.common.object_components import Constructions, lineage
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.model import Dialect, Facts, Shape
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import components_of, lineage, numbered
-from flowref.adapters.common.published import components_of_models
-from flowref.adapters.normflows import bases, constructions, kernels, published
+from flowref.adapters.common.object_components import components_of, lineage, numbered
+from flowref.adapters.common.published_models import components_of_models
+from flowref.adapters.normflows import bases, constructions, kernels, published_models
 from flowref.adapters.normflows.facts import describe, describe_levels
 from flowref.adapters.normflows.shapes import takes_context
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
@@ -203,8 +203,8 @@ def components() -> Mapping[str, Component]:
 def models() -> Mapping[str, Component]:
     """Models of published size."""
     return {
-        **components_of_models(published.models(), MODEL, describe),
-        **components_of_models(published.multi_scale_models(), LEVELS, describe_levels),
+        **components_of_models(published_models.models(), MODEL, describe),
+        **components_of_models(published_models.multi_scale_models(), LEVELS, describe_levels),
     }
 
 

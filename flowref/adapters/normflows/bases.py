@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.adapters.common.described import Constructions, lineage
+from flowref.adapters.common.object_components import Constructions, lineage
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
 from flowref.model import REAL, Dialect, Facts, Shape, Support

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common.bases import base_promises
-from flowref.adapters.common.described import lineage
 from flowref.adapters.common.normalizers.spellings import of_library
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.adapters.normflows import structure
-from flowref.adapters.normflows.shapes import after, before, context_of, event_of, layers_of
+from flowref.adapters.normflows.shapes import after, before, context_of, flow_event_shape, layers_of
 from flowref.model import REAL, Facts, Preprocessing, Shape, Support
 
 UNIT = Support.parse("unit")
@@ -45,7 +45,7 @@ PROMISES: dict[str, frozenset[str]] = {
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a flow or a model, its event shape inferred where the class tells it."""
-    shape = event_shape or event_of(obj)
+    shape = event_shape or flow_event_shape(obj)
     if shape is None:
         raise unknown_shape(obj)
     based = "NormalizingFlow" in lineage(obj)
@@ -112,7 +112,7 @@ def traits(obj: Any, shape: Shape) -> Traits:
         return _spline(spline)
     if hasattr(obj, "tails") and hasattr(obj, "tail_bound"):
         return _spline(obj)
-    promises = promised(PROMISES, names)
+    promises = class_promises(PROMISES, names)
     if "AffineConstFlow" in names and "s" in dict(obj.named_buffers(recurse=False)):
         promises |= VOLUME
     if ("AffineCouplingBlock" in names and not obj.flows[1].scale) or (
@@ -133,7 +133,7 @@ def _spline(obj: Any) -> Traits:
     for part in (obj, getattr(obj, "unconditional_transform", None)):
         if part is not None:
             every += list(part.tails) if isinstance(part.tails, (list, tuple)) else [part.tails]
-            bounds += _numbers(part.tail_bound)
+            bounds += _float_list(part.tail_bound)
     promises = set()
     net = getattr(obj, "autoregressive_net", None)
     if net is not None and _triangular(net):
@@ -165,16 +165,16 @@ def _triangular(net: Any) -> bool:
 
 def _periodic(obj: Any) -> Traits:
     """A rotation of circles, each of them the interval (-bound, bound); other coordinates stay."""
-    bounds, shifts = _numbers(obj.bound), _numbers(getattr(obj, "shift", 0.0))
+    bounds, shifts = _float_list(obj.bound), _float_list(getattr(obj, "shift", 0.0))
     bound = min(bounds)
     box = Support.parse((-bound, bound))
     seams = {
         math.remainder(bound + sign * shift, 2 * bound) for shift in shifts for sign in (-1.0, 1.0)
     }
-    promises = promised(PROMISES, lineage(obj))
+    promises = class_promises(PROMISES, lineage(obj))
     return Traits(box, box if len(set(bounds)) == 1 else None, tuple(sorted(seams)), promises)
 
 
-def _numbers(value: Any) -> list[float]:
+def _float_list(value: Any) -> list[float]:
     flat = value.detach().reshape(-1).tolist() if hasattr(value, "detach") else value
     return [float(number) for number in (flat if isinstance(flat, Iterable) else [flat])]

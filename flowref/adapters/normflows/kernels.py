@@ -6,22 +6,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.adapters.common.described import Constructions
+from flowref.adapters.common.object_components import Constructions
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.model import REAL, Dialect, Facts, Kernel, Shape
 
 
-def push(obj: Any, z: Any, context: Any = None) -> Any:
+def chain_forward(obj: Any, z: Any, context: Any = None) -> Any:
     """Call a layer, from the latent side to the data side."""
     return obj.forward(z)
 
 
-def pull(obj: Any, x: Any, context: Any = None) -> Any:
+def chain_inverse(obj: Any, x: Any, context: Any = None) -> Any:
     """Call its inverse, which is the same chain."""
     return obj.inverse(x)
 
 
-KERNEL = Dialect(push=push, pull=pull)
+KERNEL = Dialect(push=chain_forward, pull=chain_inverse)
 
 
 def constructions() -> Constructions:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.adapters.common.described import lineage
 from flowref.adapters.common.nflows_family.conditioners import conditioner_context
-from flowref.adapters.common.shapes import shape_of
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.shapes import as_shape
 from flowref.model import Shape
 
 
@@ -24,23 +24,23 @@ def layers_of(obj: Any) -> Any:
     return None
 
 
-def event_of(obj: Any) -> Shape | None:
+def flow_event_shape(obj: Any) -> Shape | None:
     """The event shape that a flow's own attributes tell, or None."""
     names = lineage(obj)
     layers = layers_of(obj)
     if "NormalizingFlow" in names and hasattr(obj.q0, "shape"):
-        return shape_of(obj.q0.shape)
+        return as_shape(obj.q0.shape)
     if layers is not None:
         for layer in layers:
             if "Squeeze" in lineage(layer):
                 return None
-            if shape := event_of(layer):
+            if shape := flow_event_shape(layer):
                 return shape
         return None
     if "Reverse" in names:
-        return event_of(obj.flow)
+        return flow_event_shape(obj.flow)
     if names & {"AffineConstFlow", "CCAffineConst"}:
-        shape = shape_of(obj.s.shape[1:])
+        shape = as_shape(obj.s.shape[1:])
         return shape if len(shape) == 1 or 1 not in shape else None
     for name in ("b", "w", "z_0"):
         if (
@@ -48,7 +48,7 @@ def event_of(obj: Any) -> Shape | None:
             and hasattr(obj, name)
             and getattr(obj, name).dim() > 1
         ):
-            return shape_of(getattr(obj, name).shape[1:])
+            return as_shape(getattr(obj, name).shape[1:])
     if "AffineCouplingBlock" in names:
         linear = [
             module for module in obj.flows[1].param_map.modules() if hasattr(module, "in_features")

@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flowref.adapters.common.shapes import shape_of
-from flowref.adapters.common.structure import inverted, on_axis, own_class, spread
+from flowref.adapters.common.shapes import as_shape
+from flowref.adapters.common.structure import inverted, on_axis, own_class, repeated_mask
 from flowref.model import Coupling, MultiScale, Normalizer, Shape, Squeezing
 
 # It has neither parameters nor running statistics.
@@ -55,7 +55,7 @@ def _masked_affine(obj: Any, shape: Shape) -> Coupling:
     """Two networks, of which one may be missing."""
     scaled, shifted = hasattr(obj.s, "parameters"), hasattr(obj.t, "parameters")
     return Coupling(
-        spread(obj.b, shape),
+        repeated_mask(obj.b, shape),
         "affine" if scaled else "additive",
         conditioner="s" if scaled else "t" if shifted else "",
         masked=True,
@@ -74,7 +74,7 @@ def squeezing(obj: Any) -> Squeezing | None:
 
 def level_shapes(obj: Any) -> list[Shape]:
     """The latents of each level of a multi-scale model, as it lists them: the last level first."""
-    return [shape_of(base.shape) for base in obj.q0]
+    return [as_shape(base.shape) for base in obj.q0]
 
 
 def multi_scale(obj: Any) -> MultiScale | None:

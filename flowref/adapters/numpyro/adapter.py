@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import torch_dialects
-from flowref.adapters.common.described import lineage
 from flowref.adapters.common.jax_facts import built_in_double
+from flowref.adapters.common.object_components import lineage
 from flowref.adapters.numpyro import calls, constructions
 from flowref.adapters.numpyro.facts import describe, is_flow, onto_simplex
 from flowref.model import Adapter, Component, Dialect

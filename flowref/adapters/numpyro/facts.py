@@ -7,9 +7,9 @@ import math
 from itertools import pairwise
 from typing import Any
 
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.jax_events import array_shapes, event_of, taking
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.jax_events import array_shapes, first_fitting_event, taking
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_dialects import forward
 from flowref.adapters.common.torch_supports import interval
@@ -37,13 +37,13 @@ PROMISES: dict[str, frozenset[str]] = {
 }
 
 
-def support_of(constraint: Any) -> Support | None:
+def constraint_support(constraint: Any) -> Support | None:
     """The support that a constraint describes, or None where no support does."""
     import numpy as np
 
     kind = type(constraint).__name__
     if kind == "_IndependentConstraint":
-        return support_of(constraint.base_constraint)
+        return constraint_support(constraint.base_constraint)
     if kind in WHOLE:
         return REAL
     if kind in NAMED:
@@ -64,7 +64,7 @@ def ends_of(obj: Any) -> tuple[Support | None, Support | None]:
     each codomain is the next domain.
     """
     if "ComposeTransform" not in lineage(obj):
-        return support_of(obj.domain), support_of(obj.codomain)
+        return constraint_support(obj.domain), constraint_support(obj.codomain)
     ends = [ends_of(part) for part in obj.parts]
     onto = all(first[1] == second[0] for first, second in pairwise(ends))
     return (ends[0][0], ends[-1][1] if onto else None) if ends else (REAL, REAL)
@@ -96,7 +96,7 @@ def flow_facts(obj: Any, event: Shape) -> Facts:
 
     stages = list(obj.transforms)
     domain, codomain = ends_of(ComposeTransform(stages))
-    through = any("straight-through" in promised(PROMISES, lineage(one)) for one in stages)
+    through = any("straight-through" in class_promises(PROMISES, lineage(one)) for one in stages)
     return Facts(
         event,
         latent_shape=event,
@@ -122,7 +122,7 @@ def told_event(obj: Any) -> tuple[Shape, tuple[Shape, ...]]:
     widest = max(array_shapes(obj), key=len, default=())
     if not rank and taking(call, widest, support) is False:
         return widest, ()
-    found = event_of(obj, call, support, max(1, rank))
+    found = first_fitting_event(obj, call, support, max(1, rank))
     if found is None:
         raise unknown_shape(obj)
     return found
@@ -134,7 +134,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         return flow_facts(obj, tuple(obj.event_shape))
     if "Distribution" in lineage(obj):
         event = tuple(obj.event_shape) if event_shape is None else event_shape
-        known = support_of(obj.support)
+        known = constraint_support(obj.support)
         fixed = {"fixed": True}
         return Facts(event, domain=known or REAL, declared=known is not None, promises=fixed)
     event_shape, guessed = (event_shape, ()) if event_shape is not None else told_event(obj)
@@ -146,7 +146,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     kept = latent[: len(latent) - obj.codomain.event_dim] if elementwise else ()
     # Its arrays are given as they are, in no form in which they could be trained: a scale may be moved
     # to a negative one, a triangle to none.
-    promises = dict.fromkeys(sorted({*promised(PROMISES, lineage(obj)), "fixed"}), True)
+    promises = dict.fromkeys(sorted({*class_promises(PROMISES, lineage(obj)), "fixed"}), True)
     return Facts(
         event_shape,
         latent_shape=latent,

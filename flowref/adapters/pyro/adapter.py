@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import torch_dialects
-from flowref.adapters.common.described import components_of
-from flowref.adapters.common.published import components_of_models
-from flowref.adapters.pyro import constructions, published
+from flowref.adapters.common.object_components import components_of
+from flowref.adapters.common.published_models import components_of_models
+from flowref.adapters.pyro import constructions, published_models
 from flowref.adapters.pyro.facts import NO_INVERSE, describe, describe_users, is_flow, one_way
 from flowref.model import Adapter, Component, Dialect
 
@@ -61,7 +61,7 @@ def stated(obj: Any) -> Any:
     name = "covariance_matrix"
     own = inspect.getattr_static(MultivariateStudentT, name, None)
     other = inspect.getattr_static(type(obj), name, None) is own is not None
-    return torch_dialects.stated(obj, (name,) if other else ())
+    return torch_dialects.distribution_moments(obj, (name,) if other else ())
 
 
 TRANSFORM = replace(torch_dialects.TRANSFORM, chain=chain)
@@ -115,7 +115,7 @@ def components() -> Mapping[str, Component]:
 
 def models() -> Mapping[str, Component]:
     """Densities of published size."""
-    return components_of_models(published.models(), FLOW, describe)
+    return components_of_models(published_models.models(), FLOW, describe)
 
 
 def _transform_dialect(name: str) -> Dialect:

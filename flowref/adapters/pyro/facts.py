@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import lineage
 from flowref.adapters.common.normalizers.spellings import of_library
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_transforms import (
     INVERSES,
     declared_traits,
     distribution_facts,
-    event_of,
     flow_facts,
     on_the_line,
     rebuilt,
     traits_by_parts,
+    transform_event_shape,
     transform_facts,
 )
 from flowref.adapters.common.traits import Traits, facts_of
@@ -80,7 +80,7 @@ def traits(transform: Any) -> Traits:
         names -= {"AffineAutoregressive"}
     if "Sylvester" in names:  # a Householder transform by inheritance only
         names -= {"Householder", "ConditionedHouseholder"}
-    promises = promised(PROMISES, names)
+    promises = class_promises(PROMISES, names)
     if names & set(TORCH_ELEMENTWISE):
         promises |= ELEMENTWISE | {"batch-dims"}
     if getattr(transform, "stable", False):
@@ -94,7 +94,7 @@ def traits(transform: Any) -> Traits:
         return replace(alone, codomain=None)
     if "LeakyReLUTransform" in names:
         return replace(alone, knots=(0.0,))
-    bound = _bound(transform, names)
+    bound = _spline_bound(transform, names)
     if bound:
         return replace(alone, knots=(-bound, bound))
     return replace(alone, codomain=None) if one_way(transform) else alone
@@ -108,7 +108,7 @@ def _ordered(transform: Any, names: set[str]) -> bool:
     return order is not None and order.tolist() == list(range(len(order)))
 
 
-def _bound(transform: Any, names: set[str]) -> float:
+def _spline_bound(transform: Any, names: set[str]) -> float:
     for inner in (
         transform,
         *(getattr(transform, name, None) for name in ("spline", "lower_spline")),
@@ -181,7 +181,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         if not is_flow(obj):
             return facts
         return flow_facts(obj, facts.event_shape, traits, rsample=bool(obj.has_rsample))
-    facts = transform_facts(obj, event_shape or event_of(obj, own_event), traits(obj))
+    facts = transform_facts(obj, event_shape or transform_event_shape(obj, own_event), traits(obj))
     return replace(
         facts,
         normalizer=of_library(obj, "pyro", structure.BATCH_NORM),

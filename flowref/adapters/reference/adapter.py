@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowref.adapters.common.described import components_of, numbered
 from flowref.adapters.common.normalizers import spellings
-from flowref.adapters.common.published import components_of_models
+from flowref.adapters.common.object_components import components_of, numbered
+from flowref.adapters.common.published_models import components_of_models
 from flowref.adapters.reference import (
     constructions,
     constructions_diffusion,
     constructions_kernels,
     constructions_wide,
-    published,
+    published_models,
 )
 from flowref.adapters.reference.facts import describe
 from flowref.model import Adapter, Component, Dialect
@@ -168,8 +168,8 @@ def components() -> Mapping[str, Component]:
 def models() -> Mapping[str, Component]:
     """Real NVP of published size."""
     return {
-        **components_of_models(published.models(), LAYER, describe),
-        **components_of_models(published.flows(), FLOW, describe),
+        **components_of_models(published_models.models(), LAYER, describe),
+        **components_of_models(published_models.flows(), FLOW, describe),
     }
 
 

@@ -72,7 +72,7 @@ PLAIN: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Shape]] = {
 def normalizers() -> Mapping[str, Construction]:
     """Batch norm and its relatives."""
     return {
-        name: (partial(_plain, kind, (event[0],), options), event)
+        name: (partial(_build_reference_layer, kind, (event[0],), options), event)
         for name, (kind, options, event) in NORMALIZER.items()
     }
 
@@ -80,7 +80,7 @@ def normalizers() -> Mapping[str, Construction]:
 def bijections() -> Mapping[str, Construction]:
     """The maps of Real NVP, one by one and put together."""
     table: dict[str, Construction] = {
-        name: (partial(_plain, kind, arguments, options), event)
+        name: (partial(_build_reference_layer, kind, arguments, options), event)
         for name, (kind, arguments, options, event) in PLAIN.items()
     }
     for kind in ("AffineCoupling", "AdditiveCoupling"):
@@ -139,7 +139,10 @@ def promised(name: str) -> dict[str, Any]:
 
 def univariate() -> Mapping[str, Construction]:
     """Distributions of numbers, with their distribution functions and quantiles."""
-    return {"Exponential": (partial(_plain, "Exponential", (1.5,), {}), ()), "Atoms": (_atoms, ())}
+    return {
+        "Exponential": (partial(_build_reference_layer, "Exponential", (1.5,), {}), ()),
+        "Atoms": (_atoms, ()),
+    }
 
 
 def latent_models() -> Mapping[str, Construction]:
@@ -150,12 +153,12 @@ def latent_models() -> Mapping[str, Construction]:
 def surjections() -> Mapping[str, Construction]:
     """Maps with an inverse on one side, whose noise is an argument."""
     return {
-        "Dequantize": (partial(_plain, "Dequantize", (), {}), VECTOR),
-        "Dequantize[bins]": (partial(_plain, "Dequantize", (BINS,), {}), PIXELS),
+        "Dequantize": (partial(_build_reference_layer, "Dequantize", (), {}), VECTOR),
+        "Dequantize[bins]": (partial(_build_reference_layer, "Dequantize", (BINS,), {}), PIXELS),
     }
 
 
-def _plain(kind: str, arguments: Iterable[Any], options: Mapping[str, Any]) -> Any:
+def _build_reference_layer(kind: str, arguments: Iterable[Any], options: Mapping[str, Any]) -> Any:
     from flowref import reference
 
     return getattr(reference, kind)(*arguments, **options)
@@ -286,4 +289,4 @@ def _uniform_flow() -> Any:
 def _flow(kind: str, arguments: Iterable[Any], options: Mapping[str, Any], latents: Shape) -> Any:
     from flowref.reference import Flow, StandardNormal
 
-    return Flow(StandardNormal(latents), _plain(kind, arguments, options))
+    return Flow(StandardNormal(latents), _build_reference_layer(kind, arguments, options))

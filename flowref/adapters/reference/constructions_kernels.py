@@ -8,7 +8,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from flowref.adapters.reference.constructions import PIXELS, VECTOR, Construction, _plain
+from flowref.adapters.reference.constructions import (
+    PIXELS,
+    VECTOR,
+    Construction,
+    _build_reference_layer,
+)
 
 PLANE = (2,)
 
@@ -16,19 +21,19 @@ PLANE = (2,)
 def kernels() -> Mapping[str, Construction]:
     """Surjections that forget, those that add, and random layers."""
     return {
-        "Abs": (partial(_plain, "Abs", (), {}), PLANE),
-        "Abs[reversed]": (_reversed(partial(_plain, "Abs", (), {})), PLANE),
+        "Abs": (partial(_build_reference_layer, "Abs", (), {}), PLANE),
+        "Abs[reversed]": (_reversed(partial(_build_reference_layer, "Abs", (), {})), PLANE),
         "Slice": (_slice, VECTOR),
         "Augment": (_augment, PLANE),
-        "Sort": (partial(_plain, "Sort", (), {}), VECTOR),
-        "Sort[reversed]": (_reversed(partial(_plain, "Sort", (), {})), VECTOR),
-        "MaxPool": (partial(_plain, "MaxPool", (), {}), (1, 2, 2)),
-        "MaxPool[img]": (partial(_plain, "MaxPool", (0.7,), {}), PIXELS),
+        "Sort": (partial(_build_reference_layer, "Sort", (), {}), VECTOR),
+        "Sort[reversed]": (_reversed(partial(_build_reference_layer, "Sort", (), {})), VECTOR),
+        "MaxPool": (partial(_build_reference_layer, "MaxPool", (), {}), (1, 2, 2)),
+        "MaxPool[img]": (partial(_build_reference_layer, "MaxPool", (0.7,), {}), PIXELS),
         "RAD": (_rad, PLANE),
         "Metropolis": (partial(_chain, "Metropolis", 3, 0.4), PLANE),
         "Langevin": (partial(_chain, "Langevin", 2, 0.1), PLANE),
         "KernelChain": (_composed, PLANE),
-        "KernelChain[abs]": (_folded, PLANE),
+        "KernelChain[abs]": (_coupling_then_abs, PLANE),
     }
 
 
@@ -41,10 +46,10 @@ def flows() -> Mapping[str, Construction]:
 
 
 def _reversed(build: Callable[[], Any]) -> Callable[[], Any]:
-    return partial(_turned, build)
+    return partial(_reversed_layer, build)
 
 
-def _turned(build: Callable[[], Any]) -> Any:
+def _reversed_layer(build: Callable[[], Any]) -> Any:
     from flowref.reference import Reversed
 
     return Reversed(build())
@@ -109,7 +114,7 @@ def _composed() -> Any:
     )
 
 
-def _folded() -> Any:
+def _coupling_then_abs() -> Any:
     """A coupling, and the absolute values of what it gives."""
     from flowref.reference import MLP, Abs, AffineCoupling, KernelChain, alternating_mask
 

@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from flowref.adapters.reference.constructions import FEATURES, PIXELS, Construction, _plain
+from flowref.adapters.reference.constructions import (
+    FEATURES,
+    PIXELS,
+    Construction,
+    _build_reference_layer,
+)
 
 if TYPE_CHECKING:
     from flowref.reference.continuous import Trace
@@ -35,7 +40,7 @@ PLAIN: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]] =
 def bijections() -> Mapping[str, Construction]:
     """The maps of these families."""
     table: dict[str, Construction] = {
-        name: (partial(_plain, kind, arguments, options), event)
+        name: (partial(_build_reference_layer, kind, arguments, options), event)
         for name, (kind, arguments, options, event) in PLAIN.items()
     }
     table["SplineCoupling"] = _coupling, FEATURES

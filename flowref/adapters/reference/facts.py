@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from flowref.adapters.common.bases import base_promises
-from flowref.adapters.common.described import lineage
 from flowref.adapters.common.normalizers import shapes, spellings
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.traits import Traits, compose, facts_of
@@ -59,7 +59,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     if "TokenDiffusion" in lineage(obj):
         within = interval(0.0, float(obj.tokens))
         return Facts(event_shape=(obj.length,), domain=within, promises={"atoms": "exact"})
-    shape = event_shape or _event(obj)
+    shape = event_shape or _layer_event_shape(obj)
     if shape is None:
         raise unknown_shape(obj)
     if "Dequantize" in lineage(obj):
@@ -144,7 +144,7 @@ def _closed_forms(obj: Any) -> dict[str, Any]:
 def traits(obj: Any) -> Traits:
     """What the class of a layer tells of its map."""
     names = lineage(obj)
-    promises = promised(PROMISES, names)
+    promises = class_promises(PROMISES, names)
     if "Flow" in names:
         return traits(obj.bijection)
     if "Chain" in names:
@@ -237,19 +237,21 @@ def _latent(obj: Any, shape: Shape) -> Shape:
     return shape
 
 
-def _event(obj: Any) -> Shape | None:
+def _layer_event_shape(obj: Any) -> Shape | None:
     """The shape of an event where the layers tell it, in the order in which they are met."""
     names = lineage(obj)
     if "Flow" in names:
-        return _event(obj.bijection) or tuple(obj.base.event_shape)
+        return _layer_event_shape(obj.bijection) or tuple(obj.base.event_shape)
     if "KernelFlow" in names:
         return tuple(obj.kernel.event_shape(tuple(obj.base.event_shape)))
     if "RealNVP" in names:
         return tuple(obj.event_shape)
     if "Inverse" in names:
-        return _event(obj.bijection)
+        return _layer_event_shape(obj.bijection)
     if "Chain" in names:
-        return next((shape for layer in obj if (shape := _event(layer)) is not None), None)
+        return next(
+            (shape for layer in obj if (shape := _layer_event_shape(layer)) is not None), None
+        )
     if "Permute" in names:
         return (len(obj.order),)
     if "Spline" in names:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.structure import inverted, on_axis, own_class, spread
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.structure import inverted, on_axis, own_class, repeated_mask
 from flowref.model import Coupling, MultiScale, Preprocessing, Shape, Squeezing
 
 
@@ -22,7 +22,7 @@ def coupling(obj: Any, shape: Shape) -> Coupling | None:
         return None
     mask, by_index = obj.partition.mask, obj.partition.by_index
     return Coupling(
-        on_axis(shape, mask.nonzero()[:, 0].tolist()) if by_index else spread(mask, shape),
+        on_axis(shape, mask.nonzero()[:, 0].tolist()) if by_index else repeated_mask(mask, shape),
         kinds[name],
         conditioner="conditioner",
         masked=not by_index,

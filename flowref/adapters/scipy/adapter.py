@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import components_of, lineage
+from flowref.adapters.common.object_components import components_of, lineage
 from flowref.adapters.scipy import calls, constructions, facts
 from flowref.adapters.scipy.facts import describe
 from flowref.model import Adapter, Component, Dialect
@@ -18,7 +18,7 @@ UNIVARIATE = Dialect(
     sample=calls.sample,
     cdf=calls.cdf,
     icdf=calls.ppf,
-    functions=calls.functions,
+    functions=calls.cdf_columns,
     stated=calls.stated,
 )
 ANGLE = replace(UNIVARIATE, cdf=calls.cdf_of_turn, functions=None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flowref.adapters.common import told_functions
+from flowref.adapters.common import distribution_functions
 
 # Names of what a distribution states of itself, in both infrastructures; those of a multivariate one are
 # attributes.
@@ -30,7 +30,7 @@ def array(x: Any) -> Any:
     return x.detach().cpu().numpy()
 
 
-def numbers(out: Any, like: Any, shape: Any) -> Any:
+def as_tensor_of_shape(out: Any, like: Any, shape: Any) -> Any:
     """An array, or the number to which scipy squeezes one point, as a tensor of a shape."""
     import numpy as np
     import torch
@@ -39,19 +39,19 @@ def numbers(out: Any, like: Any, shape: Any) -> Any:
 
 
 def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
-    return numbers(obj.logpdf(array(x)), x, x.shape)
+    return as_tensor_of_shape(obj.logpdf(array(x)), x, x.shape)
 
 
 def log_prob_of_rows(obj: Any, x: Any, context: Any = None) -> Any:
-    return numbers(obj.logpdf(array(x)), x, x.shape[:-1])
+    return as_tensor_of_shape(obj.logpdf(array(x)), x, x.shape[:-1])
 
 
 def log_prob_of_columns(obj: Any, x: Any, context: Any = None) -> Any:
     rows = x.reshape(-1, x.shape[-1])  # points are columns
-    return numbers(obj.logpdf(array(rows).T), x, x.shape[:-1])
+    return as_tensor_of_shape(obj.logpdf(array(rows).T), x, x.shape[:-1])
 
 
-def drawn(out: Any, n: int, event: Any = ()) -> Any:
+def shaped_samples(out: Any, n: int, event: Any = ()) -> Any:
     """Draws as an array of scipy's, with the axes that it squeezes."""
     import numpy as np
 
@@ -59,44 +59,44 @@ def drawn(out: Any, n: int, event: Any = ()) -> Any:
 
 
 def sample(obj: Any, n: int, context: Any = None) -> Any:
-    return drawn(obj.rvs(size=n), n)
+    return shaped_samples(obj.rvs(size=n), n)
 
 
 def sample_rows(obj: Any, n: int, context: Any = None) -> Any:
-    return drawn(obj.rvs(size=n), n, (obj.dim,))
+    return shaped_samples(obj.rvs(size=n), n, (obj.dim,))
 
 
 def sample_columns(obj: Any, n: int, context: Any = None) -> Any:
-    return drawn(obj.resample(n).T, n, (obj.d,))
+    return shaped_samples(obj.resample(n).T, n, (obj.d,))
 
 
 def sample_by_generator(obj: Any, n: int, context: Any = None) -> Any:
     import numpy as np
 
     # Without one it draws from a new generator, which no seed reaches.
-    return drawn(obj.sample(n, rng=np.random.default_rng(np.random.randint(2**31))), n)
+    return shaped_samples(obj.sample(n, rng=np.random.default_rng(np.random.randint(2**31))), n)
 
 
 def cdf(obj: Any, x: Any) -> Any:
-    return numbers(obj.cdf(array(x)), x, x.shape)
+    return as_tensor_of_shape(obj.cdf(array(x)), x, x.shape)
 
 
 def ppf(obj: Any, u: Any) -> Any:
-    return numbers(obj.ppf(array(u)), u, u.shape)
+    return as_tensor_of_shape(obj.ppf(array(u)), u, u.shape)
 
 
 def icdf(obj: Any, u: Any) -> Any:
-    return numbers(obj.icdf(array(u)), u, u.shape)
+    return as_tensor_of_shape(obj.icdf(array(u)), u, u.shape)
 
 
 def cdf_of_integers(obj: Any, x: Any) -> Any:
     # What its documentation asks for, between which it is constant.
-    return numbers(obj.cdf(array(x.floor())), x, x.shape)
+    return as_tensor_of_shape(obj.cdf(array(x.floor())), x, x.shape)
 
 
 def cdf_of_turn(obj: Any, x: Any) -> Any:
     # It grows by 1 with each further turn, as its documentation says.
-    return numbers(obj.cdf(array(x.clamp(*TURN))), x, x.shape)
+    return as_tensor_of_shape(obj.cdf(array(x.clamp(*TURN))), x, x.shape)
 
 
 def one_turn(obj: Any) -> bool:
@@ -106,14 +106,14 @@ def one_turn(obj: Any) -> bool:
     return all(abs(float(obj.cdf(x)) - u) < 1e-9 for x, u in zip(TURN, (0.0, 1.0), strict=True))
 
 
-def functions(obj: Any, x: Any) -> Any:
+def cdf_columns(obj: Any, x: Any) -> Any:
     """The distribution function by the others that it has, a column for each."""
     import torch
 
     columns = []
     for name in (*LOWER, *UPPER):
         if hasattr(obj, name):
-            told = numbers(getattr(obj, name)(array(x)), x, len(x))
+            told = as_tensor_of_shape(getattr(obj, name)(array(x)), x, len(x))
             told = told.exp() if name.startswith("log") else told
             columns.append(1 - told if name in UPPER else told)
     return torch.stack(columns, 1)
@@ -131,8 +131,10 @@ def stated(obj: Any) -> Any:
 
     dim = int(getattr(obj, "dim", 1))
     sizes, parts, flags = {"entropy": 1, "covariance_matrix": dim * dim}, [], []
-    for moment in told_functions.MOMENTS:
-        part, flag = told_functions.fitted(moment, _stated(obj, moment), sizes.get(moment, dim))
+    for moment in distribution_functions.MOMENTS:
+        part, flag = distribution_functions.moment_values(
+            moment, _stated(obj, moment), sizes.get(moment, dim)
+        )
         parts.append(part)
         flags.append(flag)
     return torch.cat([*parts, torch.tensor(flags, dtype=torch.float64)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flowref.adapters.common.described import Constructions
+from flowref.adapters.common.object_components import Constructions
 
 # Name -> parameters. A suffix in brackets tells two of one family apart.
 CONTINUOUS: dict[str, dict[str, float]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.adapters.common.described import lineage
+from flowref.adapters.common.object_components import lineage
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.scipy.calls import TURN
 from flowref.model import Facts, Shape, Support, TargetError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import components_of, lineage
+from flowref.adapters.common.object_components import components_of, lineage
 from flowref.adapters.sklearn import calls, constructions, facts
 from flowref.adapters.sklearn.facts import describe
 from flowref.model import Adapter, Component, Dialect

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from flowref.adapters.common.described import Constructions
+from flowref.adapters.common.object_components import Constructions
 
 ROWS = 200
 # Rows of kernel densities, which have a kink or a step around each, and their bandwidth.

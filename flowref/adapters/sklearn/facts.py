@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import lineage
+from flowref.adapters.common.object_components import lineage
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.traits import Traits, compose, facts_of
@@ -91,13 +91,13 @@ def is_map(obj: Any) -> bool:
     """Whether an estimator is a bijection: it keeps as many features as it is given, and so do all of its steps."""
     names = lineage(obj)
     if COMPOSITE in names:
-        return all(is_map(step) or not of_library(step) for step in steps(obj))
+        return all(is_map(step) or not of_library(step) for step in pipeline_steps(obj))
     if names & set(ELEMENTWISE_MAPS):
         return True
     return bool(names & set(LINEAR_MAPS)) and kept(obj) == obj.n_features_in_
 
 
-def steps(obj: Any) -> list[Any]:
+def pipeline_steps(obj: Any) -> list[Any]:
     """The steps of a pipeline that do something."""
     return [step for _, step in obj.steps if step not in (None, "passthrough")]
 
@@ -117,7 +117,7 @@ def vet(obj: Any) -> None:
     """Raise `TargetError` for what only looks like a bijection or a density."""
     name = type(obj).__name__
     if COMPOSITE in lineage(obj):
-        last = type(steps(obj)[-1]).__name__
+        last = type(pipeline_steps(obj)[-1]).__name__
         if hasattr(obj, "score_samples") and not hasattr(obj, "inverse_transform"):
             raise TargetError(
                 f"score_samples of a Pipeline is the log-density of what its first steps make of rows, and none of "

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import jax_distributions
-from flowref.adapters.common.described import lineage
 from flowref.adapters.common.jax_facts import built_in_double
+from flowref.adapters.common.object_components import lineage
 from flowref.adapters.tfp import calls, constructions
 from flowref.adapters.tfp.facts import describe, discrete, flow, onto_simplex, single
 from flowref.model import Adapter, Component, Dialect

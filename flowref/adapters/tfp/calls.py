@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flowref.adapters.common.described import lineage, numbered
 from flowref.adapters.common.jax_distributions import of_events
+from flowref.adapters.common.object_components import lineage, numbered
 from flowref.adapters.common.onto_simplex import with_last, without_last
 
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import jax_distributions
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.jax_events import event_of
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.jax_events import first_fitting_event
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.traits import Traits, compose, facts_of
@@ -213,7 +213,7 @@ def traits(obj: Any) -> Traits:
         stages = list(reversed(obj.bijectors))
         whole = compose([traits(one) for one in stages])
         return replace(whole, codomain=whole.codomain or _image(stages))
-    promises = promised(PROMISES, names)
+    promises = class_promises(PROMISES, names)
     if known is None:
         return Traits(promises=promises, declared=onto_simplex(obj))
     domain, codomain = known(obj) if callable(known) else known
@@ -257,7 +257,7 @@ def described_bijector(obj: Any, event_shape: Shape | None) -> Facts:
     guessed: tuple[Shape, ...] = ()
     if event_shape is None:
         rank = int(obj.forward_min_event_ndims)
-        found = event_of(obj, lambda x: mapped(obj, x), whole.domain, max(1, rank))
+        found = first_fitting_event(obj, lambda x: mapped(obj, x), whole.domain, max(1, rank))
         if found is None:
             raise unknown_shape(obj)
         event_shape, guessed = found

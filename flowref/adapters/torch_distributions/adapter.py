@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.common import told_functions, torch_dialects
-from flowref.adapters.common.described import components_of, lineage
+from flowref.adapters.common import distribution_functions, torch_dialects
 from flowref.adapters.common.normalizers import spellings
+from flowref.adapters.common.object_components import components_of, lineage
 from flowref.adapters.common.onto_simplex import with_last, without_last
 from flowref.adapters.torch_distributions import constructions
 from flowref.adapters.torch_distributions.facts import describe, is_flow, onto_simplex
@@ -83,7 +83,7 @@ OFFERED: dict[str, Any] = {
     "rsample": torch_dialects.rsample,
     "expanded": torch_dialects.expanded,
     "rescale": rescale,
-    "stated": torch_dialects.stated,
+    "stated": torch_dialects.distribution_moments,
 }
 DENSITY = replace(torch_dialects.DENSITY, **OFFERED)
 UNIVARIATE = replace(DENSITY, cdf=cdf, icdf=icdf)
@@ -153,12 +153,12 @@ def told_otherwise(obj: Any, dialect: Dialect) -> Dialect:
 
     half = torch.full((1,), 0.5, dtype=torch.float64)
     names = []
-    for name in told_functions.functions_of(obj):
+    for name in distribution_functions.functions_of(obj):
         with contextlib.suppress(Exception):  # a half is outside, or it is asked otherwise
-            if name != "cdf" and told_functions.function(obj, half, name).numel() == 1:
+            if name != "cdf" and distribution_functions.function(obj, half, name).numel() == 1:
                 names.append(name)
     if names and dialect.cdf is None:
-        dialect = replace(dialect, cdf=partial(told_functions.function, name=names.pop(0)))
+        dialect = replace(dialect, cdf=partial(distribution_functions.function, name=names.pop(0)))
     if not names:
         return dialect
     return replace(dialect, functions=by_names(tuple(names)))
@@ -169,7 +169,7 @@ def by_names(names: tuple[str, ...]) -> Any:
     """The distribution function by each of several methods; one object for the same names, so that
     dialects compare equal.
     """
-    return partial(told_functions.functions, names=names)
+    return partial(distribution_functions.cdf_columns, names=names)
 
 
 # Univariate distributions of torch that tell their distribution function by further methods.

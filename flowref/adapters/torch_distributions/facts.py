@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import lineage
 from flowref.adapters.common.normalizers import shapes, spellings
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_transforms import (
     declared_traits,
@@ -40,7 +40,7 @@ def traits(transform: Any) -> Traits:
     if whole is not None:
         return whole
     names = lineage(transform)
-    promises = promised(PROMISES, names) | {"batch-dims"}
+    promises = class_promises(PROMISES, names) | {"batch-dims"}
     if names & {"CatTransform", "StackTransform"}:
         promises |= frozenset.intersection(
             *(traits(part).promises for part in transform.transforms)

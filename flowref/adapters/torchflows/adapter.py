@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import torch_dialects
-from flowref.adapters.common.described import components_of, lineage, numbered
-from flowref.adapters.common.published import components_of_models
-from flowref.adapters.torchflows import bases, constructions, published
+from flowref.adapters.common.object_components import components_of, lineage, numbered
+from flowref.adapters.common.published_models import components_of_models
+from flowref.adapters.torchflows import bases, constructions, published_models
 from flowref.adapters.torchflows.facts import describe
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
@@ -127,8 +127,8 @@ def components() -> Mapping[str, Component]:
 def models() -> Mapping[str, Component]:
     """Flows of published size."""
     return {
-        **components_of_models(published.models(), FLOW, describe),
-        **components_of_models(published.continuous_models(), CONTINUOUS_FLOW, describe),
+        **components_of_models(published_models.models(), FLOW, describe),
+        **components_of_models(published_models.continuous_models(), CONTINUOUS_FLOW, describe),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import Constructions
+from flowref.adapters.common.object_components import Constructions
 from flowref.adapters.common.torch_transforms import distribution_facts
 from flowref.model import Facts, Shape
 

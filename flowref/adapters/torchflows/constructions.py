@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flowref.adapters.common.described import Constructions
+from flowref.adapters.common.object_components import Constructions
 from flowref.model import Shape
 
 IMAGE = (2, 4, 4)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common.bases import base_promises
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
-from flowref.adapters.common.shapes import shape_of, unknown_shape
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
+from flowref.adapters.common.shapes import as_shape, unknown_shape
 from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.adapters.torchflows import structure
 from flowref.model import REAL, Facts, Shape, Support
@@ -53,7 +53,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     own = getattr(bijection, "event_shape", None)
     if event_shape is None and own is None:
         raise unknown_shape(obj)
-    shape = event_shape or shape_of(own)
+    shape = event_shape or as_shape(own)
     context = getattr(bijection, "context_shape", None)
     whole = traits(bijection)
     return facts_of(
@@ -61,7 +61,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         shape,
         _latent(bijection, shape),
         _settings(bijection, whole) | _density_promises(obj),
-        context_shape=None if context is None else shape_of(context),
+        context_shape=None if context is None else as_shape(context),
         coupling=structure.coupling(bijection, shape) if bijection is obj else None,
         squeezing=structure.squeezing(bijection),
         multi_scale=structure.multi_scale(obj),
@@ -94,10 +94,14 @@ def traits(obj: Any) -> Traits:
     if "BijectiveComposition" in names:
         return _composition([traits(layer) for layer in obj.layers])
     if "IterativeResidualBijection" in names:
-        return Traits(codomain=REAL, promises=promised(PROMISES, names), tolerance=FIXED_POINT)
+        return Traits(
+            codomain=REAL, promises=class_promises(PROMISES, names), tolerance=FIXED_POINT
+        )
     if "ContinuousBijection" in names:
         adapts = {"adaptive-steps"} if obj.solver in ADAPTIVE else set()
-        return Traits(INTEGRATED, promises=promised(PROMISES, names) | adapts, tolerance=SOLVER)
+        return Traits(
+            INTEGRATED, promises=class_promises(PROMISES, names) | adapts, tolerance=SOLVER
+        )
     transformer: Any = getattr(obj, "transformer", None)
     kinds = lineage(transformer)
     compounding = 10.0 if "MaskedAutoregressiveBijection" in names else 1.0
@@ -139,7 +143,7 @@ def _knots(spline: Any) -> tuple[float, ...]:
 
 
 def _promises(obj: Any, names: set[str], kinds: set[str]) -> frozenset[str]:
-    promises = promised(PROMISES, names)
+    promises = class_promises(PROMISES, names)
     elementwise = "ElementwiseBijection" in names and obj.context_shape is None
     if elementwise and kinds & {"Affine", "Scale", "Shift"}:
         promises |= CONSTANT
@@ -152,5 +156,5 @@ def _latent(obj: Any, shape: Shape) -> Shape:
         for layer in obj.layers:
             shape = _latent(layer, shape)
     if "Squeeze" in names:
-        return shape_of(obj.transformed_event_shape)
+        return as_shape(obj.transformed_event_shape)
     return shape

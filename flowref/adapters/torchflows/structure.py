@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.structure import own_class, spread
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.structure import own_class, repeated_mask
 from flowref.model import Coupling, MultiScale, Shape, Squeezing
 
 # Transformers of one kind by the name of their class; all other scalar ones are elementwise.
@@ -19,7 +19,7 @@ def coupling(obj: Any, shape: Shape) -> Coupling | None:
         return None
     scalar = "ScalarTransformer" in lineage(obj.transformer)
     kind = KINDS.get(type(obj.transformer).__name__, "elementwise") if scalar else "joint"
-    kept = spread(~obj.coupling.target_mask, shape)
+    kept = repeated_mask(~obj.coupling.target_mask, shape)
     return Coupling(kept, kind, conditioner="conditioner_transform")
 
 
@@ -50,10 +50,10 @@ def _levels(obj: Any, prefix: str) -> MultiScale | None:
     entries: list[tuple[int, ...]] = []
     image = torch.arange(math.prod(obj.event_shape)).reshape(tuple(obj.event_shape))
     while obj is not None:
-        rows = _named(f"{prefix}checkerboard_layers", obj.checkerboard_layers)
+        rows = _layer_paths(f"{prefix}checkerboard_layers", obj.checkerboard_layers)
         inner, leaving = getattr(obj, "small_bijection", None), image
         if inner is not None:
-            rows += _named(f"{prefix}channel_wise_layers", obj.channel_wise_layers)
+            rows += _layer_paths(f"{prefix}channel_wise_layers", obj.channel_wise_layers)
             leaving, image = obj.alt_squeeze.forward(image[None])[0][0].chunk(2, 0)
         shapes.append(tuple(leaving.shape))
         levels.append(tuple(rows))
@@ -62,5 +62,5 @@ def _levels(obj: Any, prefix: str) -> MultiScale | None:
     return MultiScale(tuple(shapes), tuple(levels), tuple(entries))
 
 
-def _named(prefix: str, layers: Any) -> list[str]:
+def _layer_paths(prefix: str, layers: Any) -> list[str]:
     return [f"{prefix}.{index}" for index in range(len(layers))]

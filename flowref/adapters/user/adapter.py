@@ -13,18 +13,18 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from flowref.adapters.common.signatures import named
+from flowref.adapters.common.signatures import parameter_names
 from flowref.adapters.user import calls, contributions
-from flowref.adapters.user.conventions import answers
-from flowref.adapters.user.conventions.beside import usual_log_det
+from flowref.adapters.user.conventions import return_forms
 from flowref.adapters.user.conventions.call_forms import Chosen, Way
-from flowref.adapters.user.conventions.chosen import normalizing_of
 from flowref.adapters.user.conventions.entries import by_entries
 from flowref.adapters.user.conventions.labels import with_labels
 from flowref.adapters.user.conventions.names import NEGATIVE, SCORES, USUAL
 from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.adapters.user.conventions.samples import sampler
+from flowref.adapters.user.conventions.separate_log_dets import usual_log_det
 from flowref.adapters.user.conventions.signatures import demand
+from flowref.adapters.user.conventions.user_choices import normalizing_of
 from flowref.adapters.user.facts import describe
 from flowref.model import Adapter, Dialect
 
@@ -62,7 +62,7 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         return Dialect(log_prob=partial(calls.log_prob_named, method=""))
     backs = inverse_ways(obj, forward, chosen)
     invertible = bool(backs)
-    dense = _named(obj, "log_prob", chosen, USUAL)
+    dense = _method_name(obj, "log_prob", chosen, USUAL)
     if not dense and all(callable(getattr(obj, name, None)) for name in (SCORES, "sample")):
         dense = SCORES
     single = hasattr(obj, "log_abs_det_jacobian")
@@ -78,14 +78,18 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         assert forward is not None
         beside = usual_log_det(obj) if forward.usual else None
         abilities["forward"] = (
-            beside.onward(forward.ask, answers.first_of) if beside else unsettled(forward, column)
+            beside.onward(forward.ask, return_forms.first_of)
+            if beside
+            else unsettled(forward, column)
         )
         if single and forward.usual:
             abilities["told_late"] = calls.told_late
         if invertible:
             told = usual_log_det(obj) if backs[0].usual else None
             abilities["inverse"] = (
-                told.back(backs[0].ask, answers.first_of) if told else unsettled(backs[0], column)
+                told.back(backs[0].ask, return_forms.first_of)
+                if told
+                else unsettled(backs[0], column)
             )
         if calls.parts(obj):
             abilities["parts"] = calls.parts
@@ -105,7 +109,7 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
     return Dialect(**abilities, normalizing=normalizing_of(chosen))
 
 
-def _named(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) -> str:
+def _method_name(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) -> str:
     """The method that a user names, or the first of the usual ones that the object has."""
     if name := chosen.get(what, ""):
         demand(obj, what, name)
@@ -114,7 +118,7 @@ def _named(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) -> str:
 
 def unsettled(way: Way, column: bool) -> Any:
     """The function of a dialect for a call that nobody has made yet: a pair, or a value alone."""
-    return way.speak(answers.first_of, answers.second_of, column=column)
+    return way.speak(return_forms.first_of, return_forms.second_of, column=column)
 
 
 def offers(obj: Any, name: str) -> bool:
@@ -126,7 +130,7 @@ def offers(obj: Any, name: str) -> bool:
         return all(callable(getattr(obj, one, None)) for one in ("cdf", "icdf"))
     if name != "loss" or not callable(method):
         return callable(method)
-    arguments = named(method)
+    arguments = parameter_names(method)
     return len(arguments) == 2 and "weight" in arguments[1]
 
 

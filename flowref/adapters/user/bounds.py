@@ -38,12 +38,16 @@ def _tells(kind: type) -> bool:
                 return True
         if isinstance(node, ast.FunctionDef) and _divergence(node.name) and not _sampled(node):
             return True
-        if isinstance(node, ast.Assign) and not _sampled(node) and any(map(_named, node.targets)):
+        if (
+            isinstance(node, ast.Assign)
+            and not _sampled(node)
+            and any(map(_assigns_divergence, node.targets))
+        ):
             return True
     return False
 
 
-def _named(target: ast.expr) -> bool:
+def _assigns_divergence(target: ast.expr) -> bool:
     return isinstance(target, ast.Name) and _divergence(target.id)
 
 

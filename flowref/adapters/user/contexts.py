@@ -17,10 +17,18 @@ from flowref.adapters.user.conventions.names import (
     is_context,
     is_scale,
     may_be_context,
-    plain,
+    normalized_name,
     sign_of,
 )
-from flowref.adapters.user.extras import ANY, INDICES, LABELLED, NUMBERS, drawn_alike, given, same
+from flowref.adapters.user.extras import (
+    ANY,
+    INDICES,
+    LABELLED,
+    NUMBERS,
+    drawn_alike,
+    given,
+    same_outputs,
+)
 from flowref.adapters.user.inquiry import ROWS, Inquiry
 from flowref.model import Ambiguous, Dialect, Shape, TargetError
 
@@ -40,7 +48,7 @@ def wanted(inquiry: Inquiry) -> str:
     dense = calls.density_method(dialect.log_prob) or "log_prob"
     method = (way.method or "forward") if way is not None else dense
     method = method if hasattr(obj, method) else ""
-    if way is not None and signatures.alike(obj, method):
+    if way is not None and signatures.point_part_count(obj, method):
         return ""
     beside = "" if way is None else way.keyword
     told = set() if way is None else {name for name, _ in (*way.given, *way.bound)}
@@ -48,7 +56,7 @@ def wanted(inquiry: Inquiry) -> str:
     if way is not None and way.context in signatures.required_by_name(obj, method):
         return way.context
     parts = signatures.unpacked(obj, method) if way is not None and len(names) == 1 else ()
-    if len(parts) == 3 and plain(parts[2]) in OPTIONAL:
+    if len(parts) == 3 and normalized_name(parts[2]) in OPTIONAL:
         return parts[2]  # of a triple with a running log-det
     if len(names) != 2 or sign_of(names[1]):
         return ""
@@ -65,7 +73,7 @@ def optional(inquiry: Inquiry) -> str:
     ):
         return ""
     method = (way.method or "forward") if way is not None else "log_prob"
-    taken = signatures.parameters(obj, method) if hasattr(obj, method) else []
+    taken = signatures.method_parameters(obj, method) if hasattr(obj, method) else []
     if way is not None and way.context:
         return "" if way.context in signatures.required_by_name(obj, method) else way.context
     place = 2 if way is not None and way.form == "running" and not way.keyword else 1
@@ -111,7 +119,7 @@ def _ignored(inquiry: Inquiry) -> bool:
     """
     try:
         outs = list(_outs(inquiry, ANY))
-        return all(same(outs[0], other) for other in outs[1:])
+        return all(same_outputs(outs[0], other) for other in outs[1:])
     except Exception:  # it refuses some, or returns other things than arrays
         return False
 
@@ -125,8 +133,8 @@ def _answers(inquiry: Inquiry, shape: Shape) -> bool:
     *_, fewer = _outs(inquiry, sizes, rows=MANY, kept=ROWS)
     told = [(one, part) for one, part in zip(out, fewer, strict=True) if one is not None]
     finite = all(bool(abs(one).max() < math.inf) for one, _ in told)
-    alone = all(same((one[:ROWS],), (part,)) for one, part in told if one.shape)
-    return len(out) <= 2 and same(bare, again) and finite and alone
+    alone = all(same_outputs((one[:ROWS],), (part,)) for one, part in told if one.shape)
+    return len(out) <= 2 and same_outputs(bare, again) and finite and alone
 
 
 def _outs(
@@ -141,7 +149,7 @@ def _outs(
         yield tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
 
-def in_order(inquiry: Inquiry, name: str) -> Dialect:
+def convention_with_context_order(inquiry: Inquiry, name: str) -> Dialect:
     """How its log-density is asked: with its context first, where what it draws under contexts is what it takes second,
     and not what it takes first; where that tells nothing, where a sampler, or a network, takes what is called so without
     a point.

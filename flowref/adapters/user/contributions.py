@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import answers, asking
+from flowref.adapters.user.conventions import method_calls, return_forms
 from flowref.adapters.user.conventions.call_forms import Way, running_words
-from flowref.adapters.user.conventions.names import LOG_DETS, VALUES, plain
+from flowref.adapters.user.conventions.names import LOG_DETS, VALUES, normalized_name
 from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.model import Ambiguous, Dialect, Kernel, SpecError, TargetError
 
@@ -32,7 +32,7 @@ NO_CHOICE: Mapping[str, str] = {}
 CONTRIBUTIONS = LOG_DETS | {"contribution", "logcontribution", "dlogp", "logw", "logweight", "v"}
 
 
-def told(obj: Any) -> dict[str, bool] | None:
+def stated_attributes(obj: Any) -> dict[str, bool] | None:
     """What an object says by these attributes; None where it does not have them. That it is bijective
     follows from the others.
     """
@@ -57,7 +57,7 @@ def draws(obj: Any, chosen: Mapping[str, str]) -> tuple[bool, bool] | None:
         if chosen["draws"] not in DRAWS:
             raise SpecError(f"draws was given as {chosen['draws']!r}; expected {', '.join(DRAWS)}")
         return DRAWS[chosen["draws"]]
-    said = told(obj)
+    said = stated_attributes(obj)
     if said is None or said["bijective"] or callable(getattr(obj, "log_prob", None)):
         return None
     return said["stochastic_forward"], said["stochastic_inverse"]
@@ -65,7 +65,7 @@ def draws(obj: Any, chosen: Mapping[str, str]) -> tuple[bool, bool] | None:
 
 def kernel(obj: Any, chosen: Mapping[str, str] = NO_CHOICE) -> Dialect | None:
     """How a layer is called that says that it is no bijection, as far as its attributes tell; None for
-    all else. `settle` completes it by calls.
+    all else. `resolve_kernel` completes it by calls.
     """
     if draws(obj, chosen) is None:
         return None
@@ -73,8 +73,10 @@ def kernel(obj: Any, chosen: Mapping[str, str] = NO_CHOICE) -> Dialect | None:
     if there is None and not (callable(obj) or callable(getattr(obj, "forward", None))):
         return None
     repairs = repair if callable(getattr(obj, "repair", None)) else None
-    goes_back = pull if back is not None or callable(getattr(obj, "inverse", None)) else None
-    return Dialect(push=push, pull=goes_back, repair=repairs)
+    goes_back = (
+        inverse_stochastic if back is not None or callable(getattr(obj, "inverse", None)) else None
+    )
+    return Dialect(push=forward_stochastic, pull=goes_back, repair=repairs)
 
 
 def ways(obj: Any, chosen: Mapping[str, str]) -> tuple[Way | None, Way | None]:
@@ -86,27 +88,27 @@ def ways(obj: Any, chosen: Mapping[str, str]) -> tuple[Way | None, Way | None]:
     return there, (backs[0] if backs else None)
 
 
-def settle(
+def resolve_kernel(
     obj: Any, dialect: Dialect, chosen: Mapping[str, str], x: Any, context: Any
 ) -> tuple[Dialect, tuple[str, ...]]:
     """The dialect of a layer as calls of it show, and what is said of these."""
     there, back = ways(obj, chosen)
     if there is None:
         return dialect, ()
-    go, words, sizes = spoken(obj, there, x, context, push)
+    go, words, sizes = spoken(obj, there, x, context, forward_stochastic)
     dialect = replace(dialect, push=go)
     if back is None:
         return dialect, words
     rowwise = of_batch(obj, go, x, context, chosen)
     if rowwise:
-        dialect = replace(dialect, push=partial(each_point, call=alone(go)))
+        dialect = replace(dialect, push=partial(each_point, call=unspread_call(go)))
         words = (*words, "one contribution for a batch, asked row by row, as declared")
     z = go(obj, x, context)[0]
     if sizes:
         back = replace(back, form="several", sizes=sizes, usual=False)
-    come, more, _ = spoken(obj, back, z, context, pull)
+    come, more, _ = spoken(obj, back, z, context, inverse_stochastic)
     if rowwise:
-        come = partial(each_point, call=alone(come))
+        come = partial(each_point, call=unspread_call(come))
     return replace(dialect, pull=come), (*words, *more)
 
 
@@ -117,7 +119,7 @@ def of_batch(obj: Any, go: Any, x: Any, context: Any, chosen: Mapping[str, str])
     """
     if chosen.get("ladj_form") == "batch":
         return True
-    if "ladj_form" not in chosen and context is None and _sums(obj, alone(go), x):
+    if "ladj_form" not in chosen and context is None and _sums(obj, unspread_call(go), x):
         raise Ambiguous(
             "forward returns one number for a batch, which is the sum of those of its points: say "
             "?ladj_form=batch, or ?ladj_form=once if it is meant for each point"
@@ -137,9 +139,9 @@ def _sums(obj: Any, call: Any, x: Any) -> bool:
     return first != 0 != other and abs(both - first - other) <= room < abs(both - first)
 
 
-def alone(call: Any) -> Any:
+def unspread_call(call: Any) -> Any:
     """A call as it is, where its one number was spread over rows."""
-    return call.keywords["call"] if getattr(call, "func", None) is spread else call
+    return call.keywords["call"] if getattr(call, "func", None) is broadcast_contribution else call
 
 
 def each_point(obj: Any, x: Any, context: Any, call: Any) -> Any:
@@ -171,30 +173,37 @@ def spoken(
     out = way.ask(obj, x, context)
     words = (way.words,) if way.words else ()
     if isinstance(out, Mapping):
-        keys = [key for key in out if plain(str(key)) in CONTRIBUTIONS]
-        values = [key for key in out if plain(str(key)) in VALUES]
+        keys = [key for key in out if normalized_name(str(key)) in CONTRIBUTIONS]
+        values = [key for key in out if normalized_name(str(key)) in VALUES]
         if len(keys) > 1 or len(values) != 1:
             raise TargetError(
                 f"it returned a mapping of {', '.join(map(str, out))}; expected one entry named z or x, "
                 "and one named log_det or contribution"
             )
-        tells = partial(answers.entry, index=keys[0]) if keys else answers.none
-        function = way.speak(partial(answers.entry, index=values[0]), tells)
-        return partial(spread, call=function), words, ()
+        tells = partial(return_forms.entry, index=keys[0]) if keys else return_forms.none
+        function = way.speak(partial(return_forms.entry, index=values[0]), tells)
+        return partial(broadcast_contribution, call=function), words, ()
     if not isinstance(out, tuple | list):
-        return (usual if way.usual else way.speak(answers.whole, answers.none)), words, ()
+        return (
+            (usual if way.usual else way.speak(return_forms.whole_return, return_forms.none)),
+            words,
+            (),
+        )
     if len(out) > 2 and all(hasattr(one, "shape") for one in out):
         function = partial(
-            asking.mapped, ask=way.ask, value=answers.several, ladj=partial(answers.entry, index=-1)
+            method_calls.call_with_log_det,
+            ask=way.ask,
+            value=return_forms.several,
+            ladj=partial(return_forms.entry, index=-1),
         )
         sizes = tuple(int(one.shape[-1]) for one in out[:-1])
         return function, (*words, f"{len(sizes)} values, joined"), sizes
     single = math.prod(getattr(out[1], "shape", ())) == 1 != len(x)
     function = usual if way.usual else way.speak()
-    return (partial(spread, call=function) if single else function), words, ()
+    return (partial(broadcast_contribution, call=function) if single else function), words, ()
 
 
-def spread(obj: Any, x: Any, context: Any, call: Any) -> Any:
+def broadcast_contribution(obj: Any, x: Any, context: Any, call: Any) -> Any:
     """A call of which the contribution is one number, the same for all rows."""
     value, contribution = call(obj, x, context)
     if contribution is None or math.prod(getattr(contribution, "shape", ())) > 1:
@@ -208,14 +217,14 @@ def facts(obj: Any) -> Kernel | None:
     return None if said is None else Kernel(said)
 
 
-def push(obj: Any, x: Any, context: Any) -> Any:
+def forward_stochastic(obj: Any, x: Any, context: Any) -> Any:
     """Data to latents with the contribution, of an object whose forward returns both."""
     run = obj if callable(obj) else obj.forward
     out = run(x) if context is None else run(x, context)
     return out[0], out[1]
 
 
-def pull(obj: Any, z: Any, context: Any) -> Any:
+def inverse_stochastic(obj: Any, z: Any, context: Any) -> Any:
     """Latents to data, with the contribution where it is returned."""
     out = obj.inverse(z) if context is None else obj.inverse(z, context)
     return (out[0], out[1]) if isinstance(out, (tuple, list)) else (out, None)
@@ -226,11 +235,11 @@ def repair(obj: Any) -> None:
     obj.repair()
 
 
-def bounds(obj: Any) -> bool:
+def has_lower_bound_density(obj: Any) -> bool:
     """Whether a density has a part that draws on the way to the latents: then its log_prob is a lower
     bound, random or not.
     """
     if not callable(getattr(obj, "log_prob", None)) or not hasattr(obj, "modules"):
         return False
-    parts = [told(part) for part in obj.modules()]
+    parts = [stated_attributes(part) for part in obj.modules()]
     return any(said is not None and said["stochastic_forward"] for said in parts)

@@ -15,10 +15,10 @@ from flowref.adapters.common.events import Fit, Fits, Seen, first_event
 from flowref.adapters.common.normalizers import recognition
 from flowref.adapters.common.normalizers import shapes as layer_shapes
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.settling import Settled
+from flowref.adapters.user.conventions.call_evidence import Settled
+from flowref.adapters.user.event_broadcast import stretches_tensors, told_shapes
 from flowref.adapters.user.inquiry import ROWS, Inquiry
-from flowref.adapters.user.probing import NoWayBack, fit, raised_most, unknown_shape
-from flowref.adapters.user.stretching import stretches_tensors, told_shapes
+from flowref.adapters.user.probe_calls import NoWayBack, raised_most, resolve_object, unknown_shape
 from flowref.model import (
     Ambiguous,
     Dialect,
@@ -138,7 +138,7 @@ def infer_shape(inquiry: Inquiry) -> Shape:
             return None  # and one pixel what many show
         try:
             point = inquiry.tried_at(shape, facts.context_shape)
-            if not (fitting := fit(inquiry, *point)):
+            if not (fitting := resolve_object(inquiry, *point)):
                 return None
             if shape in told_shapes(obj, FEATURES):
                 return Fit.WELL, shape
@@ -168,7 +168,7 @@ def infer_shape(inquiry: Inquiry) -> Shape:
     raise unknown_shape(obj, raised, _asks_for_more(obj, facts))
 
 
-def refusal(inquiry: Inquiry, event: Shape, context: Shape | None) -> Exception | None:
+def call_refusal(inquiry: Inquiry, event: Shape, context: Shape | None) -> Exception | None:
     """What the map raises where it is called as it is written, once: to read what it returns takes several calls. None
     where it raises nothing, and where another call may be meant.
     """
@@ -188,7 +188,7 @@ def taken_first(inquiry: Inquiry, pairs: Iterable[Pair]) -> Iterator[tuple[Pair,
     for event, context in dict.fromkeys(pairs):
         vector, error = context is None and len(event) == 1, None
         if not vector or "" not in words:
-            error = refusal(inquiry, event, context)
+            error = call_refusal(inquiry, event, context)
             if error is None:
                 yield (event, context), False
                 continue
@@ -222,7 +222,7 @@ def alternatives(inquiry: Inquiry) -> tuple[Shape, ...]:
     def fitting(other: Shape) -> bool:
         try:
             point = inquiry.tensor(rng.uniform(0.25, 0.75, (ROWS, *other)))
-            if not fit(inquiry, point, None):
+            if not resolve_object(inquiry, point, None):
                 return False
             ladj = None if dialect.forward is None else dialect.forward(obj, point, None)[1]
             return ladj is None or math.prod(ladj.shape) in (1, ROWS, point.numel())
@@ -242,7 +242,7 @@ def _of_latent(settled: Settled, inquiry: Inquiry, x: Any, context: Any) -> Shap
     if settled.dialect.inverse is not None or other == shape or _long(other) != _long(shape):
         return shape
     try:
-        fitting = fit(inquiry, x.reshape(x.shape[:1] + other), context)
+        fitting = resolve_object(inquiry, x.reshape(x.shape[:1] + other), context)
         return other if fitting and fitting.dialect.inverse is not None else shape
     except Exception:  # the shape does not fit
         return shape
@@ -272,7 +272,7 @@ def _loose(obj: Any, dialect: Dialect, x: Any, context: Any) -> bool:
 def _asks_for_more(obj: Any, facts: Facts) -> str:
     """What to say of an argument besides points that an object wants, where no context is given."""
     for method in ("forward", "log_prob", "inverse"):
-        wanted = signatures.required(obj, method) if signatures.own(obj, method) else []
+        wanted = signatures.required(obj, method) if signatures.defines_method(obj, method) else []
         if facts.context_shape is None and len(wanted) == 2:
             return f"; {method} wants {wanted[1]} too: if that is a context, give its shape as ?context=2"
     return ""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions import method_calls, signatures
 from flowref.adapters.user.conventions.call_forms import (
     GIVEN_ONES,
     MASK_AXES,
@@ -29,11 +29,11 @@ from flowref.adapters.user.conventions.names import (
     LABELS,
     MASKED,
     OPTIONAL,
-    plain,
+    normalized_name,
 )
 from flowref.adapters.user.event_shapes import shapes, taken_first
 from flowref.adapters.user.inquiry import ROWS, Inquiry
-from flowref.adapters.user.probing import fit, raised_most, settle
+from flowref.adapters.user.probe_calls import raised_most, resolve_calls, resolve_object
 from flowref.model import Ambiguous, Facts, Shape, TargetError
 
 # Numbers of entries of a context that are tried.
@@ -83,7 +83,7 @@ def given(inquiry: Inquiry, name: str, rows: Iterable[Extra] | None = None) -> I
     """
     refused: TargetError | None = None
     for row in EXTRAS if rows is None else rows:
-        if kind_of(name) not in row.of or (row.added and isinstance(refused, RunningLogDet)):
+        if argument_kind(name) not in row.of or (row.added and isinstance(refused, RunningLogDet)):
             continue
         try:
             return _of_kind(row, inquiry, name)
@@ -112,7 +112,7 @@ def _of_kind(row: Extra, inquiry: Inquiry, name: str) -> Inquiry:
     raise TargetError(row.refused.format(name=name, why=why))
 
 
-def same(one: Any, other: Any) -> bool:
+def same_outputs(one: Any, other: Any) -> bool:
     """Whether two calls gave the same value and log-det."""
     if one is None or other is None:
         return one is other
@@ -124,17 +124,17 @@ def same(one: Any, other: Any) -> bool:
     return True
 
 
-def kind_of(name: str) -> str:
+def argument_kind(name: str) -> str:
     """What an argument is by its name, of `KINDS`."""
-    if MASKED.fullmatch(plain(name)):
+    if MASKED.fullmatch(normalized_name(name)):
         return "mask"
-    return "index" if INDEXED.search(plain(name)) else "context"
+    return "index" if INDEXED.search(normalized_name(name)) else "context"
 
 
-def told(obj: Any) -> Shape | None:
+def stated_context_shape(obj: Any) -> Shape | None:
     """The shape of a context that an attribute tells."""
     for name, value in getattr(obj, "__dict__", {}).items():
-        if plain(name) in CONTEXTS and type(value) is int and value > 0:
+        if normalized_name(name) in CONTEXTS and type(value) is int and value > 0:
             return (value,)
     return None
 
@@ -162,10 +162,10 @@ def _likely_events(inquiry: Inquiry) -> list[Shape]:
 # Numbers of one shape, with that of an event where only one pair of both is taken.
 
 
-def _numbers(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
+def _numeric_contexts(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
     obj, facts = inquiry.obj, inquiry.facts
-    known, shaped, late = told(obj), bool(facts.event_shape), False
-    for (event, context), refused in taken_first(inquiry, _pairs(obj, facts)):
+    known, shaped, late = stated_context_shape(obj), bool(facts.event_shape), False
+    for (event, context), refused in taken_first(inquiry, _event_context_shapes(obj, facts)):
         if found and refused and not late:
             return  # what takes it as it is written does
         if found and context != found[-1].facts.context_shape == known and not shaped:
@@ -176,8 +176,8 @@ def _numbers(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inqu
             return
 
 
-def _pairs(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape]]:
-    known = told(obj)
+def _event_context_shapes(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape]]:
+    known = stated_context_shape(obj)
     sizes: Sequence[Shape] = [(size,) for size in SIZES]
     if facts.event_shape:
         tried = dict.fromkeys([known or (1,), *sizes])
@@ -192,7 +192,7 @@ def _pairs(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape]]:
 
 def _taking_numbers(inquiry: Inquiry, name: str) -> Inquiry | None:
     x, context = inquiry.points(inquiry.facts.context_shape or ())
-    fitting = fit(inquiry, x, context)
+    fitting = resolve_object(inquiry, x, context)
     forward = None if fitting is None else fitting.dialect.forward
     if forward is None:
         return inquiry if fitting else None
@@ -218,7 +218,7 @@ def _accumulates(call: Any, obj: Any, x: Any, context: Any) -> bool:
 
 
 def _of_one_shape(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry:
-    known = told(inquiry.obj)
+    known = stated_context_shape(inquiry.obj)
     if len(found) > 1 and not inquiry.facts.event_shape:
         found = [one for one in found if drawn_alike(one.again())] or found
     found = [one for one in found if not any(_stretches(one, other, known) for other in found)]
@@ -269,10 +269,10 @@ def _unused(inquiry: Inquiry) -> bool:
     """
     x, first, *others = inquiry.points(inquiry.facts.context_shape or (), *filter(None, ANY))
     try:
-        forward = settle(inquiry.again(), x, first).dialect.forward
+        forward = resolve_calls(inquiry.again(), x, first).dialect.forward
         if forward is None:
             return False
-        return same(*(forward(inquiry.again().obj, x + 0.0, one) for one in others))
+        return same_outputs(*(forward(inquiry.again().obj, x + 0.0, one) for one in others))
     except Exception:  # it takes some alone
         return False
 
@@ -313,7 +313,7 @@ def _taking_labels(inquiry: Inquiry, name: str) -> Inquiry | None:
 def _takes(inquiry: Inquiry, x: Any, label: int) -> bool:
     context = x.new_full((len(x), 1), float(label))
     with contextlib.suppress(Exception):  # it takes no such label
-        if fitting := fit(inquiry.knowing(**{CLASSES: str(label + 1)}), x, context):
+        if fitting := resolve_object(inquiry.knowing(**{CLASSES: str(label + 1)}), x, context):
             there, *others = (
                 getattr(fitting.dialect, call) for call in ("forward", "inverse", "log_prob")
             )
@@ -324,10 +324,12 @@ def _takes(inquiry: Inquiry, x: Any, label: int) -> bool:
 # Constants: a mask of ones, or one that leaves out padding, None, or one label for all points.
 
 
-def _bound(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
-    word = plain(name)
+def _bind_extra_argument(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
+    word = normalized_name(name)
     looked_up = word in LABELS | OPTIONAL or word.endswith("label")  # in a table
-    kinds = MASKS if kind_of(name) == "mask" else ("none", "label") if looked_up else ("none",)
+    kinds = (
+        MASKS if argument_kind(name) == "mask" else ("none", "label") if looked_up else ("none",)
+    )
     if word == "xmask":  # of sequences: as everybody spells it, over (B, C, T)
         kinds = MASKS[:1]
     for kind, event in product(kinds, _likely_events(inquiry)):
@@ -338,21 +340,21 @@ def _bound(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquir
 
 
 def _taking_bound(inquiry: Inquiry, name: str) -> Inquiry | None:
-    if fitting := fit(inquiry, inquiry.drawn(), None):
+    if fitting := resolve_object(inquiry, inquiry.drawn(), None):
         inquiry = replace(inquiry, dialect=fitting.dialect)
-        _called(inquiry)  # which may raise
+        _forward_output(inquiry)  # which may raise
     return inquiry if fitting else None
 
 
-def _called(inquiry: Inquiry) -> Any:
+def _forward_output(inquiry: Inquiry) -> Any:
     """What its map gives."""
     forward = inquiry.dialect.forward
     return None if forward is None else forward(inquiry.obj, inquiry.drawn(), None)
 
 
 def _of_one_result(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry:
-    first, *others = map(_called, found)
-    if not all(same(first, other) for other in others):
+    first, *others = map(_forward_output, found)
+    if not all(same_outputs(first, other) for other in others):
         raise Ambiguous(
             f"it asks for {name}, and masks of ones of several shapes give several results: name a "
             "factory that returns the object with it bound"
@@ -360,7 +362,7 @@ def _of_one_result(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry
     return replace(found[0], dialect=inquiry.dialect, facts=inquiry.facts)
 
 
-def _padded(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
+def _with_padding_mask(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
     events: list[Shape] = [inquiry.facts.event_shape]
     if not events[0]:
         likely = shapes(inquiry.obj, inquiry.state)
@@ -379,9 +381,9 @@ def _taking_padding(inquiry: Inquiry, name: str) -> Inquiry | None:
         return None
     event[mask.axis - 1] -= 1
     obj, dialect, dense = inquiry.obj, inquiry.dialect, None
-    if name in {one.name for one in signatures.parameters(obj, "log_prob")}:
-        call = mask.call("log_prob", (), signatures.apart(obj, "log_prob", 1))
-        dense = partial(asking.padded, ask=call, axis=mask.axis)
+    if name in {one.name for one in signatures.method_parameters(obj, "log_prob")}:
+        call = mask.call("log_prob", (), signatures.keyword_context_parameter(obj, "log_prob", 1))
+        dense = partial(method_calls.padded, ask=call, axis=mask.axis)
     dialect = replace(dialect, log_prob=dialect.log_prob and dense, sample=None)
     return replace(inquiry, dialect=dialect).having(event_shape=tuple(event))
 
@@ -410,7 +412,7 @@ def _masks_out(inquiry: Inquiry, x: Any, mask: Mask) -> bool:
 
 
 NUMBERS = Extra(
-    "numbers, of the only shape that every call takes", "forward(x, context)", _numbers, _taking_numbers,
+    "numbers, of the only shape that every call takes", "forward(x, context)", _numeric_contexts, _taking_numbers,
     "it asks for {name} besides points, and no context of the usual sizes was taken{why}. If it is a context, say ?context=2 "
     "(and ?event=); if it is a mask, a label or anything else, name a factory that returns the object with it bound",
     _of_one_shape, of=("context",),
@@ -426,7 +428,7 @@ LABELLED = Extra(
     of=("context",), added=True,
 )  # fmt: skip
 ONES = Extra(
-    "a mask of ones", "forward(x, mask)", _bound, _taking_bound,
+    "a mask of ones", "forward(x, mask)", _bind_extra_argument, _taking_bound,
     "it asks for {name} besides points, and no mask of ones was taken: name a factory that returns the object with it "
     "bound, and give its ?event=", _of_one_result, of=("mask",),
 )  # fmt: skip
@@ -435,7 +437,7 @@ ALIKE = replace(
     of=("context", "index"),
 )  # fmt: skip
 PADDING = Extra(
-    "a mask that leaves out a last position, as is said", "?padded=mask", _padded, _taking_padding,
+    "a mask that leaves out a last position, as is said", "?padded=mask", _with_padding_mask, _taking_padding,
     "{name} was said to mask out padding, and no mask of sequences was taken that does: a mask of ones is to change "
     "nothing, and what is masked out is to come back as it was or as zero",
 )  # fmt: skip

@@ -36,8 +36,8 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     normalizer, coupled = (
         spellings.normalizer_of(obj) if spellings.is_normalizer(obj) else (None, {})
     )
-    drawn = {"lower-bound": True} if contributions.bounds(obj) else {}
-    promises = {**coupled, **_base(obj), **drawn, **_promises(obj)}
+    drawn = {"lower-bound": True} if contributions.has_lower_bound_density(obj) else {}
+    promises = {**coupled, **_base_facts(obj), **drawn, **_promises(obj)}
     return Facts(
         event_shape=_sizes(shape),
         kernel=contributions.facts(obj),
@@ -80,7 +80,7 @@ def promises_of(obj: Any) -> dict[str, Any]:
     )
 
 
-def _base(obj: Any) -> dict[str, Any]:
+def _base_facts(obj: Any) -> dict[str, Any]:
     """What the base of a density promises. What is called a prior or a distribution may be
     something else than what the flow starts from.
     """

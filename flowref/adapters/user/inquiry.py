@@ -10,7 +10,7 @@ import numpy as np
 
 from flowref.adapters.user.conventions.call_forms import Chosen, Way
 from flowref.adapters.user.conventions.roles import forward_way
-from flowref.model import Array, Dialect, Facts, Shape, draw
+from flowref.model import Array, Dialect, Facts, Shape, draw_points
 
 # Events in a batch that is tried: no number of features or of returned things that is usual.
 ROWS = 7
@@ -59,12 +59,12 @@ class Inquiry:
     def drawn(self, event: Shape | None = None, rows: int = ROWS) -> Any:
         """Points of its domain, of its event shape or of another."""
         shape = self.facts.event_shape if event is None else event
-        return self.tensor(draw(self.facts.domain, (rows, *shape), np.random.default_rng(0)))
+        return self.tensor(draw_points(self.facts.domain, (rows, *shape), np.random.default_rng(0)))
 
     def points(self, *contexts: Shape, rows: int = ROWS) -> list[Any]:
         """Points of its domain and of its event shape, and contexts of these shapes."""
         rng = np.random.default_rng(0)
-        x = draw(self.facts.domain, (rows, *self.facts.event_shape), rng)
+        x = draw_points(self.facts.domain, (rows, *self.facts.event_shape), rng)
         return [*map(self.tensor, (x, *(rng.standard_normal((rows, *one)) for one in contexts)))]
 
     def tried_at(self, event: Shape, context: Shape | None) -> tuple[Any, Any]:
@@ -72,7 +72,7 @@ class Inquiry:
         domain, rng = self.facts.domain, np.random.default_rng(0)
         x = rng.uniform(0.25, 0.75, (ROWS, *event))
         if self.facts.declared and domain.bounded and not domain.coordinates:
-            x = draw(domain, (ROWS, *event), rng)
+            x = draw_points(domain, (ROWS, *event), rng)
         given = None if context is None else self.tensor(rng.standard_normal((ROWS, *context)))
         return self.tensor(x), given
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.common import told_functions
+from flowref.adapters.common import distribution_functions
 from flowref.adapters.user import calls
 from flowref.model import Dialect, Shape
 
@@ -47,23 +47,27 @@ def stated_of(obj: Any, shape: Shape, event: Shape) -> Any:
     """What tells the moments that an object tells given a context; None where it tells none."""
     values = tuple(map(float, np.random.default_rng(SEED).standard_normal(shape).reshape(-1)))
     asked = []
-    for moment, names in told_functions.MOMENTS.items():
-        found = next((name for name in names if told_functions.takes(obj, name, 1)), "")
-        if found and not told_functions.is_helper(obj, found):
+    for moment, names in distribution_functions.MOMENTS.items():
+        found = next((name for name in names if distribution_functions.takes(obj, name, 1)), "")
+        if found and not distribution_functions.is_helper(obj, found):
             asked.append((moment, partial(of_moment, method=found, values=values, shape=shape)))
-    return partial(told_functions.stated, asked=tuple(asked), shape=event) if asked else None
+    return (
+        partial(distribution_functions.stated_moments, asked=tuple(asked), shape=event)
+        if asked
+        else None
+    )
 
 
 def of_moment(obj: Any, method: str, values: tuple[float, ...], shape: Shape) -> Any:
     """What a method tells under one context."""
-    return getattr(obj, method)(repeated(values, shape, 1))
+    return getattr(obj, method)(repeated_context(values, shape, 1))
 
 
 def draws_at_each(draw: Any, obj: Any, shape: Shape, event: Shape) -> bool:
     """Whether an object draws as many points as are asked for at each of several contexts."""
     zeros = (0.0,) * int(np.prod(shape, dtype=int))
     try:
-        return tuple(draw(obj, 2, repeated(zeros, shape, 3)).shape) == (3, 2, *event)
+        return tuple(draw(obj, 2, repeated_context(zeros, shape, 3)).shape) == (3, 2, *event)
     except Exception:  # it gives one for each of as many
         return False
 
@@ -72,7 +76,7 @@ def of_points(
     obj: Any, x: Any, context: Any, call: Any, values: tuple[float, ...], shape: Shape
 ) -> Any:
     """A call at points, each with the same context."""
-    return call(obj, x, repeated(values, shape, len(x), x))
+    return call(obj, x, repeated_context(values, shape, len(x), x))
 
 
 def of_draws(
@@ -86,7 +90,7 @@ def of_draws(
     each: bool,
 ) -> Any:
     """Draws under one context, of what gives as many for each, or one for each of as many."""
-    out = call(obj, n, repeated(values, shape, 1 if each else n, *key), *key)
+    out = call(obj, n, repeated_context(values, shape, 1 if each else n, *key), *key)
     return out[0] if each else out
 
 
@@ -94,11 +98,11 @@ def of_numbers(
     obj: Any, x: Any, method: str, first: bool, values: tuple[float, ...], shape: Shape
 ) -> Any:
     """The distribution function, or quantiles, under one context."""
-    given, run = repeated(values, shape, len(x), x), getattr(obj, method)
+    given, run = repeated_context(values, shape, len(x), x), getattr(obj, method)
     return run(given, x) if first else run(x, given)
 
 
-def repeated(values: tuple[float, ...], shape: Shape, rows: int, like: Any = None) -> Any:
+def repeated_context(values: tuple[float, ...], shape: Shape, rows: int, like: Any = None) -> Any:
     """The context for so many rows, in the framework of something, and in its precision where it holds numbers."""
     times = (rows, *[1] * len(shape))
     if like is None or hasattr(like, "new_tensor"):

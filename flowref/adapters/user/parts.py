@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.user.conventions.settling import Settled
+from flowref.adapters.user.conventions.call_evidence import Settled
 from flowref.model import Dialect
 
 # Parts make up the whole up to that, and by how much parameters of none of them are moved to see it.
 SAME, MOVED = 1e-6, 0.3
 
 
-def columns(dialect: Dialect) -> bool:
+def has_column_log_dets(dialect: Dialect) -> bool:
     """Whether a dialect has running log-dets that are columns."""
     keywords = getattr(dialect.forward, "keywords", {})
     inner = getattr(keywords.get("call"), "keywords", {})
@@ -33,7 +33,7 @@ def made_of(obj: Any, settled: Settled, x: Any, context: Any) -> bool:
         z = x
         listed = settled.dialect.parts(obj)  # type: ignore[misc]  # asked before
         for _, part in listed:
-            dialect = part_of(part, columns(settled.dialect))
+            dialect = part_of(part, has_column_log_dets(settled.dialect))
             z, ladj = dialect.forward(part, z, context)  # type: ignore[union-attr, misc]  # a failure means no
             if math.prod(getattr(ladj, "shape", ())) not in (1, len(x), math.prod(x.shape)):
                 return False

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flowref.adapters.user import calls
-from flowref.adapters.user.conventions.beside import usual_log_det
+from flowref.adapters.user.conventions.separate_log_dets import usual_log_det
 from flowref.adapters.user.conventions.signatures import attribute
 from flowref.model import Dialect, Facts
 
@@ -32,12 +32,12 @@ STATED = (
 )  # fmt: skip
 
 
-def reasons(obj: Any, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
+def object_reasons(obj: Any, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
     """What was read off an object, a sentence each."""
-    return tuple(_reasons(obj, dialect, facts))
+    return tuple(_recognition_reasons(obj, dialect, facts))
 
 
-def _reasons(obj: Any, dialect: Dialect, facts: Facts) -> Iterator[str]:
+def _recognition_reasons(obj: Any, dialect: Dialect, facts: Facts) -> Iterator[str]:
     kind = type(obj).__name__
     yield f"{kind} comes from no library that flowref knows, so its methods decide"
     if dialect.forward is not None:
@@ -62,10 +62,10 @@ def _reasons(obj: Any, dialect: Dialect, facts: Facts) -> Iterator[str]:
     for name in STATED:
         value = attribute(obj, name)
         if value is not None and not callable(value):
-            yield f"its attribute {name} states {_short(value)}"
+            yield f"its attribute {name} states {_value_text(value)}"
 
 
-def _short(value: Any) -> str:
+def _value_text(value: Any) -> str:
     shape = getattr(value, "shape", None)
     text = f"an array of shape {tuple(shape)}" if isinstance(shape, tuple) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -24,19 +24,19 @@ def integrates(obj: Any) -> bool:
     return any(
         str(getattr(named, "__module__", None) or getattr(named, "__name__", "")).partition(".")[0]
         in LIBRARIES
-        for function in _methods(obj)
-        for named in _named(function)
+        for function in _functions_of_modules(obj)
+        for named in _referenced_globals(function)
     )
 
 
-def _methods(obj: Any) -> Iterator[types.FunctionType]:
+def _functions_of_modules(obj: Any) -> Iterator[types.FunctionType]:
     modules = obj.modules() if callable(getattr(obj, "modules", None)) else (obj,)
     for kind in {type(one) for one in modules}:
         for base in kind.__mro__:
             yield from (one for one in vars(base).values() if isinstance(one, types.FunctionType))
 
 
-def _named(function: types.FunctionType) -> Iterator[Any]:
+def _referenced_globals(function: types.FunctionType) -> Iterator[Any]:
     """What a function names of its module."""
     for name in function.__code__.co_names:
         if name in function.__globals__:
@@ -47,10 +47,12 @@ def steps_differ(obj: Any, values: tuple[Array, Array], estimates: tuple[Array, 
     """Whether what hands its field to a library has values that differ from draw to draw by the steps of a solver
     alone, which follow the estimate beside them.
     """
-    return integrates(obj) and followed(values, estimates, STEPS * SOLVED)
+    return integrates(obj) and within_solver_error(values, estimates, STEPS * SOLVED)
 
 
-def followed(values: tuple[Array, Array], estimates: tuple[Array, Array], accuracy: float) -> bool:
+def within_solver_error(
+    values: tuple[Array, Array], estimates: tuple[Array, Array], accuracy: float
+) -> bool:
     """Whether values move by no more than the error of a solver, whose steps follow an estimate that moves
     far more.
     """

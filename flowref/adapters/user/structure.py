@@ -89,13 +89,13 @@ def levels_of(obj: Any) -> dict[str, Any]:
     ``multi_scale``, dictionaries of the fields; those that it does not declare are left out.
     """
     declared = {
-        "squeezing": _value(obj, "squeezing", Squeezing),
-        "multi_scale": _value(obj, "multi_scale", MultiScale),
+        "squeezing": _structure_attribute(obj, "squeezing", Squeezing),
+        "multi_scale": _structure_attribute(obj, "multi_scale", MultiScale),
     }
     return {name: value for name, value in declared.items() if value is not None}
 
 
-def _value(obj: Any, name: str, kind: type[Squeezing] | type[MultiScale]) -> Any:
+def _structure_attribute(obj: Any, name: str, kind: type[Squeezing] | type[MultiScale]) -> Any:
     attribute = getattr(obj, name, None)
     if not isinstance(attribute, Mapping):
         return attribute if isinstance(attribute, (Squeezing, MultiScale)) else None

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common import torch_dialects
-from flowref.adapters.common.described import components_of, lineage, numbered
-from flowref.adapters.common.published import components_of_models
+from flowref.adapters.common.object_components import components_of, lineage, numbered
+from flowref.adapters.common.published_models import components_of_models
 from flowref.adapters.common.torch_transforms import rebuilt
-from flowref.adapters.zuko import bases, constructions, published
+from flowref.adapters.zuko import bases, constructions, published_models
 from flowref.adapters.zuko.facts import describe, reaches_everywhere
 from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
@@ -144,7 +144,9 @@ FLOW = Dialect(
 # would be clipped there.
 BOUNDED_FLOW = replace(FLOW, sample=None, sample_log_prob=None, base_sample=None, rsample=None)
 DENSITY = replace(
-    torch_dialects.DENSITY, expanded=torch_dialects.expanded, stated=torch_dialects.stated
+    torch_dialects.DENSITY,
+    expanded=torch_dialects.expanded,
+    stated=torch_dialects.distribution_moments,
 )
 LAZY_DENSITY = Dialect(log_prob=flow_log_prob, sample=flow_sample)
 
@@ -182,7 +184,7 @@ def components() -> Mapping[str, Component]:
 
 def models() -> Mapping[str, Component]:
     """Flows of published size."""
-    return components_of_models(published.models(), FLOW, describe)
+    return components_of_models(published_models.models(), FLOW, describe)
 
 
 def _flow_dialect(name: str) -> Dialect:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from flowref.adapters.common.described import Constructions
+from flowref.adapters.common.object_components import Constructions
 
 
 def transforms() -> Constructions:

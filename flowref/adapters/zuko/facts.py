@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.common.bases import base_promises
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.torch_transforms import (
     declared_traits,
     distribution_facts,
-    event_of,
     traits_by_parts,
+    transform_event_shape,
     transform_facts,
 )
 from flowref.adapters.common.traits import Traits, compose, facts_of
@@ -73,7 +73,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         return _lazy_facts(obj, event_shape)
     if "Distribution" in names:
         return distribution_facts(obj, event_shape)
-    return transform_facts(obj, event_shape or event_of(obj, _own_event), traits(obj))
+    return transform_facts(obj, event_shape or transform_event_shape(obj, _own_event), traits(obj))
 
 
 def _lazy_facts(obj: Any, event: Shape | None) -> Facts:
@@ -182,7 +182,7 @@ def traits(transform: Any) -> Traits:
     if whole is not None:
         return whole
     names = lineage(transform)
-    alone = declared_traits(transform, promised(PROMISES, names) | DIMS)
+    alone = declared_traits(transform, class_promises(PROMISES, names) | DIMS)
     if "MonotonicTransform" in names:
         return _bisected(transform, alone, names)
     if "CircularShiftTransform" in names:
@@ -253,7 +253,7 @@ def sizes(obj: Any) -> tuple[int, int]:
             return len(obj.mask), inputs - int(obj.mask.sum())
         return outputs, inputs - outputs
     if {"Partial", "LazyTransform"} <= names:
-        event = event_of(obj(), _own_event)
+        event = transform_event_shape(obj(), _own_event)
         return (int(event[0]) if event else 0), 0
     return 0, 0
 

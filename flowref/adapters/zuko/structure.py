@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.adapters.common.structure import own_class, spread
+from flowref.adapters.common.structure import own_class, repeated_mask
 from flowref.model import Coupling, Shape
 
 # Univariate maps by the name of their class; all others are elementwise.
@@ -16,4 +16,4 @@ def coupling(obj: Any, shape: Shape) -> Coupling | None:
     if own_class(obj, "zuko") != "GeneralCouplingTransform":
         return None
     kind = KINDS.get(getattr(obj.univariate, "__name__", ""), "elementwise")
-    return Coupling(spread(obj.mask, shape), kind, conditioner="hyper")
+    return Coupling(repeated_mask(obj.mask, shape), kind, conditioner="hyper")

@@ -72,7 +72,7 @@ def transplanted(mutant: Mutant, host: str, settings: Any) -> Transplant:
     outcome = guarded(check_pair, target, mutant.law, settings)
     if outcome.verdict is None:
         return Transplant(mutant.id, host, MISFIT, outcome.raised)
-    kind, reason = kind_of(outcome.verdict), outcome.verdict.reason
+    kind, reason = silence_kind(outcome.verdict), outcome.verdict.reason
     return Transplant(mutant.id, host, kind, reason)
 
 
@@ -88,7 +88,7 @@ def silence_of(mutant: Mutant, host: str, settings: Any) -> Silence | None:
         return Silence(one_line(error))
 
 
-def kind_of(verdict: Verdict) -> str:
+def silence_kind(verdict: Verdict) -> str:
     """Of which kind the silence of a verdict is; `TOLD` where it tells."""
     if verdict.status in TELLING:
         return TOLD
@@ -102,7 +102,7 @@ def transplants(
     mutants: Iterable[Mutant], hosts: Sequence[str], each: int, journal: Path, settings: Any
 ) -> Iterator[Transplant]:
     """Every mutant in so many further hosts that take it; what the journal has is not done again."""
-    known = {(one.mutant, one.host): one for one in read(journal)}
+    known = {(one.mutant, one.host): one for one in read_transplants(journal)}
     journal.parent.mkdir(parents=True, exist_ok=True)
     with journal.open("a", encoding="utf-8") as file:
         for mutant in mutants:
@@ -120,7 +120,7 @@ def transplants(
                 yield one
 
 
-def read(journal: Path) -> list[Transplant]:
+def read_transplants(journal: Path) -> list[Transplant]:
     """What a journal has; a line that was cut off is left out."""
     if not journal.is_file():
         return []
@@ -171,7 +171,7 @@ def _kind_of_text(status: str) -> str:
     return named.get(status, BROKE)
 
 
-def to_json(rows: Sequence[Excuse], found: Sequence[Transplant]) -> dict[str, Any]:
+def excuses_to_json(rows: Sequence[Excuse], found: Sequence[Transplant]) -> dict[str, Any]:
     """The table as plain values."""
     outcomes = [one.outcome for one in found]
     return {

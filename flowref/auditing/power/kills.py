@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.audit_run import conduct
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.power.damage import Damage, damages
-from flowref.auditing.running import conduct
 from flowref.model import Status, Verdict
 from flowref.reporting.report import Report
 
@@ -51,7 +51,7 @@ class Strength:
     seconds: float
 
 
-def matrix(options: Options, listener: Listener) -> Report:
+def matrix(options: Options, listener: AuditListener) -> Report:
     """The audit of every planted defect by every law. An interrupted one is resumed by its journal."""
     return conduct([damage.spec for damage in damages()], (), options, listener)
 
@@ -101,7 +101,7 @@ def excuses(report: Report, killed: Sequence[Kill]) -> Counter[str]:
     return counts
 
 
-def to_json(report: Report) -> dict[str, Any]:
+def kills_to_json(report: Report) -> dict[str, Any]:
     """The matrix as plain values: what was planted, which laws told, and what each law caught."""
     killed = kills(report)
     return {

@@ -67,7 +67,7 @@ def thresholds(
     """
     known = {
         one.mutant: one
-        for one in read(path)
+        for one in read_thresholds(path)
         if (one.digest, one.profile, one.seed) == (own_digest(), profile, seed)
     }
     sized = [mutant for mutant in registry.mutants() if mutant.sizes]
@@ -147,10 +147,10 @@ def caught(mutant: Mutant, law: Law, size: float, profile: str, seed: int) -> bo
 
 def _unwritten(target: Target, law: str | Law | None, settings: Any) -> Verdict:
     assert law is not None
-    return checking.check(target, law, settings, written=False)
+    return checking.pair_verdict(target, law, settings, written=False)
 
 
-def read(path: Path) -> Sequence[Threshold]:
+def read_thresholds(path: Path) -> Sequence[Threshold]:
     """The thresholds of a file, the last of each mutant; none where there is no file.
 
     Raises: `ReportError` naming the line that is none.

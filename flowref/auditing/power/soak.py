@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flowref.auditing.audit_run import conduct
 from flowref.auditing.journal import own_digest
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.power.lines import append_line, read_lines
-from flowref.auditing.running import conduct
 from flowref.auditing.selftest import alarms, healthy_specs
 from flowref.model import Status
 from flowref.reporting.outcomes import BROKEN
@@ -76,14 +76,14 @@ def soak(
     path: Path,
     points: int,
     options: Options,
-    listener: Listener,
+    listener: AuditListener,
     show: Callable[[Round, Soak], None],
 ) -> Soak:
     """Rounds under the root seeds ``options.seed``, + 1, ... until so many points were judged in all.
     Each is appended to a file of JSON lines; rounds of the same source in it count, so that a soak
     goes on where it was ended.
     """
-    earlier = [one for one in read(path) if one.digest == own_digest()]
+    earlier = [one for one in read_rounds(path) if one.digest == own_digest()]
     done = Soak(tuple(one for one in earlier if one.profile == options.profile))
     seed = options.seed
     while done.points < points:
@@ -98,15 +98,15 @@ def soak(
     return done
 
 
-def round_of(seed: int, options: Options, listener: Listener) -> Round:
+def round_of(seed: int, options: Options, listener: AuditListener) -> Round:
     """One round. A KeyboardInterrupt ends it, and is raised again: half a round counts nowhere."""
     report = conduct(healthy_specs(), (), replace(options, seed=seed), listener)
     if not report.complete:
         raise KeyboardInterrupt
-    return counted(report, seed, options.profile)
+    return soak_round(report, seed, options.profile)
 
 
-def counted(report: Report, seed: int, profile: str) -> Round:
+def soak_round(report: Report, seed: int, profile: str) -> Round:
     """The round that an audit of all healthy subjects is."""
     judged = [verdict for verdict in report.verdicts if verdict.counts.held or verdict.evidence]
     accused = report.with_status(Status.VIOLATED, *BROKEN)
@@ -123,7 +123,7 @@ def counted(report: Report, seed: int, profile: str) -> Round:
     )
 
 
-def read(path: Path) -> tuple[Round, ...]:
+def read_rounds(path: Path) -> tuple[Round, ...]:
     """The rounds of a file; none where there is no file.
 
     Raises: `ReportError` naming the line that is no round.

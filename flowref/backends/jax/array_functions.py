@@ -1,7 +1,7 @@
 """Primitives of jaxprs as numpy computes them: small programs run faster so than they compile.
 
 Each entry takes an equation and gives a function of its arrays. What stands in no table is asked of JAX,
-one operation at a time (`stepping.py`). Functions of numpy differ from XLA's by a few units in the last
+one operation at a time (`interpreter.py`). Functions of numpy differ from XLA's by a few units in the last
 place, which is a thousandth of what random rounding moves.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from flowref.backends.jax.array_indexing import added, gathered, put, scattered
+from flowref.backends.jax.array_indexing import add_in_place, gathered, replace_in_place, scattered
 from flowref.backends.jax.array_random import random_bits, random_gamma, random_split
 
 Function = Callable[..., Any]
@@ -41,7 +41,7 @@ def _clamped(low: Any, x: Any, high: Any) -> Any:
     return np.minimum(np.maximum(x, low), high)
 
 
-def _same(*given: Any) -> Any:
+def _identity_or_list(*given: Any) -> Any:
     return given[0] if len(given) == 1 else list(given)
 
 
@@ -57,8 +57,8 @@ ELEMENTWISE: dict[str, Function] = {
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "eq": np.equal,
     "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "nextafter": np.nextafter, "clamp": _clamped, "real": np.real,
-    "imag": np.imag, "conj": np.conj, "rem": np.fmod, "copy": _same, "copy_p": _same,
-    "stop_gradient": _same, "optimization_barrier": _same, "erf": special.erf,
+    "imag": np.imag, "conj": np.conj, "rem": np.fmod, "copy": _identity_or_list, "copy_p": _identity_or_list,
+    "stop_gradient": _identity_or_list, "optimization_barrier": _identity_or_list, "erf": special.erf,
     "erfc": special.erfc, "erf_inv": special.erfinv, "lgamma": special.gammaln,
     "digamma": special.digamma, "bessel_i0e": special.i0e, "bessel_i1e": special.i1e,
     "igamma": special.gammainc, "igammac": special.gammaincc,
@@ -156,7 +156,7 @@ def _transposed(equation: Any) -> Function:
     return lambda x: np.transpose(x, order)
 
 
-def _joined(equation: Any) -> Function:
+def _concatenation(equation: Any) -> Function:
     axis = equation.params["dimension"]
     return lambda *given: np.concatenate(given, axis=axis)
 
@@ -169,7 +169,7 @@ def _cut(equation: Any) -> Function:
     return lambda x: x[where]
 
 
-def _split(equation: Any) -> Function:
+def _split_function(equation: Any) -> Function:
     ends = np.cumsum(equation.params["sizes"])[:-1]
     axis = equation.params["axis"]
     return lambda x: np.split(x, ends, axis=axis)
@@ -202,7 +202,7 @@ def _dynamic_set(equation: Any) -> Function:
     return run
 
 
-def _padded(equation: Any) -> Function | None:
+def _padding_function(equation: Any) -> Function | None:
     spread = equation.params["padding_config"]
     if any(min(one) < 0 for one in spread):
         return None
@@ -241,7 +241,7 @@ def _of_truths(function: Function) -> Prepare:
     return lambda equation: _reduced(function)(equation) if _dtype(equation).kind == "b" else None
 
 
-def _summed(equation: Any) -> Function:
+def _sum_function(equation: Any) -> Function:
     axes, dtype = tuple(equation.params["axes"]), _dtype(equation)
     return lambda x: np.sum(x, axis=axes, dtype=dtype)
 
@@ -254,7 +254,7 @@ def _arg(function: Function) -> Prepare:
     return prepare
 
 
-def _running(function: Any) -> Prepare:
+def _cumulative_function(function: Any) -> Prepare:
     def prepare(equation: Any) -> Function:
         axis, dtype = equation.params["axis"], _dtype(equation)
 
@@ -319,17 +319,17 @@ FUNCTIONS: dict[str, Prepare] = {
     "div": _div, "integer_pow": _integer_pow, "convert_element_type": _converted,
     "round": _round, "select_n": _select, "broadcast_in_dim": _broadcast, "reshape": _reshaped,
     "squeeze": _reshaped, "expand_dims": _reshaped, "transpose": _transposed,
-    "concatenate": _joined, "slice": _cut, "split": _split, "rev": _flipped,
-    "dynamic_slice": _dynamic_cut, "dynamic_update_slice": _dynamic_set, "pad": _padded,
-    "iota": _iota, "reduce_sum": _summed, "reduce_max": _reduced(np.max),
+    "concatenate": _concatenation, "slice": _cut, "split": _split_function, "rev": _flipped,
+    "dynamic_slice": _dynamic_cut, "dynamic_update_slice": _dynamic_set, "pad": _padding_function,
+    "iota": _iota, "reduce_sum": _sum_function, "reduce_max": _reduced(np.max),
     "reduce_min": _reduced(np.min), "reduce_prod": _reduced(np.prod),
     "reduce_and": _of_truths(np.all), "reduce_or": _of_truths(np.any), "argmax": _arg(np.argmax),
-    "argmin": _arg(np.argmin), "cumsum": _running(np.add), "cumprod": _running(np.multiply),
-    "cummax": _running(np.maximum), "cummin": _running(np.minimum),
-    "cumlogsumexp": _running(np.logaddexp), "sort": _sorted, "dot_general": _dot,
+    "argmin": _arg(np.argmin), "cumsum": _cumulative_function(np.add), "cumprod": _cumulative_function(np.multiply),
+    "cummax": _cumulative_function(np.maximum), "cummin": _cumulative_function(np.minimum),
+    "cumlogsumexp": _cumulative_function(np.logaddexp), "sort": _sorted, "dot_general": _dot,
     "le_to": _total_order(np.less_equal), "lt_to": _total_order(np.less), "gather": gathered,
-    "scatter": scattered(put), "scatter-add": scattered(added),
-    "scatter_add": scattered(added), "random_bits": random_bits,
+    "scatter": scattered(replace_in_place), "scatter-add": scattered(add_in_place),
+    "scatter_add": scattered(add_in_place), "random_bits": random_bits,
     "random_split": random_split, "random_gamma": random_gamma,
     "shift_right_logical": _shifted(np.right_shift),
     "shift_left": _shifted(np.left_shift), "bitcast_convert_type": _read_as,

@@ -25,7 +25,7 @@ def gathered(equation: Any) -> Callable[..., Any]:
     order = offsets_last(out, offsets)
 
     def run(operand: Any, indices: Any) -> Any:
-        places, inside = _places(
+        places, inside = _window_indices(
             shape,
             indices,
             sizes,
@@ -61,7 +61,7 @@ def scattered(update: Callable[..., None]) -> Callable[[Any], Callable[..., Any]
 
         def run(operand: Any, indices: Any, updates: Any) -> Any:
             made = np.array(operand)
-            places, inside = _places(
+            places, inside = _window_indices(
                 shape,
                 indices,
                 sizes,
@@ -85,12 +85,12 @@ def scattered(update: Callable[..., None]) -> Callable[[Any], Callable[..., Any]
     return prepare
 
 
-def put(made: Any, places: Any, new: Any) -> None:
+def replace_in_place(made: Any, places: Any, new: Any) -> None:
     """Entries are replaced."""
     made[places] = new
 
 
-def added(made: Any, places: Any, new: Any) -> None:
+def add_in_place(made: Any, places: Any, new: Any) -> None:
     """Entries are added to, as often as they are named."""
     np.add.at(made, places, new)
 
@@ -100,7 +100,7 @@ def offsets_last(size: int, offsets: Sequence[int]) -> list[int]:
     return [axis for axis in range(size) if axis not in offsets] + list(offsets)
 
 
-def _places(
+def _window_indices(
     shape: Sequence[int],
     indices: Any,
     sizes: Sequence[int],

@@ -46,25 +46,25 @@ class Jax(Backend):
 
     def owns(self, obj: Any) -> bool:
         """Whether an object is of a class of JAX, holds its arrays, or has functions that call it."""
-        from flowref.backends.jax.owning import owns
+        from flowref.backends.jax.jax_objects import owns
 
         return owns(obj)
 
     def sandbox(self, seed: int, dtype: str | None = None) -> AbstractContextManager[Any]:
         """See `Backend.sandbox`; 64-bit types are on for this thread, and for no longer."""
-        from flowref.backends.jax.sandbox import sandbox
+        from flowref.backends.jax.sandbox import jax_sandbox
 
-        return sandbox(seed, dtype)
+        return jax_sandbox(seed, dtype)
 
     def importing(self) -> AbstractContextManager[Any]:
         """64-bit types: without them constants of a module would be made in single precision."""
-        from flowref.backends.jax.sandbox import wide
+        from flowref.backends.jax.sandbox import x64_types
 
-        return wide(True)
+        return x64_types(True)
 
     def building(self) -> AbstractContextManager[Any]:
         """See `Backend.building`; to compile what a coupling flow draws takes a third of its audit."""
-        from flowref.backends.jax.uncompiled import uncompiled
+        from flowref.backends.jax.eager_operations import uncompiled
 
         return uncompiled()
 
@@ -74,14 +74,14 @@ class Jax(Backend):
         """
         import jax
 
-        from flowref.backends.jax.stepping import Stepped, TooLong
-        from flowref.backends.jax.trees import apart
+        from flowref.backends.jax.interpreter import Stepped, TooLong
+        from flowref.backends.jax.trees import leaves_and_tree
 
-        arrays, given = apart(args, every=True)
+        arrays, given = leaves_and_tree(args, every=True)
         forms: list[Any] = []
 
         def run(*arrays: Any) -> list[Any]:
-            out, form = apart(function(*given.filled(arrays)), every=True)
+            out, form = leaves_and_tree(function(*given.filled(arrays)), every=True)
             forms.append(form)
             return out
 
@@ -94,9 +94,9 @@ class Jax(Backend):
 
     def duplicate(self, obj: Any) -> Any:
         """The object itself where it cannot change, as pytrees cannot; others with new attributes."""
-        from flowref.backends.jax.trees import fresh
+        from flowref.backends.jax.trees import independent_object
 
-        return fresh(obj)
+        return independent_object(obj)
 
     def fingerprint(self, obj: Any) -> str:
         """See `Backend.fingerprint`."""
@@ -143,9 +143,9 @@ class Jax(Backend):
 
     def count_operations(self) -> AbstractContextManager[Counter]:
         """Count the operations of the traces of a subject's calls: what runs is compiled."""
-        from flowref.backends.jax.counting import counted
+        from flowref.backends.jax.operation_count import counting_operations
 
-        return counted()
+        return counting_operations()
 
     def moved(self, obj: Any, scale: float) -> Any:
         """See `Backend.moved`; a new object."""
@@ -161,9 +161,9 @@ class Jax(Backend):
 
     def traced(self, obj: Any, call: Any, x: Any, context: Any) -> Any:
         """See `Backend.traced`."""
-        from flowref.backends.jax.tracing import Traced
+        from flowref.backends.jax.tracing import JaxTracedCall
 
-        return Traced(obj, call, x, context)
+        return JaxTracedCall(obj, call, x, context)
 
     def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
         """Programs are rounded when they are compiled (see `Subject.noise`): no code outside of a

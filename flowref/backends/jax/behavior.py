@@ -21,7 +21,7 @@ from flowref.backends.jax.primitives import (
     PLAIN,
     SPECIAL,
 )
-from flowref.backends.rounding import ordinary, unrounded
+from flowref.backends.rounding import ordinary_numbers, unrounded
 
 LISTED = EXACT | INSIDE | NORMWISE | SPECIAL.keys() | ARGUMENT.keys() | PLAIN | CALLS.keys() | LOOPS
 
@@ -47,7 +47,7 @@ def exact(equation: Any) -> bool:
     return name in EXACT or (name not in LISTED and _copies(equation))
 
 
-def inside(equation: Any) -> bool:
+def rounds_arguments(equation: Any) -> bool:
     """Whether its arguments are rounded as well as its results, as of all that nobody knows."""
     name = equation.primitive.name
     return name in INSIDE or (name not in LISTED and not _copies(equation))
@@ -58,11 +58,11 @@ def unknown(equation: Any) -> bool:
     floating = any(
         jnp.issubdtype(getattr(out.aval, "dtype", bool), jnp.inexact) for out in equation.outvars
     )
-    known = equation.primitive.name in LISTED or called(equation) is not None
+    known = equation.primitive.name in LISTED or called_program(equation) is not None
     return floating and not known and not _copies(equation)
 
 
-def called(equation: Any) -> Any:
+def called_program(equation: Any) -> Any:
     """The program that an equation stands for, where it means to run one; None of all others. An unlisted
     primitive means that where it holds one program, of arguments and results as its own.
     """
@@ -75,17 +75,21 @@ def called(equation: Any) -> Any:
     program = held[0].jaxpr if isinstance(held[0], ClosedJaxpr) else held[0]
     outside = [one.aval for one in (*equation.invars, *equation.outvars)]
     within = [one.aval for one in (*program.invars, *program.outvars)]
-    return held[0] if list(map(_kind, outside)) == list(map(_kind, within)) else None
+    return (
+        held[0]
+        if list(map(_shape_and_dtype, outside)) == list(map(_shape_and_dtype, within))
+        else None
+    )
 
 
-def _kind(aval: Any) -> Any:
+def _shape_and_dtype(aval: Any) -> Any:
     return getattr(aval, "shape", None), str(getattr(aval, "dtype", aval))
 
 
 def _copies(equation: Any) -> bool:
     generator = np.random.Generator(np.random.SFC64(1))
     try:
-        given = [_drawn(one.aval, generator) for one in equation.invars]
+        given = [_random_argument(one.aval, generator) for one in equation.invars]
         run = bound(equation)
         with jax.ensure_compile_time_eval():
             found = run(*map(jnp.asarray, given))
@@ -99,12 +103,12 @@ def _copies(equation: Any) -> bool:
     return unrounded(numbers, results)
 
 
-def _drawn(aval: Any, generator: Any) -> Any:
+def _random_argument(aval: Any, generator: Any) -> Any:
     """Numbers for an argument."""
     kind = np.dtype(aval.dtype)
     if kind.kind in "iub":
         return generator.integers(0, 2, aval.shape).astype(kind)
-    return ordinary(aval.shape, generator).astype(kind)
+    return ordinary_numbers(aval.shape, generator).astype(kind)
 
 
 def _real(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.backends.jax.live import Live, digest_of
+from flowref.backends.jax.live import Live, call_digest
 from flowref.model import Array, Mapped, Unsupported, derive
 
 # What JAX says of loops whose number of steps is not known beforehand: `ValueError`.
@@ -54,13 +54,13 @@ def pull(
     """See `flowref.backends.derivatives.Pull`: by reverse mode."""
     if draws is not None or training:
         raise Unsupported("what it draws depends on a key")
-    _whole(only)
+    _require_all_arrays(only)
     both = _weights(live, values), _weights(live, ladjs)
     if toward != "parameters":
         kind = f"pull {toward}" if along is None else f"pull {toward} along"
         more = () if along is None else (_weights(live, along),)
         return np.asarray(live.evaluate(f"{kind} {name}", x, context, *both, *more))
-    stream = digest_of(f"slope {name}", (x, context, *both))
+    stream = call_digest(f"slope {name}", (x, context, *both))
     with live.calling():
         points = live.points(x, stream, None)
         given = None if context is None else live.points(context, stream, None, 1)
@@ -73,7 +73,7 @@ def _weights(live: Live, weights: Array | None) -> Array | None:
     return None if weights is None else np.asarray(weights, live.dtype)
 
 
-def _whole(only: str) -> None:
+def _require_all_arrays(only: str) -> None:
     if only:
         raise Unsupported("the arrays of a pytree are moved together")
 
@@ -91,6 +91,6 @@ def along(
 
 def steps(live: Live, seed: int, only: str = "") -> list[Array]:
     """The direction in which `along` moves the arrays."""
-    _whole(only)
+    _require_all_arrays(only)
     with live.calling():
         return [np.asarray(step) for step in live.directions(seed)]

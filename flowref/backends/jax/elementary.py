@@ -18,7 +18,7 @@ from flowref.backends.jax import behavior
 Rule = Callable[[Any], Callable[..., Any]]
 
 
-def _chosen(*pieces: Callable[..., tuple[Any, Any, Any]]) -> Rule:
+def _piecewise_rule(*pieces: Callable[..., tuple[Any, Any, Any]]) -> Rule:
     """By comparisons, which a path decides: with numbers as they are, which tell of signs. ``pieces``: of the arguments, and in
     turn of what was chosen, whether it is true, and what is chosen then and else.
     """
@@ -29,8 +29,11 @@ def _chosen(*pieces: Callable[..., tuple[Any, Any, Any]]) -> Rule:
         def run(*given: Any) -> Any:
             for piece in pieces:
                 which, *parts = piece(*given)
-                yes, no = (wide(one, out.shape, out.dtype) for one in parts)
-                given = (lax.select_n(wide(which, out.shape, bool), no, yes), *given[1:])
+                yes, no = (stretched_to_shape(one, out.shape, out.dtype) for one in parts)
+                given = (
+                    lax.select_n(stretched_to_shape(which, out.shape, bool), no, yes),
+                    *given[1:],
+                )
             return given[0]
 
         return run
@@ -38,7 +41,7 @@ def _chosen(*pieces: Callable[..., tuple[Any, Any, Any]]) -> Rule:
     return rule
 
 
-def wide(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def stretched_to_shape(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Stretched along axes of one."""
     if np.shape(x) == shape:
         return x
@@ -49,7 +52,7 @@ def wide(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     )
 
 
-def _counted(equation: Any) -> Callable[..., Any]:
+def _iota_call(equation: Any) -> Callable[..., Any]:
     """Whole numbers, of which nothing has to be computed."""
     shape, axis = equation.params["shape"], equation.params["dimension"]
     dtype = equation.outvars[0].aval.dtype
@@ -87,7 +90,7 @@ def _slice(equation: Any) -> Callable[..., Any]:
     return run
 
 
-def _split(equation: Any) -> Callable[..., Any]:
+def _split_rule(equation: Any) -> Callable[..., Any]:
     axis, sizes = equation.params["axis"], equation.params["sizes"]
     ends = np.cumsum([0, *sizes]).tolist()
     return lambda x: [
@@ -144,7 +147,7 @@ def entries(x: Any, places: Any) -> Any:
     )  # fmt: skip
 
 
-def _places(each: Sequence[Any]) -> Any:
+def _flat_indices(each: Sequence[Any]) -> Any:
     """Places in an array as a list, of places along each axis."""
     strides = np.cumprod([1, *each[0].shape[:0:-1]])[::-1]
     return sum(one * stride for one, stride in zip(each, strides, strict=True))
@@ -155,7 +158,7 @@ def _moving(equation: Any) -> Callable[..., Any]:
     name, kinds = equation.primitive.name, [one.aval.dtype for one in equation.invars]
     bound = behavior.bound(equation)
     if name == "gather" and equation.params["mode"].name == "FILL_OR_DROP":
-        bound = _bound(equation, fill_value=-1)
+        bound = _primitive_call(equation, fill_value=-1)
 
     def run(*given: Any) -> Any:
         arrays = [one for one, kind in zip(given, kinds, strict=True) if kind == kinds[0]]
@@ -204,7 +207,7 @@ def _adding(equation: Any) -> Callable[..., Any]:
     return run
 
 
-def _bound(equation: Any, **params: Any) -> Callable[..., Any]:
+def _primitive_call(equation: Any, **params: Any) -> Callable[..., Any]:
     return lambda *given: equation.primitive.bind(*given, **{**equation.params, **params})
 
 
@@ -217,14 +220,14 @@ def _sort(equation: Any) -> Callable[..., Any]:
         _, order = lax.sort((given[0], lax.broadcasted_iota(np.int64, shape, axis)), dimension=axis)
         each = [lax.broadcasted_iota(np.int64, shape, other) for other in range(len(shape))]
         each[axis] = order
-        return [entries(one, _places(each)) for one in given]
+        return [entries(one, _flat_indices(each)) for one in given]
 
     return run
 
 
-def _running(equation: Any) -> Callable[..., Any]:
+def _cumulative_rule(equation: Any) -> Callable[..., Any]:
     axis, back = equation.params["axis"], equation.params["reverse"]
-    forward = _bound(equation, reverse=False)
+    forward = _primitive_call(equation, reverse=False)
     return lambda x: lax.rev(forward(lax.rev(x, (axis,))), (axis,)) if back else forward(x)
 
 
@@ -232,7 +235,7 @@ def _triangular(equation: Any) -> Callable[..., Any]:
     params = equation.params
     if not params["transpose_a"]:
         return behavior.bound(equation)
-    lower = _bound(equation, transpose_a=False, lower=not params["lower"])
+    lower = _primitive_call(equation, transpose_a=False, lower=not params["lower"])
     return lambda a, b: lower(lax.transpose(a, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2)), b)
 
 
@@ -245,7 +248,7 @@ def _factors(equation: Any) -> Callable[..., Any]:
         each = [lax.broadcasted_iota(np.int64, x.shape, axis) for axis in range(x.ndim)]
         rows = lax.convert_element_type(unsqueezed(order, x.ndim - 1), np.int64)
         each[-2] = lax.broadcast_in_dim(rows, x.shape, range(x.ndim))
-        return [_eliminated(entries(x, _places(each))), pivots, order]
+        return [_eliminated(entries(x, _flat_indices(each))), pivots, order]
 
     return run
 
@@ -258,42 +261,44 @@ def _eliminated(x: Any) -> Any:
         if x.shape[row] == 1:
             return x
         rest = lax.slice_in_dim(x, 1, None, axis=row)
-        return lax.concatenate([first, lax.div(rest, wide(first, rest.shape, x.dtype))], row)
+        return lax.concatenate(
+            [first, lax.div(rest, stretched_to_shape(first, rest.shape, x.dtype))], row
+        )
     top, below = lax.slice_in_dim(x, 0, 1, axis=row), lax.slice_in_dim(x, 1, None, axis=row)
     left, right = (
         lax.slice_in_dim(below, 0, 1, axis=column),
         lax.slice_in_dim(below, 1, None, axis=column),
     )
     pivot = lax.slice_in_dim(top, 0, 1, axis=column)
-    factor = lax.div(left, wide(pivot, left.shape, x.dtype))
-    across = wide(lax.slice_in_dim(top, 1, None, axis=column), right.shape, x.dtype)
-    rest = lax.sub(right, lax.mul(wide(factor, right.shape, x.dtype), across))
+    factor = lax.div(left, stretched_to_shape(pivot, left.shape, x.dtype))
+    across = stretched_to_shape(lax.slice_in_dim(top, 1, None, axis=column), right.shape, x.dtype)
+    rest = lax.sub(right, lax.mul(stretched_to_shape(factor, right.shape, x.dtype), across))
     return lax.concatenate([top, lax.concatenate([factor, _eliminated(rest)], column)], row)
 
 
 MOVING = ("gather", "dynamic_slice", "dynamic_update_slice", "scatter", "pad", "tile")
 # What operations are taken apart into, where they give floating numbers.
 RULES: dict[str, Rule] = {
-    "max": _chosen(lambda a, b: (lax.gt_p.bind(a, b), a, b)),
-    "min": _chosen(lambda a, b: (lax.lt_p.bind(a, b), a, b)),
-    "abs": _chosen(lambda x: (lax.lt_p.bind(x, np.float64(0)), lax.neg(x), x)),
+    "max": _piecewise_rule(lambda a, b: (lax.gt_p.bind(a, b), a, b)),
+    "min": _piecewise_rule(lambda a, b: (lax.lt_p.bind(a, b), a, b)),
+    "abs": _piecewise_rule(lambda x: (lax.lt_p.bind(x, np.float64(0)), lax.neg(x), x)),
     # Of the lower end, an array and the upper end.
-    "clamp": _chosen(
+    "clamp": _piecewise_rule(
         lambda low, x, high: (lax.lt_p.bind(x, low), low, x),
         lambda y, x, high: (lax.gt_p.bind(y, high), high, y),
     ),
     "erfc": lambda _: lambda x: lax.sub_p.bind(np.float64(1), lax.erf(x)),
     "tan": lambda _: lambda x: lax.div(lax.sin(x), lax.cos(x)),
-    "iota": _counted,
+    "iota": _iota_call,
     "broadcast_in_dim": _broadcast,
     "slice": _slice,
-    "split": _split,
+    "split": _split_rule,
     "stack": _stack,
     "dot_general": _dot,
     **dict.fromkeys(MOVING, _moving),
     "scatter-add": _adding,
     "sort": _sort,
-    **dict.fromkeys(("cumsum", "cumprod"), _running),
+    **dict.fromkeys(("cumsum", "cumprod"), _cumulative_rule),
     "triangular_solve": _triangular,
     "lu": _factors,
 }

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flowref.backends.jax.live import Live, digest_of
+from flowref.backends.jax.eager_operations import uncompiled
+from flowref.backends.jax.live import Live, call_digest
 from flowref.backends.jax.programs import POINTWISE
-from flowref.backends.jax.uncompiled import uncompiled
 from flowref.model import Array, Manner, Mapped, Unsupported
 from flowref.model.call import DRAWING, KERNELS, PAIRED, arguments
 
@@ -27,7 +27,9 @@ def evaluation(live: Live, name: str) -> Callable[..., Any]:
         return partial(evaluate, live, name)
     if name in KERNELS:
         return partial(draw_at, live, name)
-    return partial(draw, live, name) if name in DRAWING else partial(plain, live, name)
+    return (
+        partial(draw_samples, live, name) if name in DRAWING else partial(call_op_by_op, live, name)
+    )
 
 
 def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> Any:
@@ -39,7 +41,7 @@ def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> A
     return Mapped(value, ladj) if name in PAIRED else np.asarray(value)
 
 
-def draw(live: Live, name: str, n: int, seed: int, context: Array | None = None) -> Any:
+def draw_samples(live: Live, name: str, n: int, seed: int, context: Array | None = None) -> Any:
     """Samples from a key made of the seed."""
     with live.calling():
         given = None if context is None else np.asarray(context, live.dtype)
@@ -51,18 +53,18 @@ def draw_at(live: Live, name: str, x: Array, seed: int, context: Array | None = 
     """What a kernel makes of points with a key made of the seed."""
     with live.calling():
         support = live.facts.domain if name == "push" else live.facts.codomain
-        points = live.points(x, digest_of(name, (x, seed, context)), support)
+        points = live.points(x, call_digest(name, (x, seed, context)), support)
         given = None if context is None else np.asarray(context, live.dtype)
         asked = (seed, given, live.rounding, points)
         value, ladj = live.programs.draw(name, live.leaves, len(x), *asked)
     return Mapped(np.asarray(value), ladj)
 
 
-def plain(live: Live, name: str, *inputs: Any) -> Array:
+def call_op_by_op(live: Live, name: str, *inputs: Any) -> Array:
     """Call another method, op by op."""
     function = live.dialect.function(name)
     with live.calling():
-        out = function(live.object, *[arranged(live, value) for value in inputs])
+        out = function(live.object, *[as_jax_array(live, value) for value in inputs])
         return np.asarray(out)
 
 
@@ -74,14 +76,14 @@ def rescaled(live: Live, x: Array, factor: float, context: Array | None = None) 
         return log_prob(rescale(live.programs.tree.filled(leaves), factor), points, given)
 
     with live.calling():
-        points = live.points(x, digest_of("rescaled", (x, context)), None)
+        points = live.points(x, call_digest("rescaled", (x, context)), None)
         given = None if context is None else np.asarray(context, live.dtype)
         form = ("rescaled", factor, points.shape, given is not None)
         out = live.programs.step(form, lambda: called, live.rounding, live.leaves, points, given)
         return np.asarray(called(live.leaves, points, given) if out is None else out)
 
 
-def arranged(live: Live, value: Any, dtype: str | None = None) -> Any:
+def as_jax_array(live: Live, value: Any, dtype: str | None = None) -> Any:
     """An input as an array of JAX."""
     return jnp.asarray(value, dtype or live.dtype) if isinstance(value, np.ndarray) else value
 
@@ -101,7 +103,7 @@ def array(value: Any) -> Any:
 
 def eager(live: Live, name: str, inputs: tuple[Any, ...]) -> Mapped:
     """A call on exactly these rows, none added, op by op."""
-    return _called(live, name, inputs, live.dtype, MANNERS["compile"])
+    return _evaluate_call(live, name, inputs, live.dtype, MANNERS["compile"])
 
 
 def mannered(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapped:
@@ -125,10 +127,10 @@ def mannered(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> 
             found = live.programs.in_steps(name, leaves, None, x, given)
             return Mapped(*(found or live.programs.run(name, leaves, x, given)))
     made = MANNERS["compile" if manner.how == "plain" and not traced else manner.how]
-    return _called(live, name, inputs, manner.dtype or live.dtype, made)
+    return _evaluate_call(live, name, inputs, manner.dtype or live.dtype, made)
 
 
-def _called(
+def _evaluate_call(
     live: Live,
     name: str,
     inputs: tuple[Any, ...],
@@ -145,7 +147,7 @@ def _called(
 
     with live.calling(dtype):
         leaves = [leaf.astype(dtype) for leaf in live.leaves]
-        arrays = [arranged(live, v, dtype) for v in asked if isinstance(v, np.ndarray)]
+        arrays = [as_jax_array(live, v, dtype) for v in asked if isinstance(v, np.ndarray)]
         return as_mapped(name, made(called)(leaves, jax.random.key((seed or 0) % 2**32), *arrays))
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from flowref.backends.jax import counting
+from flowref.backends.jax import operation_count
 from flowref.backends.jax.programs import Programs
-from flowref.backends.jax.sandbox import sandbox
-from flowref.backends.kept import KEPT
+from flowref.backends.jax.sandbox import jax_sandbox
 from flowref.backends.process import standing_in
+from flowref.backends.result_cache import KEPT
 from flowref.model import Array, Dialect, Facts, Support, derive
 
 _COUNTED = itertools.count()
@@ -57,7 +57,7 @@ class Live:
         """The circumstances of one call: fixed random states, and 64-bit types where they are
         wanted, and nowhere else.
         """
-        with sandbox(derive(self.seed, 17), dtype or self.dtype), np.errstate(all="ignore"):
+        with jax_sandbox(derive(self.seed, 17), dtype or self.dtype), np.errstate(all="ignore"):
             yield
 
     def directions(self, seed: int) -> list[Any]:
@@ -97,7 +97,7 @@ class Live:
 
     def evaluate(self, name: str, x: Array, context: Array | None = None, *more: Any) -> Any:
         """A call of a batch, or a derivative of one; results are kept."""
-        digest = digest_of(name, (x, context, *more))
+        digest = call_digest(name, (x, context, *more))
         key = (self.number, self.rounding, digest)
         return KEPT.get(key, lambda: self._evaluate(name, digest, x, context, more))
 
@@ -109,14 +109,14 @@ class Live:
             points = self.points(x, digest, None if kind == "pull x" else self.support_of(which))
             given = None if context is None else self.points(context, digest, None, 1)
             if self.rounding is None:
-                if counting.COUNTERS and not kind:
-                    counting.count(self.programs.pair(name), self.leaves, points, given)
+                if operation_count.COUNTERS and not kind:
+                    operation_count.count(self.programs.pair(name), self.leaves, points, given)
                 return self.programs.run(name, self.leaves, points, given, *more)
             own = derive(self.rounding[0], digest), self.rounding[1]
             return self.programs.in_steps(name, self.leaves, own, points, given, *more)
 
 
-def digest_of(name: str, inputs: tuple[Any, ...]) -> int:
+def call_digest(name: str, inputs: tuple[Any, ...]) -> int:
     """What tells a call from others, the same in every process."""
     digest = hashlib.sha256(name.encode())
     for value in inputs:

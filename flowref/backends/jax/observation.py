@@ -10,11 +10,11 @@ import jax
 import numpy as np
 
 from flowref.backends import process
-from flowref.backends.jax.counting import narrow, operations
-from flowref.backends.jax.evaluation import arranged
+from flowref.backends.jax.evaluation import as_jax_array
+from flowref.backends.jax.interpreter import Noise, Stepped
 from flowref.backends.jax.live import Live
-from flowref.backends.jax.sandbox import sandbox, settings
-from flowref.backends.jax.stepping import Noise, Stepped
+from flowref.backends.jax.operation_count import narrow, operations
+from flowref.backends.jax.sandbox import jax_sandbox, jax_settings
 from flowref.backends.rounding import PROBE
 from flowref.model import Observation, Unsupported, derive
 from flowref.model.call import arguments
@@ -36,13 +36,13 @@ def observe(
     form = name, live.dtype, seed, str(shapes)
     known = live.programs.observed.get(form)
     if known is None:
-        known, settled = _observed(live, name, asked, seed)
+        known, settled = _observe_call(live, name, asked, seed)
         if settled:
             live.programs.observed[form] = known
     return known
 
 
-def _observed(
+def _observe_call(
     live: Live, name: str, asked: list[Any], seed: int | None
 ) -> tuple[Observation, bool]:
     """What a call does besides returning, and whether other values of these shapes show the same."""
@@ -54,11 +54,11 @@ def _observed(
         more = () if seed is None else (jax.random.key(seed % 2**32),)
         return speak(live.programs.tree.filled(leaves), *ready, *more)
 
-    with sandbox(derive(live.seed, 17), live.dtype) as printed:
-        arrays = [arranged(live, value) for value in asked if isinstance(value, np.ndarray)]
-        before, state = settings(), process.random_state()
+    with jax_sandbox(derive(live.seed, 17), live.dtype) as printed:
+        arrays = [as_jax_array(live, value) for value in asked if isinstance(value, np.ndarray)]
+        before, state = jax_settings(), process.random_state()
         closed, shape = jax.make_jaxpr(called, return_shape=True)(live.leaves, *arrays)
-        changed = tuple(name for name, value in settings().items() if value != before[name])
+        changed = tuple(name for name, value in jax_settings().items() if value != before[name])
         drawn, written = process.random_state() != state, printed.getvalue()
         coarse = valued = live.dtype == "float64" and seed is None and narrow(closed)
         if coarse:

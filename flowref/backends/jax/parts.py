@@ -9,12 +9,12 @@ from typing import Any
 
 from flowref.backends.jax.live import Live
 from flowref.backends.jax.programs import programs_of
-from flowref.backends.jax.trees import apart, cast, moving
-from flowref.backends.parts import arranged, part_at
+from flowref.backends.jax.trees import cast, leaves_and_tree, moving
+from flowref.backends.parts import composed_object, part_at
 from flowref.model import Array, Dialect, Mapped
 
 
-def parts_of(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], ...]]:
+def part_names_and_maps(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], ...]]:
     """Names and maps of a composite's parts."""
     with live.calling():
         names = tuple(name for name, _ in live.dialect.listed(live.object))
@@ -24,7 +24,7 @@ def parts_of(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], 
 def live_of(live: Live, obj: Any, dialect: Dialect) -> Live:
     """An object that was made of a live one's parts, in the same condition."""
     obj = cast(obj, live.dtype)
-    leaves, tree = apart(obj)
+    leaves, tree = leaves_and_tree(obj)
     programs = programs_of(tree, leaves, dialect, live.programs.single)
     return replace(
         live, programs=programs, leaves=leaves, dialect=dialect, moving=moving(obj), given=None
@@ -45,7 +45,7 @@ def arrange(
     with live.calling():
         obj = live.object
         parts = [part for _, part in live.dialect.listed(obj)]
-        made = arranged(expression, obj, parts, live.dialect)
+        made = composed_object(expression, obj, parts, live.dialect)
         built = live_of(live, made, live.resolve(made) or live.dialect)
     return Mapped(*built.evaluate(call, x, context))
 

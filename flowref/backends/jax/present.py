@@ -15,21 +15,21 @@ import jax
 import numpy as np
 
 from flowref.backends import build_seed
-from flowref.backends.data import points_of
-from flowref.backends.derivatives import slope
+from flowref.backends.data import points_and_contexts
+from flowref.backends.derivatives import directional_derivative
 from flowref.backends.jax import derivatives, parts, scenario
 from flowref.backends.jax.evaluation import evaluation, mannered
+from flowref.backends.jax.jax_float32 import float32_findings
+from flowref.backends.jax.jax_solver_steps import refined
 from flowref.backends.jax.live import Live, noise
-from flowref.backends.jax.narrowing import single
 from flowref.backends.jax.observation import observe
-from flowref.backends.jax.programs import POINTWISE, padded, programs_of, rows_of
-from flowref.backends.jax.refining import refined
-from flowref.backends.jax.retracing import own
+from flowref.backends.jax.programs import POINTWISE, padded, programs_of, rows_per_stretch
+from flowref.backends.jax.retraced_calls import retraced_call
 from flowref.backends.jax.rules import has_rule_of_its_own
-from flowref.backends.jax.sandbox import sandbox
-from flowref.backends.jax.stopping import Stopped
-from flowref.backends.jax.training import trained
-from flowref.backends.jax.trees import apart, cast, moved, moving
+from flowref.backends.jax.sandbox import jax_sandbox
+from flowref.backends.jax.stopped_gradients import Stopped
+from flowref.backends.jax.training import trained_arrays
+from flowref.backends.jax.trees import cast, leaves_and_tree, moved_leaf, moving
 from flowref.backends.protocol import Blueprint
 from flowref.backends.training import REACH
 from flowref.model import Call, Condition, Dialect, Facts, Subject, derive, one_line
@@ -48,9 +48,9 @@ UNTRACEABLE = (
 def present(made_of: Blueprint, condition: Condition) -> Subject:
     """The subject of a built object in a condition."""
     name, dialect, facts = made_of.name, made_of.dialect, made_of.facts
-    with sandbox(build_seed(condition.seed), condition.dtype):
+    with jax_sandbox(build_seed(condition.seed), condition.dtype):
         obj = cast(made_of.build(), condition.dtype)
-        leaves, tree = apart(obj)
+        leaves, tree = leaves_and_tree(obj)
         moves = [
             moves and not kept
             for moves, kept in zip(moving(obj), kept_of(obj, dialect, facts), strict=True)
@@ -67,12 +67,12 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
         live.moving = [moves and not stopped for moves, stopped in pairs]
     scale = condition.scale
     if condition.history == "trained":
-        scale, live = REACH, live.having(trained(live))
+        scale, live = REACH, live.having(trained_arrays(live))
     elif scale and not facts.promises.get("fixed"):
         with live.calling():
             steps = live.directions(derive(condition.seed, 5))
             live = live.having(
-                [moved(leaf, step, scale) for leaf, step in zip(leaves, steps, strict=True)]
+                [moved_leaf(leaf, step, scale) for leaf, step in zip(leaves, steps, strict=True)]
             )
     if condition.part:
         name, live = parts.live_part(live, name, condition.part)
@@ -88,7 +88,7 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
         obj, turned = refined(live.object, times)
         if not turned:  # where its steps are written nothing tells
             return None
-        leaves, tree = apart(obj)
+        leaves, tree = leaves_and_tree(obj)
         programs = programs_of(tree, leaves, dialect, True)
         programs.traced.update(live.programs.traced)
         solved = replace(live, programs=programs, leaves=leaves)
@@ -105,11 +105,11 @@ def kept_of(obj: Any, dialect: Dialect, facts: Facts) -> list[bool]:
     """For each floating array of an object, whether a call in training changes it, as it does averages of
     batches: what is trained it leaves to an optimizer.
     """
-    before = apart(obj)[0]
+    before = leaves_and_tree(obj)[0]
     if dialect.trained is not None:
         x = 3 + 2 * np.random.default_rng(3).standard_normal((ROWS, *facts.event_shape))
         try:
-            after = apart(dialect.trained(obj, jax.numpy.asarray(x), None)[2])[0]
+            after = leaves_and_tree(dialect.trained(obj, jax.numpy.asarray(x), None)[2])[0]
         except Exception:  # what it raises is the laws' affair
             after = []
         if len(after) == len(before):
@@ -126,7 +126,7 @@ def look(live: Live) -> None:
     for name in POINTWISE:
         if getattr(live.dialect, name) is None:
             continue
-        x, context = points(live, name)
+        x, context = ordinary_inputs(live, name)
         live.programs.traced[name] = ""
         with live.calling():
             try:
@@ -138,14 +138,14 @@ def look(live: Live) -> None:
             except Exception:  # what a call raises at such points is the laws' affair
                 continue
         if name == "forward" and not live.programs.traced[name]:
-            live.programs.padded = alone(live, x, context)
+            live.programs.padded = forward_is_row_independent(live, x, context)
     live.programs.stopped = stopped.flags
 
 
-def points(live: Live, name: str) -> tuple[Any, Any]:
+def ordinary_inputs(live: Live, name: str) -> tuple[Any, Any]:
     """A few ordinary points and contexts of a call."""
     latents = name != "forward" and live.dialect.forward is not None
-    given = points_of(live.facts, ROWS, np.random.default_rng(1), latents)
+    given = points_and_contexts(live.facts, ROWS, np.random.default_rng(1), latents)
     x, context = (None if one is None else one.astype(live.dtype) for one in given)
     return x, context
 
@@ -155,7 +155,7 @@ def differ(one: Live, other: Live) -> bool:
     for name in POINTWISE:
         if getattr(one.dialect, name) is None:
             continue
-        x, context = points(one, name)
+        x, context = ordinary_inputs(one, name)
         try:
             with one.calling():
                 traces = [
@@ -172,11 +172,11 @@ def differ(one: Live, other: Live) -> bool:
     return False
 
 
-def alone(live: Live, x: Any, context: Any) -> bool:
+def forward_is_row_independent(live: Live, x: Any, context: Any) -> bool:
     """Whether forward gives a row what it gives it among other rows: the same program is asked with
     its further rows filled up otherwise, and without them where it gives one number for all.
     """
-    rows = rows_of(x)
+    rows = rows_per_stretch(x)
     more: list[Any] = [padded(one, 0, rows) for one in (x, context)]
     others: list[Any] = [
         None if one is None else np.concatenate([one[:ROWS], one[ROWS:] * 0.5]) for one in more
@@ -206,7 +206,7 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
     # Derivatives of what draws are not made.
     sure = dialect.push is None
     traceable = not any(live.programs.traced.values())
-    part_names, part_maps = parts.parts_of(live)
+    part_names, part_maps = parts.part_names_and_maps(live)
     facts = live.facts
     if live.programs.ruled.get("inverse"):
         facts = replace(facts, promises={**facts.promises, "own-rule": True})
@@ -234,14 +234,14 @@ def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Sub
         jacobian=able(maps, derivatives.jacobian),
         vjp=able(sure, derivatives.pull),
         along=able(sure and trained, derivatives.along),
-        slope=able(sure and trained, partial(slope, derivatives)),
+        slope=able(sure and trained, partial(directional_derivative, derivatives)),
         play=able(dialect.trained, scenario.play),
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
         noise=able(True, noise),
         rounding=lambda: live.rounding is not None,
         keyed=dialect.sample is not None,
-        own=able(not scale and live.given is not None, own),
-        single=able(condition.dtype == "float64", single),
+        own=able(not scale and live.given is not None, retraced_call),
+        single=able(condition.dtype == "float64", float32_findings),
         parts=part_names,
         part_maps=part_maps,
     )

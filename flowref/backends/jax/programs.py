@@ -3,7 +3,7 @@
 Compilation is what costs: half a second for a program of some hundred operations, several for its
 derivatives, where a call takes less than a millisecond. So what users call is compiled, for one number of
 rows or two; derivatives, draws and all that is rounded is traced once, for `RUNS` stretches of rows with
-noise of their own, and run step by step (`stepping.py`); without noise only as long as that is not too
+noise of their own, and run step by step (`interpreter.py`); without noise only as long as that is not too
 long. Programs are shared by all conditions in which objects differ by their arrays alone.
 """
 
@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flowref.backends.jax.once_traced import OnceTraced
-from flowref.backends.jax.stepping import Noise, Stepped, TooLong
-from flowref.backends.jax.transforms import DERIVED, total
+from flowref.backends.jax.interpreter import Noise, Stepped, TooLong
+from flowref.backends.jax.single_trace import OnceTraced
+from flowref.backends.jax.transforms import DERIVED, weighted_sum
 from flowref.backends.jax.trees import Tree
 from flowref.model import Array, Dialect, derive
 from flowref.model.call import PAIRED
@@ -59,7 +59,7 @@ class Programs:
         self.observed: dict[Any, Any] = {}  # see `observation.py`
         self.padded = True
         self.ruled: dict[str, bool] = {}  # see `rules.py`
-        self.stopped: list[bool] = []  # see `stopping.py`
+        self.stopped: list[bool] = []  # see `stopped_gradients.py`
         self.traced: dict[str, str] = {}  # what tracing a call raised, empty where it did not
 
     def pair(self, name: str, rowed: bool = False) -> Callable[..., Any]:
@@ -122,7 +122,7 @@ class Programs:
             count = min(size, len(x) - start)
             out = self.clean[name](leaves, *cut)
             pieces.append(jax.tree.map(lambda a, kept=count: first_rows(a, size, kept), out))
-        return joined(pieces)
+        return joined_results(pieces)
 
     def in_steps(
         self,
@@ -135,7 +135,7 @@ class Programs:
         """The same step by step, randomly rounded where that is asked: stretches of rows have noise of
         their own, in parameters too. None where it had better be compiled.
         """
-        runs, rows = (RUNS, rows_of(x)) if self.padded else (1, max(1, len(x)))
+        runs, rows = (RUNS, rows_per_stretch(x)) if self.padded else (1, max(1, len(x)))
         if runs * sum(math.prod(leaf.shape) for leaf in leaves) > MANY_LEAVES:
             if rounding is None:
                 return None
@@ -158,8 +158,8 @@ class Programs:
             )
             if out is None:
                 return None
-            pieces.append(jax.tree.map(partial(flat, runs * rows, len(x) - start), out))
-        return joined(pieces)
+            pieces.append(jax.tree.map(partial(unstacked_rows, runs * rows, len(x) - start), out))
+        return joined_results(pieces)
 
     def step(
         self,
@@ -190,7 +190,7 @@ class Programs:
 
     def size_of(self, x: Array) -> int:
         """The rows of one call of a batch."""
-        return rows_of(x) if self.padded else max(1, len(x))
+        return rows_per_stretch(x) if self.padded else max(1, len(x))
 
     def slope(
         self,
@@ -214,7 +214,7 @@ class Programs:
             ]
             found = self.step(
                 (*form, size),
-                lambda: jax.grad(total(self.traced_pair(name, rowed=True))),
+                lambda: jax.grad(weighted_sum(self.traced_pair(name, rowed=True))),
                 rounding,
                 leaves,
                 *cut,
@@ -222,7 +222,7 @@ class Programs:
             )
             if found is None:
                 if form not in self.clean:
-                    run = jax.grad(total(self.traced_pair(name, rowed=True)))
+                    run = jax.grad(weighted_sum(self.traced_pair(name, rowed=True)))
                     self.clean[form] = jax.jit(run)
                 found = self.clean[form](leaves, *cut, *weighing)
             gradients.append(found)
@@ -268,12 +268,12 @@ def programs_of(tree: Tree, leaves: Sequence[Any], dialect: Dialect, single: boo
         return Programs(tree, dialect, single)
 
 
-def rows_of(x: Array) -> int:
+def rows_per_stretch(x: Array) -> int:
     """Rows of one stretch."""
     return FEW_ROWS if math.prod(x.shape[1:]) > LARGE_EVENT else ROWS
 
 
-def flat(rows: int, kept: int, array: Any) -> Any:
+def unstacked_rows(rows: int, kept: int, array: Any) -> Any:
     """The rows of stretches, one after the other, as far as they were asked for."""
     return np.asarray(array).reshape(rows, *array.shape[2:])[:kept]
 
@@ -310,7 +310,7 @@ def first_rows(array: Any, size: int, kept: int) -> Any:
     return plain[:kept] if plain.ndim and len(plain) == size else plain
 
 
-def joined(pieces: list[Any]) -> Any:
+def joined_results(pieces: list[Any]) -> Any:
     """The results of stretches, one after the other."""
 
     def together(*parts: Any) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from flowref.backends.jax.counting import equations, programs_of
+from flowref.backends.jax.operation_count import equations, programs_of
 
 RULED = ("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr")
 LIBRARIES = tuple(

@@ -27,7 +27,7 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def wide(on: bool) -> AbstractContextManager[Any]:
+def x64_types(on: bool) -> AbstractContextManager[Any]:
     """64-bit types, or none; before JAX 0.8 an experiment."""
     if hasattr(jax, "enable_x64"):
         context: AbstractContextManager[Any] = jax.enable_x64(on)
@@ -37,22 +37,22 @@ def wide(on: bool) -> AbstractContextManager[Any]:
     return context
 
 
-def settings() -> dict[str, Any]:
+def jax_settings() -> dict[str, Any]:
     """The process-wide settings that foreign code could change; not what a `with` has set."""
     held: dict[str, Any] = jax.config.values
     return {name: held[name] for name in SETTINGS if name in held}
 
 
 @contextlib.contextmanager
-def sandbox(seed: int, dtype: str | None = None) -> Iterator[io.StringIO]:
+def jax_sandbox(seed: int, dtype: str | None = None) -> Iterator[io.StringIO]:
     """Run foreign code with 64-bit types where the dtype is float64, and without where it is float32;
     yields what it printed.
     """
-    before = settings()
+    before = jax_settings()
     jax.config.update(FILTERING, "off")
     with process.quarantine(seed) as printed, contextlib.ExitStack() as stack:
         if dtype is not None:
-            stack.enter_context(wide(dtype == "float64"))
+            stack.enter_context(x64_types(dtype == "float64"))
         try:
             yield printed
         except Exception as error:
@@ -60,7 +60,7 @@ def sandbox(seed: int, dtype: str | None = None) -> Iterator[io.StringIO]:
                 raise RuntimeError(said) from error
             raise
         finally:
-            for name, value in settings().items():
+            for name, value in jax_settings().items():
                 if value != before[name]:
                     jax.config.update(name, before[name])
 

@@ -1,4 +1,4 @@
-"""Lives of an object that keeps state where no call changes it: the verbs of a `Stage`. Each call gives the
+"""Lives of an object that keeps state where no call changes it: the verbs of a `JaxScenarioObject`. Each call gives the
 object that lives on; calls are traced, and run step by step.
 """
 
@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from flowref.backends import lives
-from flowref.backends.jax.live import Live, digest_of
-from flowref.backends.jax.stepping import Noise, Stepped
-from flowref.backends.jax.trees import Tree, apart, cast, moved
+from flowref.backends.jax.interpreter import Noise, Stepped
+from flowref.backends.jax.live import Live, call_digest
+from flowref.backends.jax.trees import Tree, cast, leaves_and_tree, moved_leaf
 from flowref.model import Array, Life, Mapped, Unsupported, derive, steps
 
 PLAIN = ("plain", "compile", "checkpoint")
@@ -24,7 +24,7 @@ PLAIN = ("plain", "compile", "checkpoint")
 MOST = 256
 
 
-class Stage(lives.Stage):
+class JaxScenarioObject(lives.ScenarioObject):
     """The object that lives, its mode, and the dtype of its inputs."""
 
     framework = "JAX"
@@ -43,7 +43,7 @@ class Stage(lives.Stage):
 
     def points(self, values: Any) -> Any:
         """An input in the present dtype; under noise, jittered as inputs of calls are."""
-        stream = digest_of("life", (np.asarray(values),))
+        stream = call_digest("life", (np.asarray(values),))
         return self.live.points(values, stream, None).astype(self.dtype)
 
     def called(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Mapped:
@@ -62,11 +62,11 @@ class Stage(lives.Stage):
 
         def called(seen: list[Any], arrays: list[Any], points: Any) -> Any:
             value, ladj, *after = speak(tree.filled(arrays), points, None)
-            left, form = apart(after[0], every=True) if after else ([], None)
+            left, form = leaves_and_tree(after[0], every=True) if after else ([], None)
             seen[:] = [form]
             return value, ladj, left
 
-        arrays, tree = apart(self.obj, every=True)
+        arrays, tree = leaves_and_tree(self.obj, every=True)
         (value, ladj, left), (form,) = self.stepped(call, tree, called, arrays, self.points(x))
         if form is not None:
             self.obj = form.filled([jnp.asarray(one) for one in left])
@@ -82,7 +82,7 @@ class Stage(lives.Stage):
         return steps.ModeChange(True, True, "")
 
     def held(self, name: str) -> Any:
-        """See `lives.Stage`."""
+        """See `lives.ScenarioObject`."""
         value = self.dialect.held(self.obj, name)
         return np.array(value) if hasattr(value, "dtype") else value
 
@@ -95,11 +95,11 @@ class Stage(lives.Stage):
         self.obj = self.dialect.having(self.obj, name, value)
 
     def pulled(self, x: Array, cotangent: Array) -> tuple[Array, Array, dict[str, Any]]:
-        """See `lives.Stage`."""
+        """See `lives.ScenarioObject`."""
         roles = self.normalizer.roles
         names = {role: roles[role] for role in ("weight", "bias") if role in roles}
         speak = self.dialect.trained if self.training else self.dialect.forward
-        arrays, tree = apart(self.obj, every=True)
+        arrays, tree = leaves_and_tree(self.obj, every=True)
         own = {role: self.dialect.held(self.obj, name) for role, name in names.items()}
 
         def pulled(seen: Any, held: list[Any], x: Any, cotangent: Any, numbers: Any) -> Any:
@@ -125,34 +125,34 @@ class Stage(lives.Stage):
 
     def state(self) -> list[Any]:
         """Its arrays."""
-        return apart(self.obj, every=True)[0]
+        return leaves_and_tree(self.obj, every=True)[0]
 
     def put(self, saved: list[Any]) -> None:
         """Arrays go back into it."""
-        self.obj = apart(self.obj, every=True)[1].filled(saved)
+        self.obj = leaves_and_tree(self.obj, every=True)[1].filled(saved)
 
     def reload(self, number: int) -> None:
         """Its arrays go into the object as it was built."""
-        built, tree = apart(self.live.given, every=True)
+        built, tree = leaves_and_tree(self.live.given, every=True)
         if len(built) != len(arrays := self.state()):
             raise Unsupported("training leaves it with other arrays than it is built with")
         self.obj = tree.filled(arrays)
 
     def round_to(self, dtype: str) -> None:
-        """See `lives.Stage`."""
-        arrays, tree = apart(self.obj)
+        """See `lives.ScenarioObject`."""
+        arrays, tree = leaves_and_tree(self.obj)
         self.obj = tree.filled([array.astype(dtype).astype(array.dtype) for array in arrays])
 
     def move(self, scale: float, seed: int) -> None:
-        """See `lives.Stage`."""
-        arrays, tree = apart(self.obj)
+        """See `lives.ScenarioObject`."""
+        arrays, tree = leaves_and_tree(self.obj)
         ways = zip(arrays, self.live.directions(seed), self.live.moving, strict=True)
         self.obj = tree.filled(
-            [moved(one, way, scale) if moves else one for one, way, moves in ways]
+            [moved_leaf(one, way, scale) if moves else one for one, way, moves in ways]
         )
 
     def cast(self, dtype: str) -> None:
-        """See `lives.Stage`."""
+        """See `lives.ScenarioObject`."""
         self.obj, self.dtype = cast(self.obj, dtype), dtype
 
     def stepped(
@@ -198,4 +198,4 @@ ACTIONS = lives.ACTIONS | {steps.Branch: lambda stage, step: None}
 def play(live: Live, plan: Sequence[steps.Step[Any]], fresh: bool = False) -> Life:
     """Play the steps in order (``fresh``: on the object as built, before any history)."""
     with live.calling():
-        return lives.play(Stage(live, fresh), ACTIONS, plan)
+        return lives.play_steps(JaxScenarioObject(live, fresh), ACTIONS, plan)

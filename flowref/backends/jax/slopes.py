@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flowref.backends.data import parts_of
-from flowref.backends.jax.trees import apart, paths, weights_of
+from flowref.backends.data import flattened_results
+from flowref.backends.jax.trees import leaves_and_tree, paths, weights_of
 from flowref.model import Shape, Unsupported
 
 
@@ -30,7 +30,7 @@ def slope(
     moves = weights_of(like)
 
     def run(obj: Any, x: Any, context: Any) -> Any:
-        held, tree = apart(obj)
+        held, tree = leaves_and_tree(obj)
         moved = {"x": x}
         if by == "parameters":
             moved = {name: one for name, one, own in zip(names, held, moves, strict=True) if own}
@@ -41,7 +41,7 @@ def slope(
             arrays = [moved.get(name, one) for name, one in zip(names, held, strict=True)]
             whole, found = tree.filled(arrays), jnp.zeros(())
             given = [call(whole, moved.get("x", x), context) for call in calls]
-            for number, value in enumerate(map(jnp.asarray, parts_of(given))):
+            for number, value in enumerate(map(jnp.asarray, flattened_results(given))):
                 weights = array(f"cotangent {number} {value.shape}", value.shape)
                 found = found + (value * weights).sum()
             return found

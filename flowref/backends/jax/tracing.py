@@ -1,6 +1,6 @@
 """Calls of JAX as graphs of operators (`flowref.model.graph`), with what comparisons come to at drawn points.
 
-A call is traced, and its program inlined (`inlining`); then each operation is an operator by its name in ATen.
+A call is traced, and its program inlined (`flat_program`); then each operation is an operator by its name in ATen.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flowref.backends.jax.inlining import Untraced, inlined, line_of, place_of
-from flowref.backends.jax.retracing import identical
-from flowref.backends.jax.stepping import Operation, plain
-from flowref.backends.jax.trees import apart, paths, weights_of
-from flowref.backends.jax.uncompiled import uncompiled
+from flowref.backends.jax.eager_operations import uncompiled
+from flowref.backends.jax.flat_program import Untraced, inlined, line_of, primitive_and_line
+from flowref.backends.jax.interpreter import Operation, numpy_result
+from flowref.backends.jax.retraced_calls import identical
+from flowref.backends.jax.trees import leaves_and_tree, paths, weights_of
 from flowref.model.graph import STEPS, Branches, Graph, Node, Ref
 
 # What rounding may leave between an operation and what it is taken apart into; how far weights are moved.
 NEAR, AWAY = 1e-9, 0.1
 
 
-class Traced:
+class JaxTracedCall:
     """The graph of a call, and a run of it in floats.
 
     ``call``: of the object, points and a context; ``x``, ``context``: a batch that it is traced with.
@@ -33,7 +33,7 @@ class Traced:
     def __init__(
         self, obj: Any, call: Callable[[Any, Any, Any], Any], x: Any, context: Any = None
     ) -> None:
-        self.state, self.tree = apart(obj)
+        self.state, self.tree = leaves_and_tree(obj)
         self.names = [f"self{path}" for path in paths(obj)]
         if len(set(self.names)) < len(self.state):
             raise Untraced("two of its arrays have one name")
@@ -82,10 +82,10 @@ class Traced:
     def floats(self, *given: Any) -> dict[Any, Any]:
         """All values of the program at points, by its variables."""
         jaxpr, values = self.program.jaxpr, dict[Any, Any]()
-        values.update(zip(jaxpr.constvars, map(plain, self.program.consts), strict=True))
-        values.update(zip(jaxpr.invars, map(plain, given), strict=True))
+        values.update(zip(jaxpr.constvars, map(numpy_result, self.program.consts), strict=True))
+        values.update(zip(jaxpr.invars, map(numpy_result, given), strict=True))
         for equation, operation in self.operations:
-            found = operation([_read(values, one) for one in equation.invars], None)
+            found = operation([_atom_value(values, one) for one in equation.invars], None)
             values.update(zip(equation.outvars, found, strict=True))
         return values
 
@@ -128,12 +128,12 @@ class Traced:
     def _constant(self, variable: Any, constants: dict[str, Any]) -> Node:
         value, name = np.asarray(self.seen[variable]), self.by[variable]
         constants[name] = value
-        return Node(name, "constant", (), {}, _kind(value.dtype), value.shape)
+        return Node(name, "constant", (), {}, _node_kind(value.dtype), value.shape)
 
     def _nodes(self, equation: Any, constants: dict[str, Any]) -> Iterator[Node]:
         """The operators that an equation is."""
         for variable in equation.outvars:
-            kind, name = _kind(variable.aval.dtype), self.by.get(variable, "")
+            kind, name = _node_kind(variable.aval.dtype), self.by.get(variable, "")
             if variable not in self.moving and kind != "float":
                 if _numeric(variable):
                     yield self._constant(variable, constants)
@@ -141,7 +141,7 @@ class Traced:
             if kind in ("int", "bool"):
                 constants[name] = np.asarray(self.seen[variable])
             elif kind != "float":
-                raise Untraced(f"{variable.aval.dtype} numbers, by {place_of(equation)}")
+                raise Untraced(f"{variable.aval.dtype} numbers, by {primitive_and_line(equation)}")
             shape, line = tuple(variable.aval.shape), line_of(equation)
             args = [self._argument(one) for one in equation.invars]
             alone = [at for at, one in enumerate(args) if isinstance(one, float)]
@@ -193,14 +193,16 @@ class Traced:
                 try:
                     with uncompiled():
                         there = self._results(obj, x, self.context)
-                    given = [plain(one) for one in (*state, x, *more)]
+                    given = [numpy_result(one) for one in (*state, x, *more)]
                     values = self.floats(*given)
                 except Exception:  # other weights, or points, may be refused
                     continue
                 compared += 1
                 pairs = zip(there, self.program.jaxpr.outvars, strict=True)
                 if not all(
-                    np.allclose(one, _read(values, atom), rtol=NEAR, atol=NEAR, equal_nan=True)
+                    np.allclose(
+                        one, _atom_value(values, atom), rtol=NEAR, atol=NEAR, equal_nan=True
+                    )
                     for one, atom in pairs
                 ):
                     return False
@@ -217,14 +219,14 @@ class Traced:
                 for variable in equation.outvars
                 if variable in self.moving
                 and (
-                    _kind(variable.aval.dtype) in ("int", "bool")
+                    _node_kind(variable.aval.dtype) in ("int", "bool")
                     or equation.primitive.name in STEPS
                 )
             }
         )
 
 
-def _read(values: dict[Any, Any], atom: Any) -> Any:
+def _atom_value(values: dict[Any, Any], atom: Any) -> Any:
     return np.asarray(atom.val, atom.aval.dtype) if hasattr(atom, "val") else values[atom]
 
 
@@ -233,7 +235,7 @@ def _numeric(variable: Any) -> bool:
     return isinstance(variable.aval.dtype, np.dtype)
 
 
-def _kind(dtype: Any) -> str:
+def _node_kind(dtype: Any) -> str:
     """Of what a node gives, as `Node` has it; another word for other precisions and for random keys."""
     if dtype == np.float64:
         return "float"

@@ -15,7 +15,7 @@ from flowref.backends.jax.trees import positive
 from flowref.model import Array, Unsupported
 
 
-def trained(live: Live) -> list[Any]:
+def trained_arrays(live: Live) -> list[Any]:
     """The arrays of an object after some steps (see `flowref.backends.training`): those of the last step at
     which the loss and every gradient were finite. What training runs into is no affair of the laws of maps.
 
@@ -26,12 +26,12 @@ def trained(live: Live) -> list[Any]:
     if live.facts.certainty.estimate:  # the noise of one key is fitted, and no likelihood
         raise Unsupported("its log-det is an estimate, by which it is not trained here")
     with live.calling():
-        trainee = Trainee(live)
-        training.train(trainee, live.dialect, live.facts, live.seed)
+        trainee = JaxTrainee(live)
+        training.train_by_adam(trainee, live.dialect, live.facts, live.seed)
         return [jnp.asarray(leaf) for leaf in trainee.leaves]
 
 
-class Trainee:
+class JaxTrainee:
     """See `training.Trainee`."""
 
     def __init__(self, live: Live) -> None:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 Pair = Callable[..., tuple[Any, Any]]
 
 
-def pushed(pair: Pair) -> Callable[..., Any]:
+def jacobian_function(pair: Pair) -> Callable[..., Any]:
     """``(leaves, x, context)`` -> Jacobians, ``(batch, outputs, inputs)``: each unit vector is pushed
     through all rows at once; where a custom rule has no forward mode, they are pulled back.
     """
@@ -40,7 +40,7 @@ def pushed(pair: Pair) -> Callable[..., Any]:
     return run
 
 
-def total(pair: Pair) -> Callable[..., Any]:
+def weighted_sum(pair: Pair) -> Callable[..., Any]:
     """``(leaves, x, context, value weights, log-det weights)`` -> the weighted sum of both."""
 
     def run(leaves: Any, x: Any, context: Any, values: Any, ladjs: Any) -> Any:
@@ -55,15 +55,15 @@ def total(pair: Pair) -> Callable[..., Any]:
     return run
 
 
-def pulled(pair: Pair, place: int = 1) -> Callable[..., Any]:
+def gradient_function(pair: Pair, place: int = 1) -> Callable[..., Any]:
     """The same -> its gradient in an argument: in x."""
-    gradient: Callable[..., Any] = jax.grad(total(pair), argnums=place)
+    gradient: Callable[..., Any] = jax.grad(weighted_sum(pair), argnums=place)
     return gradient
 
 
 def curved(pair: Pair) -> Callable[..., Any]:
     """The same and a direction -> the derivative of <gradient, direction> in x."""
-    gradient = pulled(pair)
+    gradient = gradient_function(pair)
 
     def run(leaves: Any, x: Any, context: Any, values: Any, ladjs: Any, along: Any) -> Any:
         def component(points: Any) -> Any:
@@ -75,8 +75,8 @@ def curved(pair: Pair) -> Callable[..., Any]:
 
 
 DERIVED: dict[str, Callable[[Pair], Callable[..., Any]]] = {
-    "jacobian": pushed,
-    "pull x": pulled,
-    "pull context": partial(pulled, place=2),
+    "jacobian": jacobian_function,
+    "pull x": gradient_function,
+    "pull context": partial(gradient_function, place=2),
     "pull x along": curved,
 }

@@ -77,7 +77,11 @@ class Tree:
     def key(self) -> Hashable:
         """Equal for objects that compute the same from equal arrays."""
         entries = tuple(
-            "array" if entry is None else entry.key if isinstance(entry, Tree) else known(entry[0])
+            "array"
+            if entry is None
+            else entry.key
+            if isinstance(entry, Tree)
+            else hashable_key(entry[0])
             for entry in self.entries
         )
         return (self.structure, entries, self.kind, self.names)
@@ -90,12 +94,12 @@ def floating(leaf: Any) -> bool:
     )
 
 
-def apart(obj: Any, every: bool = False) -> tuple[list[Any], Tree]:
+def leaves_and_tree(obj: Any, every: bool = False) -> tuple[list[Any], Tree]:
     """The floating arrays of an object, in a fixed order, and the rest; ``every``: all arrays, counters
     among them, but for random keys.
     """
     leaves: list[Any] = []
-    return leaves, _apart(obj, leaves, (), numeric if every else floating)
+    return leaves, _split_tree(obj, leaves, (), numeric if every else floating)
 
 
 def paths(obj: Any) -> Iterator[str]:
@@ -118,7 +122,7 @@ def numeric(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray) and not _is_key(leaf)
 
 
-def _apart(
+def _split_tree(
     obj: Any, leaves: list[Any], above: tuple[int, ...], wanted: Callable[[Any], bool]
 ) -> Tree:
     nodes, structure = jax.tree.flatten(obj)
@@ -129,16 +133,16 @@ def _apart(
             entries.append(None)
         elif openable(node) and id(node) not in above and len(above) < DEEPEST:
             held = dict(vars(node))
-            inner = _apart(tuple(held.values()), leaves, (*above, id(node)), wanted)
+            inner = _split_tree(tuple(held.values()), leaves, (*above, id(node)), wanted)
             entries.append(Tree(inner.structure, inner.entries, type(node), tuple(held)))
         else:
             entries.append((node,))
     return Tree(structure, tuple(entries))
 
 
-def fresh(obj: Any) -> Any:
+def independent_object(obj: Any) -> Any:
     """An object that calls of another do not change: itself, unless an ordinary one is in it."""
-    leaves, tree = apart(obj)
+    leaves, tree = leaves_and_tree(obj)
     return tree.filled(leaves) if opened(tree) else obj
 
 
@@ -165,7 +169,7 @@ def openable(node: Any) -> bool:
     )
 
 
-def known(value: Any, depth: int = 0) -> Hashable:
+def hashable_key(value: Any, depth: int = 0) -> Hashable:
     """What tells a value that a program depends on from others: equal for functions with equal code
     and closures, since factories make them anew at each call.
     """
@@ -177,22 +181,22 @@ def known(value: Any, depth: int = 0) -> Hashable:
         bound = (*enclosed, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
         if depth <= SHALLOW and value.__module__.partition(".")[0] not in FOREIGN:
             bound += tuple(_globals(value))
-        inner = tuple(known(cell, depth + 1) for cell in bound)
+        inner = tuple(hashable_key(cell, depth + 1) for cell in bound)
         return (value.__code__, value.__module__, inner)
     if isinstance(value, bool | int | float | complex | str | bytes | type(None)):
         return (type(value), value)
     if isinstance(value, tuple | list):
-        return (type(value), tuple(known(one, depth + 1) for one in value))
+        return (type(value), tuple(hashable_key(one, depth + 1) for one in value))
     if isinstance(value, types.ModuleType | type):
         return (type(value), id(value))
     if isinstance(value, functools.partial):
         parts = (value.func, *value.args, *sorted(value.keywords.items()))
-        return (type(value), known(parts, depth + 1))
+        return (type(value), hashable_key(parts, depth + 1))
     if isinstance(value, types.MethodType):
-        return (type(value), known((value.__func__, value.__self__), depth + 1))
+        return (type(value), hashable_key((value.__func__, value.__self__), depth + 1))
     if depth < DEEPEST and not jax.tree_util.all_leaves([value]):  # a pytree
         leaves, structure = jax.tree.flatten(value)
-        return (structure, tuple(known(leaf, depth + 1) for leaf in leaves))
+        return (structure, tuple(hashable_key(leaf, depth + 1) for leaf in leaves))
     if getattr(type(value), "__eq__", None) is not object.__eq__:  # it says itself what it equals
         return (type(value), value)
     return (type(value), id(value))
@@ -214,7 +218,7 @@ def moving(obj: Any) -> list[bool]:
     those that a library marks as not trained, and those of zeros and ones, which are masks. Of an
     ordinary object nothing tells whether its arrays are parameters or constants, so that they stay.
     """
-    leaves, tree = apart(obj)
+    leaves, tree = leaves_and_tree(obj)
     frozen = {
         id(leaf)
         for node in jax.tree.leaves(obj, is_leaf=is_frozen)
@@ -230,12 +234,12 @@ def moving(obj: Any) -> list[bool]:
 def weights_of(obj: Any) -> list[bool]:
     """The same, where of an ordinary object all arrays but masks are weights."""
     moves = moving(obj)
-    return moves if any(moves) else [not is_mask(leaf) for leaf in apart(obj)[0]]
+    return moves if any(moves) else [not is_mask(leaf) for leaf in leaves_and_tree(obj)[0]]
 
 
 def resting(obj: Any) -> bool:
     """Whether an object has arrays of which nothing tells whether they are parameters, and none that moves."""
-    leaves, tree = apart(obj)
+    leaves, tree = leaves_and_tree(obj)
     within = [
         not outside and leaf.size and not is_mask(leaf)
         for leaf, outside in zip(leaves, _outside(tree), strict=True)
@@ -267,7 +271,7 @@ def deriving(node: Any) -> bool:
 
 def movable(node: Any) -> bool:
     """Whether the arrays of an object of a library that computes some of others may be moved: it states which values
-    its parameters take, and they are those of `moved`; or neither it nor an object of the library that it holds has
+    its parameters take, and they are those of `moved_leaf`; or neither it nor an object of the library that it holds has
     an array of its own, so that they are those of functions.
     """
     tells = getattr(node, "parameter_properties", None)
@@ -294,7 +298,7 @@ def _unconstrained(property: Any, held: Any) -> bool:
 
 def cast(obj: Any, dtype: str) -> Any:
     """The object with its floating arrays in another dtype (flax initializes in float32)."""
-    leaves, tree = apart(obj)
+    leaves, tree = leaves_and_tree(obj)
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         raise TargetError(
             f"a {type(obj).__name__} holds a traced array, so it was built inside of jit, grad or "
@@ -305,7 +309,7 @@ def cast(obj: Any, dtype: str) -> Any:
     return tree.filled([jnp.asarray(leaf, dtype) for leaf in leaves])
 
 
-def moved(leaf: Any, step: Any, scale: float) -> Any:
+def moved_leaf(leaf: Any, step: Any, scale: float) -> Any:
     """An array moved along a direction. Nothing tells the parameters of a pytree from its constants,
     nor which are to be positive: those all of whose entries are stay so.
     """
@@ -314,9 +318,11 @@ def moved(leaf: Any, step: Any, scale: float) -> Any:
 
 def all_moved(obj: Any, scale: float) -> Any:
     """An object of which all floating arrays are moved along a seeded direction."""
-    leaves, tree = apart(obj)
+    leaves, tree = leaves_and_tree(obj)
     rng = np.random.default_rng(0)
-    return tree.filled([moved(leaf, rng.standard_normal(leaf.shape), scale) for leaf in leaves])
+    return tree.filled(
+        [moved_leaf(leaf, rng.standard_normal(leaf.shape), scale) for leaf in leaves]
+    )
 
 
 def positive(leaf: Any) -> bool:
@@ -328,7 +334,7 @@ def positive(leaf: Any) -> bool:
 def fingerprint(obj: Any) -> str:
     """A digest of the class and the arrays of an object."""
     digest = hashlib.sha256(type(obj).__qualname__.encode())
-    for leaf in apart(obj)[0]:
+    for leaf in leaves_and_tree(obj)[0]:
         plain = np.asarray(leaf)
         digest.update(f"{plain.shape} {plain.dtype}".encode())
         digest.update(np.ascontiguousarray(plain).tobytes())
@@ -337,7 +343,7 @@ def fingerprint(obj: Any) -> str:
 
 def arrays(obj: Any) -> list[Any]:
     """All arrays that an object holds."""
-    leaves, tree = apart(obj)
+    leaves, tree = leaves_and_tree(obj)
     return [*leaves, *_fixed_arrays(tree)]
 
 

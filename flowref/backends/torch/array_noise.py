@@ -85,16 +85,16 @@ class RoundedArray(np.ndarray[Any, Any]):
         rounding = self.rounding or next(
             (one.rounding for one in inputs if isinstance(one, RoundedArray)), None
         )
-        plain = [_plain(one) for one in inputs]
-        if rounding is not None and any(_of(one, np.float64) for one in plain):
-            plain = [rounding.meant(one) if _of(one, np.float32) else one for one in plain]
+        plain = [_unrounded_array(one) for one in inputs]
+        if rounding is not None and any(_has_dtype(one, np.float64) for one in plain):
+            plain = [rounding.meant(one) if _has_dtype(one, np.float32) else one for one in plain]
         name = ufunc.__name__
         inside = name == "matmul" or (method != "__call__" and name in ("add", "multiply"))
         if inside and rounding is not None:
             plain = [_relative(one, rounding) for one in plain]
         out = named.pop("out", None)
         if out is not None:
-            named["out"] = tuple(_plain(one) for one in out)
+            named["out"] = tuple(_unrounded_array(one) for one in out)
         result = getattr(ufunc, method)(*plain, **named)
         if rounding is None or method in ("at", "reduceat") or name in EXACT:
             return self._kept(result, out, rounding)
@@ -126,7 +126,7 @@ class RoundedArray(np.ndarray[Any, Any]):
         """A result whose own arithmetic will be rounded."""
         if out is not None:
             return out[0] if len(out) == 1 else out
-        return _mapped(result, lambda one: _given(one, rounding))
+        return _mapped(result, lambda one: _rounded_argument(one, rounding))
 
 
 @contextlib.contextmanager
@@ -139,7 +139,7 @@ def arrays_rounded(rounding: Rounding) -> Iterator[None]:
 
     def numpy(tensor: Any, *inputs: Any, **named: Any) -> Any:
         out = before(tensor, *inputs, **named)
-        return out if rounding.busy else _given(out, rounding)
+        return out if rounding.busy else _rounded_argument(out, rounding)
 
     torch.Tensor.numpy = numpy  # type: ignore[method-assign, assignment]  # for a while
     try:
@@ -161,15 +161,15 @@ def _distributions_rounded(rounding: Rounding) -> Iterator[None]:
     def rounded(method: Any) -> Any:
         @functools.wraps(method)
         def told(self: Any, *inputs: Any, **named: Any) -> Any:
-            plain = [_plain(one) for one in inputs]
-            out = method(self, *plain, **{key: _plain(one) for key, one in named.items()})
+            plain = [_unrounded_array(one) for one in inputs]
+            out = method(self, *plain, **{key: _unrounded_array(one) for key, one in named.items()})
             rounds = any(isinstance(one, RoundedArray) for one in (*inputs, *named.values()))
-            if not rounds or rounding.busy or not _floating(out):
+            if not rounds or rounding.busy or not _is_floating_array(out):
                 return out
             rounding.operations += 1
             rough = _rounded(method.__name__, plain, np.array(out), rounding)
             # Whole numbers are exact, as quantiles of discrete distributions are.
-            return _given(np.where(np.trunc(out) == out, out, rough), rounding)
+            return _rounded_argument(np.where(np.trunc(out) == out, out, rough), rounding)
 
         return told
 
@@ -197,23 +197,23 @@ def _telling(modules: tuple[Any, ...]) -> list[tuple[Any, list[str]]]:
     return found
 
 
-def _given(value: Any, rounding: Rounding | None) -> Any:
-    if rounding is None or not isinstance(value, np.ndarray) or not _floating(value):
-        return _plain(value)
+def _rounded_argument(value: Any, rounding: Rounding | None) -> Any:
+    if rounding is None or not isinstance(value, np.ndarray) or not _is_floating_array(value):
+        return _unrounded_array(value)
     rounded = value.view(RoundedArray)
     rounded.rounding = rounding
     return rounded
 
 
-def _plain(value: Any) -> Any:
+def _unrounded_array(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, RoundedArray) else value
 
 
-def _floating(value: Any) -> bool:
+def _is_floating_array(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.floating) and value.dtype.kind in "fc"
 
 
-def _of(value: Any, dtype: Any) -> bool:
+def _has_dtype(value: Any, dtype: Any) -> bool:
     return isinstance(value, np.ndarray | np.floating) and value.dtype == dtype
 
 
@@ -228,16 +228,16 @@ def _mapped(value: Any, change: Any) -> Any:
 
 def _relative(value: Any, rounding: Rounding) -> Any:
     """An operand, rounded."""
-    value = _plain(value)
-    if not (isinstance(value, np.ndarray) and _floating(value)):
+    value = _unrounded_array(value)
+    if not (isinstance(value, np.ndarray) and _is_floating_array(value)):
         return value
     return value * (1 + rounding.magnitude_of(value) * _uniform(value, rounding))
 
 
 def _normwise(value: Any, rounding: Rounding) -> Any:
     """A matrix, with an error relative to its largest entry."""
-    value = _plain(value)
-    if not (isinstance(value, np.ndarray) and _floating(value) and value.ndim >= 2):
+    value = _unrounded_array(value)
+    if not (isinstance(value, np.ndarray) and _is_floating_array(value) and value.ndim >= 2):
         return _relative(value, rounding)
     largest = np.abs(value).max(axis=(-2, -1), keepdims=True, initial=0.0)
     magnitude = NORMWISE_CONSTANT * rounding.magnitude_of(value)
@@ -246,7 +246,7 @@ def _normwise(value: Any, rounding: Rounding) -> Any:
 
 def _rounded(name: str, inputs: Any, result: Any, rounding: Rounding) -> Any:
     """A result with its error, in memory of its own or where it was written to."""
-    if not _floating(result):
+    if not _is_floating_array(result):
         return result
     factor = rounding.magnitude_of(result) * (1.0 if name in ORDINARY else SPECIAL_CONSTANT)
     error = 1 + factor * _uniform(np.asarray(result), rounding)

@@ -48,7 +48,7 @@ class Autocast(TorchFunctionMode):
         name, named = getattr(func, "__name__", ""), dict(kwargs or {})
         dtype = self._given(name, (args, named))
         if dtype is not None:
-            args, named = tree_map(lambda one: _cast(one, dtype), (args, named))
+            args, named = tree_map(lambda one: _cast_tensor(one, dtype), (args, named))
         return func(*args, **named)
 
     def _given(self, name: str, inputs: Any) -> torch.dtype | None:
@@ -62,7 +62,7 @@ class Autocast(TorchFunctionMode):
         return torch.float32 if torch.float32 in dtypes else None
 
 
-def _cast(value: Any, dtype: torch.dtype) -> Any:
+def _cast_tensor(value: Any, dtype: torch.dtype) -> Any:
     if isinstance(value, torch.Tensor) and value.dtype in CAST and value.dtype != dtype:
         return value.to(dtype)
     return value

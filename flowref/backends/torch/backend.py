@@ -51,9 +51,9 @@ class Torch(Backend):
 
     def sandbox(self, seed: int, dtype: str | None = None) -> AbstractContextManager[Any]:
         """See `Backend.sandbox`."""
-        from flowref.backends.torch.sandbox import sandbox
+        from flowref.backends.torch.sandbox import torch_sandbox
 
-        return sandbox(seed, None if dtype is None else _dtype(dtype))
+        return torch_sandbox(seed, None if dtype is None else _dtype(dtype))
 
     def lacks(self, device: str) -> str:
         """See `Backend.lacks`."""
@@ -63,9 +63,9 @@ class Torch(Backend):
 
     def elsewhere(self) -> Wish:
         """See `Backend.elsewhere`."""
-        from flowref.backends.torch.host import elsewhere
+        from flowref.backends.torch.host import take_device_wish
 
-        return elsewhere()
+        return take_device_wish()
 
     def importing(self) -> AbstractContextManager[Any]:
         """On the processor. See `Backend.importing`; tensors of modules are cast, and others are known to
@@ -77,10 +77,10 @@ class Torch(Backend):
 
     def sparing(self, run: Callable[[], T], of: Any = None) -> T:
         """See `Backend.sparing`: graphs keep no tensors, unless the code walks one itself."""
-        from flowref.backends.torch.folding import folded
         from flowref.backends.torch.graphs import sparing
+        from flowref.backends.torch.parameter_cache import run_with_folding
 
-        return sparing(run if of is None else partial(folded, of, run))
+        return sparing(run if of is None else partial(run_with_folding, of, run))
 
     @property
     def duplicate(self) -> Callable[[Any], Any]:
@@ -109,7 +109,7 @@ class Torch(Backend):
 
     def resting(self, obj: Any) -> str:
         """See `Backend.resting`: tensors of what is no module, which ask for no gradient."""
-        from flowref.backends.torch.loose import untold
+        from flowref.backends.torch.plain_tensors import untold
         from flowref.backends.torch.state import trainable
 
         return "" if trainable(obj) else untold(obj)
@@ -122,9 +122,9 @@ class Torch(Backend):
 
     def load_weights(self, obj: Any, path: Path, key: str) -> None:
         """What torch.save or safetensors wrote, by ``load_state_dict``."""
-        from flowref.backends.torch.weights import load
+        from flowref.backends.torch.weights import load_weight_file
 
-        load(obj, path, key)
+        load_weight_file(obj, path, key)
 
     def state_shapes(self, obj: Any) -> Sequence[Shape]:
         """The shapes of what ``state_dict`` holds."""
@@ -145,26 +145,26 @@ class Torch(Backend):
 
     def count_operations(self) -> AbstractContextManager[Counter]:
         """Count what is dispatched to torch's operators."""
-        from flowref.backends.torch.narrowing import Watching
+        from flowref.backends.torch.torch_float32 import Watching
 
         watching: AbstractContextManager[Counter] = Watching()
         return watching
 
     def cost(self, obj: Any, dialect: Dialect, facts: Facts, dtype: str, most: float) -> Cost:
         """See `Backend.cost`; what is dispatched to torch's operators."""
-        from flowref.backends.torch.pricing import cost_of
+        from flowref.backends.torch.cost_model import cost_of
 
         return cost_of(obj, dialect, facts, _dtype(dtype), most)
 
     def correspondence(self, obj: Any, other: Any) -> dict[str, str]:
         """See `Backend.correspondence`."""
-        from flowref.backends.torch.lending import correspondence
+        from flowref.backends.torch.weight_exchange import correspondence
 
         return correspondence(obj, other)
 
     def lent(self, obj: Any, other: Any, names: Mapping[str, str]) -> AbstractContextManager[None]:
         """See `Backend.lent`."""
-        from flowref.backends.torch.lending import lent
+        from flowref.backends.torch.weight_exchange import lent
 
         return lent(obj, other, names)
 
@@ -183,9 +183,9 @@ class Torch(Backend):
 
     def traced(self, obj: Any, call: Any, x: Any, context: Any) -> Any:
         """See `Backend.traced`."""
-        from flowref.backends.torch.tracing import Traced
+        from flowref.backends.torch.tracing import TorchTracedCall
 
-        return Traced(obj, call, x, context)
+        return TorchTracedCall(obj, call, x, context)
 
     def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
         """See `Backend.noise`; operators are listed by name."""

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from flowref.backends.rounding import ordinary, unrounded
+from flowref.backends.rounding import ordinary_numbers, unrounded
 
 
 class Behavior(Enum):
@@ -72,12 +72,12 @@ def behavior_of(func: Any) -> Behavior | None:
     with _disable_current_modes(), torch.inference_mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return _observed(func, state)
+            return _observed_behavior(func, state)
         finally:
             torch.set_rng_state(state)
 
 
-def _observed(func: Any, state: Any) -> Behavior | None:
+def _observed_behavior(func: Any, state: Any) -> Behavior | None:
     copies = 0
     for stance in STANCES:
         try:
@@ -100,12 +100,12 @@ def _observed(func: Any, state: Any) -> Behavior | None:
 def _exact(runs: list[Any]) -> bool:
     """Whether finite results are the same for other numbers, or numbers that were given."""
     (_, first), (given, results) = runs
-    if len(first) == len(results) and all(map(_same, first, results)):
+    if len(first) == len(results) and all(map(_equal_arrays, first, results)):
         return True
     return unrounded(given, results)
 
 
-def _same(first: Any, second: Any) -> bool:
+def _equal_arrays(first: Any, second: Any) -> bool:
     return first.shape == second.shape and bool(np.array_equal(first, second, equal_nan=True))
 
 
@@ -131,7 +131,7 @@ def _run(
     generator = np.random.Generator(np.random.SFC64(seed))
     positional, named, numbers = [], {}, []
     for argument in func._schema.arguments:
-        value = _made(argument, stance, generator)
+        value = _argument_value(argument, stance, generator)
         if moved:
             for one in value if isinstance(value, list) else [value]:
                 if isinstance(one, torch.Tensor) and one.is_floating_point() and one.dim():
@@ -145,7 +145,7 @@ def _run(
     return numbers, list(_floats(func(*positional, **named)))
 
 
-def _made(argument: Any, stance: Stance, generator: Any) -> Any:
+def _argument_value(argument: Any, stance: Stance, generator: Any) -> Any:
     """A value of an argument; `Unmade` for a type of which none is made."""
     kind, name = str(argument.type), argument.name
     optional = kind.startswith("Optional[")
@@ -186,7 +186,7 @@ def _tensor(name: str, stance: Stance, generator: Any) -> torch.Tensor:
         return torch.from_numpy(generator.integers(0, 5, stance.shape))
     if any(part in name for part in MASKS):
         return torch.from_numpy(generator.random(stance.shape) < 0.5)
-    return torch.from_numpy(ordinary(stance.shape, generator))
+    return torch.from_numpy(ordinary_numbers(stance.shape, generator))
 
 
 def _floats(value: Any) -> Iterator[Any]:

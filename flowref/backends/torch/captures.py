@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from flowref.backends.data import points_of
+from flowref.backends.data import points_and_contexts
 from flowref.backends.torch.arrays import as_tensors
-from flowref.backends.torch.reach import HOOKS, held, reached
+from flowref.backends.torch.reach import HOOKS, reachable_values, reached
 from flowref.backends.torch.state import duplicate, trainable
 from flowref.model import Dialect, Facts, derive
 
@@ -66,16 +66,16 @@ def shared(
 def _shared(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> bool:
     rows = 1 if facts.cost.heavy else POINTS
     rng = np.random.default_rng(derive(seed, 41) % 2**32)
-    x, context = as_tensors(points_of(facts, rows, rng), dtype)
+    x, context = as_tensors(points_and_contexts(facts, rows, rng), dtype)
     parameters = [tensor for _, tensor in trainable(obj)]
     kept = [parameter.detach().clone() for parameter in parameters]
     try:
         with torch.no_grad():
             copy = duplicate(obj)
-            before = _value(dialect, copy, x, context)
+            before = _map_or_density(dialect, copy, x, context)
             for parameter in parameters:
                 parameter.add_(0.125)
-            after = _value(dialect, copy, x, context)
+            after = _map_or_density(dialect, copy, x, context)
     except Exception:  # what cannot be copied or called cannot be shown to share
         return False
     finally:
@@ -85,7 +85,7 @@ def _shared(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: 
     return not torch.equal(before, after)
 
 
-def _value(dialect: Dialect, obj: Any, x: torch.Tensor, context: Any) -> torch.Tensor:
+def _map_or_density(dialect: Dialect, obj: Any, x: torch.Tensor, context: Any) -> torch.Tensor:
     """What the map, or else the density, makes of points."""
     if dialect.forward is not None:
         value: torch.Tensor = dialect.forward(obj, x.clone(), context)[0]
@@ -111,4 +111,4 @@ def _beside_functions(item: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(item, nn.Module):
         yield from ((name, vars(item)[name]) for name in HOOKS)
     if not isinstance(item, types.FunctionType):
-        yield from held(item)
+        yield from reachable_values(item)

@@ -51,13 +51,17 @@ def bend(module: nn.Module, coupling: Coupling, how: str, size: float) -> None:
     ``how``: "folded": its absolute value with no graph, a function that is not injective and has no
     derivative; "kept": the same as before, plus ``size`` for entries that are kept.
     """
-    module.register_forward_hook(partial(bent, coupling.kept, how, size))
+    module.register_forward_hook(partial(altered_conditioner_output, coupling.kept, how, size))
 
 
-def bent(kept: Any, how: str, size: float, module: nn.Module, inputs: Any, out: Any) -> Any:
+def altered_conditioner_output(
+    kept: Any, how: str, size: float, module: nn.Module, inputs: Any, out: Any
+) -> Any:
     """What a conditioner gives instead of ``out``."""
     if isinstance(out, (tuple, list)):
-        return tuple(bent(kept, how, size, module, inputs, one) for one in out)
+        return tuple(
+            altered_conditioner_output(kept, how, size, module, inputs, one) for one in out
+        )
     if how == "folded":
         return out.detach().abs()
     flat = out.reshape(len(out), -1)

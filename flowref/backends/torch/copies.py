@@ -27,7 +27,7 @@ from torch import nn
 
 from flowref.backends.torch.reach import OPAQUE
 from flowref.backends.torch.state import tensors
-from flowref.model.means import OUT_OF_MEMORY
+from flowref.model.budget import OUT_OF_MEMORY
 
 # Copies that came back changed before none is kept any more: its calls keep caches or counters.
 PATIENCE = 3
@@ -120,8 +120,8 @@ class Inventory:
             seen.add(id(item))
             stack += self._enter(item)
         self.lengths = list(map(len, self.containers))
-        self.entries = list(_entries(self.containers))
-        self.values = list(_values(self.mappings))
+        self.entries = list(_container_entries(self.containers))
+        self.values = list(_mapping_values(self.mappings))
 
     def _enter(self, item: Any) -> tuple[Any, ...]:
         """Take an item down; returns what it holds."""
@@ -181,8 +181,8 @@ class Inventory:
             all(map(operator.is_, map(type, items), kinds))
             and all(map(operator.is_, map(vars, items), attributes))
             and list(map(len, self.containers)) == self.lengths
-            and all(map(operator.is_, _entries(self.containers), self.entries))
-            and all(map(operator.is_, _values(self.mappings), self.values))
+            and all(map(operator.is_, _container_entries(self.containers), self.entries))
+            and all(map(operator.is_, _mapping_values(self.mappings), self.values))
         )
 
 
@@ -234,12 +234,12 @@ def _originals(obj: Any, original: Any) -> dict[int, torch.Tensor]:
     }
 
 
-def _entries(containers: list[Any]) -> Iterator[Any]:
+def _container_entries(containers: list[Any]) -> Iterator[Any]:
     """What sequences hold, and the keys of mappings."""
     return itertools.chain.from_iterable(containers)
 
 
-def _values(mappings: list[Any]) -> Iterator[Any]:
+def _mapping_values(mappings: list[Any]) -> Iterator[Any]:
     return itertools.chain.from_iterable(map(VALUES, mappings))
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from flowref.backends.torch.arrays import array
-from flowref.backends.torch.measuring import Measuring
-from flowref.backends.torch.stages import FEW, Asked, tensor_like
+from flowref.backends.torch.call_cost import Measuring
+from flowref.backends.torch.stages import FEW, MapCall, tensor_like
 from flowref.backends.torch.tape import Cut, Done, Tape
 from flowref.model import Array, Stage
 from flowref.model.cost import BACKWARD
@@ -129,12 +129,12 @@ def _stage(run: Sequence[Piece], passing: Set[int]) -> Stage:
             every = piece.pull(every, into if piece is first else None)
         return every[..., inputs]
 
-    x, y = flat(sources), flat(sinks)
+    x, y = concatenated_numbers(sources), concatenated_numbers(sinks)
     shape = tuple(sources[0].shape[1:]) if len(sources) == 1 else x.shape[1:]
     return Stage(shape, x, y, pull, work=lambda: sum(piece.work for piece in run))
 
 
-def pieces(asked: Asked, x: torch.Tensor, seen: bool = False) -> Pieces | None:
+def pieces(asked: MapCall, x: torch.Tensor, seen: bool = False) -> Pieces | None:
     """The pieces of a call at points, in the order in which they are applied; None where it cannot
     be cut, or does not run so. ``seen``: whether they were seen to be the call.
     """
@@ -145,7 +145,7 @@ def pieces(asked: Asked, x: torch.Tensor, seen: bool = False) -> Pieces | None:
     return None
 
 
-def _pieces(asked: Asked, x: torch.Tensor) -> list[Piece]:
+def _pieces(asked: MapCall, x: torch.Tensor) -> list[Piece]:
     leaf = x.detach().requires_grad_(True)
     with torch.enable_grad(), Measuring() as measuring, Tape(leaf, (), measuring) as tape:
         end = tape.value(asked.at(leaf))
@@ -159,10 +159,10 @@ def _pieces(asked: Asked, x: torch.Tensor) -> list[Piece]:
         value = again.current(asked.at(leaf))
     if [done.made for done in again.done] != [done.made for done in tape.done]:
         return []  # another way was taken the second time
-    return _between(cuts, again, leaf, value, end, tape.done)
+    return _pieces_between_cuts(cuts, again, leaf, value, end, tape.done)
 
 
-def _between(
+def _pieces_between_cuts(
     cuts: Sequence[Cut],
     tape: Tape,
     leaf: torch.Tensor,
@@ -220,7 +220,7 @@ def cuts_of(tape: Tape, end: int, x: torch.Tensor) -> list[Cut]:
     return found
 
 
-def flat(tensors: Sequence[torch.Tensor]) -> Array:
+def concatenated_numbers(tensors: Sequence[torch.Tensor]) -> Array:
     """The numbers of several tensors, ``(batch, numbers)``."""
     return np.concatenate([np.asarray(array(one)).reshape(len(one), -1) for one in tensors], 1)
 

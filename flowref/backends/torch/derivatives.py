@@ -14,7 +14,7 @@ from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.methods import method
 from flowref.backends.torch.sandbox import seed_torch
-from flowref.backends.torch.state import directions, move, set_mode, trainable
+from flowref.backends.torch.state import move, parameter_directions, set_mode, trainable
 from flowref.model import Array, Cost, Mapped, Undecidable, Unsupported, derive
 from flowref.model.call import KERNELS
 from flowref.model.cost import BACKWARD
@@ -176,7 +176,7 @@ def pull(
         with live.lend() as obj, live.calling(what, stream=stream):
             if training:
                 set_mode(obj, training)
-            drawing(live, draws)
+            set_random_state(live, draws)
             points: Any = live.tensor(x)
             given: Any = live.tensor(context, jitter=1)
             leaves = [points if toward == "x" else given]
@@ -219,7 +219,7 @@ def cotangent_of(out: torch.Tensor, weights: Array, batch: int) -> torch.Tensor:
     return rows.sum().expand(out.shape)
 
 
-def drawing(live: Live, draws: int | None) -> None:
+def set_random_state(live: Live, draws: int | None) -> None:
     """Set the random states to one of many, where the call is not that of the condition."""
     if draws is not None:
         for seeded in (seed_torch, np.random.seed, random.seed):
@@ -248,7 +248,7 @@ def along(
             move(obj, t, seed, only)
             # Those take a seed; the random state is that of the call.
             run = live.function(name) if name in KERNELS else method(live, name)
-            drawing(live, draws)
+            set_random_state(live, draws)
             return as_mapped(name, run(obj, live.tensor(x), live.tensor(context)))
 
     if live.rounding is not None or not live.facts.cost.heavy:
@@ -259,14 +259,16 @@ def along(
 
 def steps(live: Live, seed: int, only: str = "") -> Iterator[Array]:
     """The direction in which `along` moves the parameters, an array for each that is trained, or for one."""
-    return (step.numpy() for _, step in directions(live.pristine, seed, only))
+    return (step.numpy() for _, step in parameter_directions(live.pristine, seed, only))
 
 
 def directional(total: torch.Tensor, obj: Any, seed: int, largest: int = 0) -> float:
     """The derivative of a total in the direction of `move`, by autograd; of parameters of no more
     entries than the ``largest``, if that is given, and then the graph is kept.
     """
-    steps = [one for one in directions(obj, seed) if not largest or one[0].numel() <= largest]
+    steps = [
+        one for one in parameter_directions(obj, seed) if not largest or one[0].numel() <= largest
+    ]
     if not steps:
         return 0.0
     found = torch.autograd.grad(

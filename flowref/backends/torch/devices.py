@@ -17,15 +17,15 @@ import torch
 from flowref.backends.lives import Action
 from flowref.backends.torch.arrays import as_mapped
 from flowref.backends.torch.compilers import uncompiled
-from flowref.backends.torch.host import ELSEWHERE, shown
+from flowref.backends.torch.host import ELSEWHERE, devices_visible
 from flowref.backends.torch.live import out_of_memory
-from flowref.backends.torch.methods import rows_of
-from flowref.backends.torch.reach import held, reached
-from flowref.backends.torch.scenario import Stage
+from flowref.backends.torch.methods import input_rows
+from flowref.backends.torch.reach import reachable_values, reached
+from flowref.backends.torch.scenario import TorchScenarioObject
 from flowref.backends.torch.stand_in import DEVICE, Misplaced, stand_in
 from flowref.backends.torch.state import modules, trainable
 from flowref.backends.torch.training import loss
-from flowref.model import Dialect, FlowrefError, Unsupported, one_line, place_of, steps
+from flowref.model import Dialect, FlowrefError, Unsupported, one_line, steps, user_code_location
 from flowref.model.call import DRAWING, KERNELS, PAIRED, arguments
 from flowref.model.cost import BACKWARD
 
@@ -51,7 +51,7 @@ class Device:
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
         """What is made and moved by its name is made and moved there meanwhile."""
-        with uncompiled(), shown() if self.name else stand_in():
+        with uncompiled(), devices_visible() if self.name else stand_in():
             yield
 
     def refusal(self, error: BaseException) -> BaseException | None:
@@ -64,7 +64,7 @@ class Device:
         return None
 
 
-def move(stage: Stage, step: steps.Move) -> bool:
+def move(stage: TorchScenarioObject, step: steps.Move) -> bool:
     """The object is on the device, and so are inputs from then on. Whether it is meant to be."""
     device, obj = Device(step.device), stage.obj
     _movable(obj)
@@ -93,10 +93,10 @@ def _speaks(obj: Any) -> bool:
     kinds = (
         {obj} if inspect.isroutine(obj) else {one for item in held for one in type(item).__mro__}
     )
-    return any(MEANT.search(_source(kind)) for kind in kinds)
+    return any(MEANT.search(_user_source_code(kind)) for kind in kinds)
 
 
-def _source(kind: Any) -> str:
+def _user_source_code(kind: Any) -> str:
     """The code of a class or function that is no library's; empty where there is none to read."""
     module = str(sys.modules.get(getattr(kind, "__module__", "")))
     if any(name in module for name in LIBRARIES):
@@ -115,7 +115,7 @@ def _movable(obj: Any) -> None:
         return
 
     def outside(item: Any) -> Any:
-        return () if isinstance(item, torch.nn.Module) else held(item)
+        return () if isinstance(item, torch.nn.Module) else reachable_values(item)
 
     for path, item in reached(obj, outside):
         if isinstance(item, torch.Tensor):
@@ -136,15 +136,15 @@ def _is(name: Any, device: torch.device) -> bool:
     return kind == device.type or (device == DEVICE and kind in ELSEWHERE)
 
 
-def there(stage: Stage, step: steps.There) -> steps.Located:
+def there(stage: TorchScenarioObject, step: steps.There) -> steps.Located:
     """What became of a step."""
     try:
         with stage.device():
             if isinstance(step.step, steps.Learn):
                 _learn(stage, step.step)
                 return steps.Located()
-            out = _called(stage, step.step)
-            left = _left(step.step.call, out, stage.device.torch)
+            out = _run_on_device(stage, step.step)
+            left = _results_elsewhere(step.step.call, out, stage.device.torch)
             return steps.Located(
                 left=left, out=as_mapped(step.step.call, out), tf32=_tf32(stage.device)
             )
@@ -158,7 +158,7 @@ def there(stage: Stage, step: steps.There) -> steps.Located:
             return steps.Located(failed=one_line(error))
         kind = "TypeError" if isinstance(refusal, TypeError) else "RuntimeError"
         line = " ".join(str(refusal).split())[:LONGEST]
-        return steps.Located(refused=f"{kind}: {line}{place_of(refusal)}")
+        return steps.Located(refused=f"{kind}: {line}{user_code_location(refusal)}")
 
 
 def _tf32(device: Device) -> bool:
@@ -169,46 +169,53 @@ def _tf32(device: Device) -> bool:
     )
 
 
-def _ready(stage: Stage, value: Any) -> Any:
+def _ready(stage: TorchScenarioObject, value: Any) -> Any:
     """An input on the device."""
     if not isinstance(value, np.ndarray):
         return value
     return stage.tensor(value).to(stage.device.torch)
 
 
-def _dialect(stage: Stage) -> Dialect:
+def _dialect(stage: TorchScenarioObject) -> Dialect:
     """How the object is called: what is bound to its calls besides points is on the device as well."""
     dialect = stage.live.dialect
     bound = {each.name: getattr(dialect, each.name) for each in fields(dialect)}
     device = stage.device.torch
-    moved = {name: _moved(one, device) for name, one in bound.items() if isinstance(one, partial)}
+    moved = {
+        name: _bound_tensors_moved(one, device)
+        for name, one in bound.items()
+        if isinstance(one, partial)
+    }
     return replace(dialect, **moved)
 
 
-def _moved(value: Any, device: torch.device) -> Any:
+def _bound_tensors_moved(value: Any, device: torch.device) -> Any:
     """Tensors among the arguments that are bound to a function, on a device."""
     if isinstance(value, torch.Tensor):
         return value.to(device)
     if type(value) in (tuple, list):
-        return type(value)(_moved(one, device) for one in value)
+        return type(value)(_bound_tensors_moved(one, device) for one in value)
     if type(value) is dict:
-        return {name: _moved(one, device) for name, one in value.items()}
+        return {name: _bound_tensors_moved(one, device) for name, one in value.items()}
     if isinstance(value, partial):
-        args, named = _moved(value.args, device), _moved(value.keywords, device)
-        return partial(_moved(value.func, device), *args, **named)
+        args, named = (
+            _bound_tensors_moved(value.args, device),
+            _bound_tensors_moved(value.keywords, device),
+        )
+        return partial(_bound_tensors_moved(value.func, device), *args, **named)
     return value
 
 
-def _called(stage: Stage, run: steps.Run) -> Any:
+def _run_on_device(stage: TorchScenarioObject, run: steps.Run) -> Any:
     """What a call returns. Its random state is that of the step, whatever seed it is given."""
-    stage.live.afford(run.call, rows_of(run.inputs), graphed=True)
+    stage.live.afford(run.call, input_rows(run.inputs), graphed=True)
     given, _ = arguments(run.call, [_ready(stage, value) for value in run.inputs], {})
     recorded = run.call not in DRAWING or run.call in ("rsample", *KERNELS)
     with torch.set_grad_enabled(recorded):
         return _dialect(stage).function(run.call)(stage.obj, *given)
 
 
-def _left(call: str, out: Any, device: torch.device) -> tuple[str, ...]:
+def _results_elsewhere(call: str, out: Any, device: torch.device) -> tuple[str, ...]:
     """The results that lie elsewhere; numbers may, as they go along with tensors of any device."""
     parts = out if isinstance(out, (tuple, list)) else (out,)
     names = ("value", "log-det") if call in PAIRED else ("result",) * len(parts)
@@ -219,7 +226,7 @@ def _left(call: str, out: Any, device: torch.device) -> tuple[str, ...]:
     )
 
 
-def _learn(stage: Stage, step: steps.Learn) -> None:
+def _learn(stage: TorchScenarioObject, step: steps.Learn) -> None:
     """A backward pass of the loss, and a step of an optimizer."""
     parameters = [parameter for _, parameter in trainable(stage.obj)]
     if not parameters:

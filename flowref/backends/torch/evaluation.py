@@ -15,8 +15,8 @@ import torch
 from flowref.backends.torch import linear_noise
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live
-from flowref.backends.torch.methods import method, rows_of
-from flowref.backends.torch.narrowing import Limited
+from flowref.backends.torch.methods import input_rows, method
+from flowref.backends.torch.torch_float32 import Limited
 from flowref.model import Array, Mapped, Support
 from flowref.model.call import DRAWING, PAIRED
 
@@ -35,10 +35,10 @@ def evaluation(live: Live, name: str) -> Callable[..., Any]:
         return partial(dequantize, live)
     if name == "log_prob":
         return partial(evaluate_log_prob, live)
-    return partial(evaluate if name in KEPT else plain, live, name)
+    return partial(evaluate if name in KEPT else call_on_copy, live, name)
 
 
-def plain(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
+def call_on_copy(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
     """Call a method on a fresh copy: `Mapped` of maps and of what is kept, a pair of numbers of a loss, an array
     of the others.
     """
@@ -47,7 +47,7 @@ def plain(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
             context = next((one for one in inputs if isinstance(one, np.ndarray)), None)
 
             def draw() -> Any:
-                return plain(live, name, *inputs)
+                return call_on_copy(live, name, *inputs)
 
             return live.kept(
                 name,
@@ -56,7 +56,7 @@ def plain(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
             )
         if live.rounding is None:
             return live.kept_if_affordable(
-                name, rows_of(inputs), inputs, lambda _: plain_anew(live, name, inputs, named)
+                name, input_rows(inputs), inputs, lambda _: plain_anew(live, name, inputs, named)
             )
     return plain_anew(live, name, inputs, named)
 
@@ -65,7 +65,7 @@ def plain_anew(live: Live, name: str, inputs: tuple[Any, ...], named: dict[str, 
     """The same, called anew."""
     function = method(live, name)
     with live.lend() as obj, live.calling(name):
-        ready = tensors(live, (*inputs, *named.values()), support=live.support_of(name))
+        ready = input_tensors(live, (*inputs, *named.values()), support=live.support_of(name))
         keywords = dict(zip(named, ready[len(inputs) :], strict=True))
         out = function(obj, *ready[: len(inputs)], **keywords)
         if name in PAIRED or name in KEPT:
@@ -76,7 +76,7 @@ def plain_anew(live: Live, name: str, inputs: tuple[Any, ...], named: dict[str, 
         return np.asarray(array(out))
 
 
-def tensors(
+def input_tensors(
     live: Live,
     inputs: tuple[Any, ...],
     dtype: torch.dtype | None = None,
@@ -127,7 +127,7 @@ def evaluate_anew(
     live.count(name, lambda: evaluate_anew(live, name, x, context))
     function = method(live, name)
     with live.lend() as obj, live.calling(name, stream=stream), ending(live, name, x):
-        ready = tensors(live, (x, context), support=live.support_of(name))
+        ready = input_tensors(live, (x, context), support=live.support_of(name))
         return as_mapped(name, function(obj, *ready))
 
 

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from flowref.backends.torch.narrowing import Limited, Watching
 from flowref.backends.torch.reach import reached
-from flowref.backends.torch.refining import named_values, refine
 from flowref.backends.torch.state import duplicate
+from flowref.backends.torch.torch_float32 import Limited, Watching
+from flowref.backends.torch.torch_solver_steps import named_values, refine
 
 # Numbers of steps as they are written; how many of them are tried.
 LEAST, MOST, TRIED = 3, 512, 24
@@ -57,7 +57,7 @@ class Knob(NamedTuple):
 Turning = Callable[[Any, int], bool]
 
 
-def turning(
+def find_step_knobs(
     obj: Any, call: Callable[[Any], Any], *others: Callable[[Any], Any], alike: bool = False
 ) -> Turning | None:
     """How objects like one take more steps in a call: by knobs of known names, if these do anything, or
@@ -69,25 +69,25 @@ def turning(
         return None
     turns = [first]
     for other in others:
-        same = _changes(obj, other, partial(_by_all, turns)) is False
+        same = _knob_changes_result(obj, other, partial(_by_all, turns)) is False
         knob = found(obj, other, alike) if same else None
         turns += [] if knob is None else [partial(_by_number, knob)]
     return partial(_by_all, turns)
 
 
 def _turning(obj: Any, call: Callable[[Any], Any], alike: bool) -> Turning | None:
-    if _changes(obj, call, _by_name):
+    if _knob_changes_result(obj, call, _by_name):
         return _by_name
     knob = found(obj, call, alike)
     return None if knob is None else partial(_by_number, knob)
 
 
-def _changes(obj: Any, call: Callable[[Any], Any], turning: Turning) -> bool | None:
+def _knob_changes_result(obj: Any, call: Callable[[Any], Any], turning: Turning) -> bool | None:
     """Whether a call comes out another one with a knob turned; None where it raises."""
     finer = duplicate(obj)
     if not turning(finer, 4):
         return False
-    before, after = _counted(call, obj), _counted(call, finer)
+    before, after = _count_operations(call, obj), _count_operations(call, finer)
     if before is None or after is None:
         return None
     return not (before.operations == after.operations and torch.equal(before.value, after.value))
@@ -110,17 +110,17 @@ def found(obj: Any, call: Callable[[Any], Any], alike: bool = False) -> Knob | N
     """The number of which twice and four times as many let a call take as much longer, and let its value
     settle; None where there is none.
     """
-    usual = _counted(call, obj)
+    usual = _count_operations(call, obj)
     if usual is None:
         return None
     operations, rows, value = usual
     # Whole numbers first: there are many small ones, as floors of a division, of which few are accuracies.
-    candidates = sorted(_candidates(obj), key=lambda knob: type(knob.value) is float)
+    candidates = sorted(_knob_candidates(obj), key=lambda knob: type(knob.value) is float)
     if alike:
         candidates = _of_each_class(obj, candidates)
     for knob in candidates[:TRIED]:
         most = ENDLESS * operations + ENDLESS_FLOOR
-        finer = [_counted(call, _turned(obj, knob, times), most) for times in (2, 4)]
+        finer = [_count_operations(call, _refined_copy(obj, knob, times), most) for times in (2, 4)]
         if finer[0] is None or finer[1] is None:
             continue
         once_moved, moved_again = finer[0].value, finer[1].value
@@ -148,7 +148,7 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
             grid = getattr(item, knob.name, None)
             if _nodes(grid) == knob.value:
                 held = vars(item).get("_buffers", {})
-                finer = _between(grid, times)
+                finer = _subdivided_grid(grid, times)
                 if knob.name in held:
                     held[knob.name] = finer
                 else:
@@ -219,7 +219,7 @@ def _of_each_class(obj: Any, knobs: list[Knob]) -> list[Knob]:
     return [knob._replace(alike=True) for knob in reversed(first.values())]
 
 
-def _turned(obj: Any, knob: Knob, times: int) -> Any:
+def _refined_copy(obj: Any, knob: Knob, times: int) -> Any:
     try:
         finer = duplicate(obj)
         return finer if turn(finer, knob, times) else None
@@ -227,7 +227,7 @@ def _turned(obj: Any, knob: Knob, times: int) -> Any:
         return None
 
 
-class Run(NamedTuple):
+class OperationCount(NamedTuple):
     """The operations of a call, the most rows of its products, and what it gives."""
 
     operations: int
@@ -235,7 +235,9 @@ class Run(NamedTuple):
     value: torch.Tensor
 
 
-def _counted(call: Callable[[Any], Any], obj: Any, most: int | None = None) -> Run | None:
+def _count_operations(
+    call: Callable[[Any], Any], obj: Any, most: int | None = None
+) -> OperationCount | None:
     """A call as it is counted; None where it raises, or takes more operations than ``most``."""
     if obj is None:
         return None
@@ -243,11 +245,11 @@ def _counted(call: Callable[[Any], Any], obj: Any, most: int | None = None) -> R
     with contextlib.suppress(Exception), limit, Watching() as watching:
         value = call(obj)
         if torch.isfinite(value).all():
-            return Run(watching.operations, watching.rows, value.detach())
+            return OperationCount(watching.operations, watching.rows, value.detach())
     return None
 
 
-def _candidates(obj: Any) -> Iterator[Knob]:
+def _knob_candidates(obj: Any) -> Iterator[Knob]:
     """Numbers of the size of numbers of steps, and of accuracies: those that are held before those that are
     written, and those of methods before those of plain functions.
     """
@@ -268,8 +270,8 @@ def _candidates(obj: Any) -> Iterator[Knob]:
                     yield Knob(place, name, "", nodes, grid=True)
             written.append((place, item))
     for place, item in written:
-        for name, function in _methods(type(item)).items():
-            for value in sorted(_numbers(function)):
+        for name, function in _functions_of_class(type(item)).items():
+            for value in sorted(_numbers_in_function(function)):
                 yield Knob(place, "", name, value)
         made = vars(type(item)).get(MADE)
         if isinstance(made, types.FunctionType):
@@ -280,10 +282,10 @@ def _candidates(obj: Any) -> Iterator[Knob]:
                     yield Knob(place, "", MADE, kept, parameter=name)
     seen: set[types.FunctionType] = set()
     for place, item in written:
-        for name, function in _plain(type(item)).items():
+        for name, function in _functions_of_file(type(item)).items():
             if function not in seen:
                 seen.add(function)
-                for value in sorted(_numbers(function)):
+                for value in sorted(_numbers_in_function(function)):
                     yield Knob(place, "", "", value, plain=name)
 
 
@@ -291,7 +293,7 @@ def _foreign(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in ("torch", "builtins")
 
 
-def _methods(kind: type) -> dict[str, types.FunctionType]:
+def _functions_of_class(kind: type) -> dict[str, types.FunctionType]:
     """The functions of a class and its bases, as they are written there."""
     found: dict[str, types.FunctionType] = {}
     for base in kind.__mro__:
@@ -302,13 +304,13 @@ def _methods(kind: type) -> dict[str, types.FunctionType]:
     return found
 
 
-def _plain(kind: type) -> dict[str, types.FunctionType]:
+def _functions_of_file(kind: type) -> dict[str, types.FunctionType]:
     """The plain functions of a file that the methods of a class name, or that such functions name."""
     names: dict[str, types.FunctionType] = {}
-    waiting = list(_methods(kind).values())
+    waiting = list(_functions_of_class(kind).values())
     while waiting:
         function = waiting.pop()
-        for name in sorted(_named(function.__code__)):
+        for name in sorted(_referenced_names(function.__code__)):
             other = function.__globals__.get(name)
             if not isinstance(other, types.FunctionType) or name in names:
                 continue
@@ -318,8 +320,8 @@ def _plain(kind: type) -> dict[str, types.FunctionType]:
     return names
 
 
-def _named(code: types.CodeType) -> set[str]:
-    inner = [_named(one) for one in code.co_consts if isinstance(one, types.CodeType)]
+def _referenced_names(code: types.CodeType) -> set[str]:
+    inner = [_referenced_names(one) for one in code.co_consts if isinstance(one, types.CodeType)]
     return set(code.co_names).union(*inner)
 
 
@@ -343,7 +345,7 @@ def _nodes(value: Any) -> int:
     return len(numbers) if monotone and LEAST <= len(numbers) <= MOST else 0
 
 
-def _between(grid: Any, times: int) -> Any:
+def _subdivided_grid(grid: Any, times: int) -> Any:
     """A grid with each of its intervals in so many parts, of its own kind."""
     numbers = np.asarray(grid.tolist() if isinstance(grid, torch.Tensor) else grid, dtype=float)
     places = np.arange((len(numbers) - 1) * times + 1) / times
@@ -358,9 +360,9 @@ def _more(value: float, times: int) -> float:
     return max(value / times**4, FINEST) if type(value) is float else times * value
 
 
-def _numbers(function: types.FunctionType) -> set[float]:
+def _numbers_in_function(function: types.FunctionType) -> set[float]:
     """The numbers in a function, in those within it, and in its defaults."""
-    written = [*_defaults(function), *_constants(function.__code__)]
+    written = [*_defaults(function), *_code_constants(function.__code__)]
     return {value for value in written if _counts(value) or _accurate(value)}
 
 
@@ -368,17 +370,17 @@ def _defaults(function: types.FunctionType) -> list[Any]:
     return [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
 
 
-def _constants(code: types.CodeType) -> Iterator[Any]:
+def _code_constants(code: types.CodeType) -> Iterator[Any]:
     for value in code.co_consts:
         if isinstance(value, types.CodeType):
-            yield from _constants(value)
+            yield from _code_constants(value)
         else:
             yield value
 
 
 def _with_plain(kind: type, knob: Knob, times: int) -> dict[str, types.FunctionType]:
     """The methods of a class that see a copy of their file, in which a plain function has another number."""
-    plain, methods = _plain(kind), _methods(kind)
+    plain, methods = _functions_of_file(kind), _functions_of_class(kind)
     changed = plain[knob.plain]
     own = dict(changed.__globals__)
     for name, function in plain.items():

@@ -60,7 +60,7 @@ class Requests:
 REQUESTS = Requests()
 
 
-def elsewhere() -> Wish:
+def take_device_wish() -> Wish:
     """See `Backend.elsewhere`."""
     wish, REQUESTS.wish = REQUESTS.wish, Wish.NONE
     REQUESTS.granting |= wish is Wish.REFUSED
@@ -77,7 +77,7 @@ def lacks(device: str) -> str:
 
 
 @contextlib.contextmanager
-def shown() -> Iterator[None]:
+def devices_visible() -> Iterator[None]:
     """Inside a sandbox, the devices of the machine are there."""
     with standing_in(torch.cuda, **SHOWN), standing_in(REQUESTS, shown=True):
         yield
@@ -94,7 +94,7 @@ def host() -> Iterator[None]:
             try:
                 yield
             except Exception as error:
-                if MISSED.search(str(_first(error))):
+                if MISSED.search(str(_root_cause(error))):
                     REQUESTS.wish = Wish.REFUSED
                 raise
         return
@@ -150,7 +150,7 @@ class Redirected(TorchFunctionMode):
         if func is torch.Tensor.to:
             args = (args[0], *map(_here, args[1:]))
         elif func is torch.Tensor.type:
-            args = (args[0], *map(_plain, args[1:]))
+            args = (args[0], *map(_cpu_tensor_type, args[1:]))
         if kwargs.get("device") is not None:
             kwargs["device"] = _here(kwargs["device"])
         if kwargs.pop("pin_memory", False):
@@ -180,7 +180,7 @@ def _here(value: Any) -> Any:
     return value
 
 
-def _plain(kind: Any) -> Any:
+def _cpu_tensor_type(kind: Any) -> Any:
     """The type of tensors on the processor for one elsewhere, by name; other values as they are."""
     if not isinstance(kind, str) or not kind.startswith("torch.cuda."):
         return kind
@@ -214,10 +214,10 @@ def _default_device(set_default: Callable[[Any], None], granting: bool, device: 
 
 def _default_type(set_default: Callable[[Any], None], kind: Any) -> None:
     """The default type of tensors, on the processor."""
-    set_default(_plain(kind))
+    set_default(_cpu_tensor_type(kind))
 
 
-def _first(error: BaseException) -> BaseException:
+def _root_cause(error: BaseException) -> BaseException:
     """The error that others tell in their words."""
     while error.__cause__ is not None:
         error = error.__cause__

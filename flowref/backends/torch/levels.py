@@ -18,7 +18,7 @@ from flowref.model import Unsupported
 DIRECTIONS = ("forward", "inverse")
 
 
-def named(obj: Any, name: str) -> Any:
+def module_by_path(obj: Any, name: str) -> Any:
     """The module of a dotted name."""
     module = obj
     for step in name.split("."):
@@ -29,7 +29,7 @@ def named(obj: Any, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def wrapped(
+def wrap_methods(
     module: Any, methods: Sequence[str], around: Callable[[Callable[..., Any], Any, Any], Any]
 ) -> Iterator[None]:
     """Let ``around(method, arguments, keywords)`` answer the calls of a module's methods; those
@@ -77,7 +77,7 @@ def own_methods(module: Any) -> list[str]:
     )
 
 
-def running(obj: Any, call: Callable[[], Any]) -> dict[str, int]:
+def layer_run_counts(obj: Any, call: Callable[[], Any]) -> dict[str, int]:
     """How often each layer inside an object runs while it is called: a layer is a bijection with
     parameters.
     """
@@ -93,7 +93,7 @@ def running(obj: Any, call: Callable[[], Any]) -> dict[str, int]:
                     counts[name] += 1
                     return method(*inputs, **keywords)
 
-                stack.enter_context(wrapped(module, own_methods(module), count))
+                stack.enter_context(wrap_methods(module, own_methods(module), count))
         call()
     return counts
 
@@ -121,9 +121,9 @@ def traced(
                 seen.append((name, first, array(value), array(ladj)))
                 return out
 
-            module = named(obj, name)
+            module = module_by_path(obj, name)
             ways = [way for way in DIRECTIONS if callable(getattr(module, way, None))]
-            stack.enter_context(wrapped(module, ways, record))
+            stack.enter_context(wrap_methods(module, ways, record))
         whole = call()
     return [*seen, ("", None, whole.value, whole.ladj)]
 
@@ -139,7 +139,7 @@ def cut_after(obj: Any, name: str, call: Callable[[], Any]) -> tuple[Any, Any]:
         leaves.append(value.detach().requires_grad_(True))
         return (leaves[-1], *others)
 
-    with wrapped(named(obj, name), DIRECTIONS, cut):
+    with wrap_methods(module_by_path(obj, name), DIRECTIONS, cut):
         out = call()
     if not leaves:
         raise Unsupported(f"its {name} does not run")

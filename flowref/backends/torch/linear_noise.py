@@ -58,7 +58,7 @@ class Calls(NamedTuple):
 
 
 @dataclass
-class Pair:
+class PlainRoundTrip:
     """What a call gave plainly, ``(rows, ...)``, and about the map that it goes back, at what it
     gave: its value and log-det, its Jacobian, and the gradient of the log-det; ``stable``: in which rows
     it answers about as an inverse does; ``own``: by how much more than the map it is rounded, per entry.
@@ -90,7 +90,7 @@ def map_rounded(
     pair = _nearest(live, calls, z, context)
     assert pair.given is not None
     change = moved - pair.given
-    x, there = _moved(live, calls, pair, change, stream)
+    x, there = _perturbed_round_trip(live, calls, pair, change, stream)
     far = ~_close(z, pair.given, NEAR)
     far |= ~_stable(live, calls, pair)
     if np.any(pair.own):
@@ -102,7 +102,7 @@ def map_rounded(
         x = np.where(far.reshape(-1, *(1,) * (x.ndim - 1)), np.nan, x)
     if pair.beside is None or there.ladj is None:
         return Mapped(x, pair.beside)
-    return Mapped(x, pair.beside - _turned(pair, x, there))
+    return Mapped(x, pair.beside - _log_det_change(pair, x, there))
 
 
 def drawn_back(live: Live) -> bool:
@@ -128,20 +128,20 @@ def draw_rounded(
         return out
     pair = next((one for one in live.plain_pairs if np.array_equal(one.out, x)), None)
     if pair is None:
-        pair = Pair(None, context, x, None)
+        pair = PlainRoundTrip(None, context, x, None)
         _keep(live, pair)
-    moved, there = _moved(live, calls, pair, 0.0, stream)
+    moved, there = _perturbed_round_trip(live, calls, pair, 0.0, stream)
     if not isinstance(out, Mapped):
         return moved
     beside = out.ladj
     if beside is not None and there.ladj is not None:
         sign = -1.0 if live.facts.promises.get("ladj") == "inverse" else 1.0
-        beside = beside + sign * _turned(pair, moved, there)
+        beside = beside + sign * _log_det_change(pair, moved, there)
     return Mapped(moved, beside)
 
 
-def _moved(
-    live: Live, calls: Calls, pair: Pair, change: Array | float, stream: int
+def _perturbed_round_trip(
+    live: Live, calls: Calls, pair: PlainRoundTrip, change: Array | float, stream: int
 ) -> tuple[Array, Mapped]:
     """What comes back where what went in changed by so much and the map back is rounded; and what
     that map gives under this noise at the plain result.
@@ -159,7 +159,7 @@ def _moved(
     return pair.out + step.reshape(pair.out.shape), there
 
 
-def _turned(pair: Pair, x: Array, there: Mapped) -> Array:
+def _log_det_change(pair: PlainRoundTrip, x: Array, there: Mapped) -> Array:
     """By how much the log-det of the map back changed, with the point and by its own rounding."""
     assert pair.there is not None and pair.gradient is not None
     rows = len(x)
@@ -169,7 +169,7 @@ def _turned(pair: Pair, x: Array, there: Mapped) -> Array:
     return np.asarray(turned if np.size(pair.beside) in (1, rows) else turned[:, None])
 
 
-def _complete(live: Live, calls: Calls, pair: Pair) -> None:
+def _complete(live: Live, calls: Calls, pair: PlainRoundTrip) -> None:
     """Fill in what is known of the map back, computed plainly."""
     if pair.there is not None:
         return
@@ -184,7 +184,7 @@ def _complete(live: Live, calls: Calls, pair: Pair) -> None:
                 )
 
 
-def _stable(live: Live, calls: Calls, pair: Pair) -> Array:
+def _stable(live: Live, calls: Calls, pair: PlainRoundTrip) -> Array:
     """In which rows points beside come back about where an inverse takes them; those that are gone back
     to are as stable as the map is.
     """
@@ -199,9 +199,9 @@ def _stable(live: Live, calls: Calls, pair: Pair) -> Array:
     pair.own = np.zeros(pair.out.shape)
     for rows, size in ((near & ~pair.stable, NOISE), (~near, BESIDE)):
         if rows.any():
-            part = _part(pair, np.flatnonzero(rows))
+            part = _round_trip_rows(pair, np.flatnonzero(rows))
             sizes = (size, SHOWN) if size == NOISE and not coarse else (size,)
-            beside = _beside(live, calls, part, sizes)
+            beside = _nearby_results(live, calls, part, sizes)
             pair.stable[rows] = beside[0].stable
             if len(sizes) > 1:
                 pair.own[rows] = np.minimum(beside[1].apart, ROUGHEST * (1 + np.abs(part.out)))
@@ -217,7 +217,9 @@ class Beside(NamedTuple):
     stable: Array
 
 
-def _beside(live: Live, calls: Calls, pair: Pair, sizes: tuple[float, ...]) -> list[Beside]:
+def _nearby_results(
+    live: Live, calls: Calls, pair: PlainRoundTrip, sizes: tuple[float, ...]
+) -> list[Beside]:
     """What a plain call gives so far beside, each in one direction, all in one call."""
     assert pair.given is not None and pair.jacobian is not None
     rows, times = len(pair.out), len(sizes) + 1
@@ -243,11 +245,11 @@ def _beside(live: Live, calls: Calls, pair: Pair, sizes: tuple[float, ...]) -> l
     return found
 
 
-def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Pair:
+def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> PlainRoundTrip:
     """The pair that was computed plainly next to some points, row by row; computed now, if there is
     none, not even beside what noise has moved too far.
     """
-    kept: list[Pair] = live.plain_pairs
+    kept: list[PlainRoundTrip] = live.plain_pairs
     for pair, near in [(pair, near) for near in (NEAR, ROUGH) for pair in reversed(kept)]:
         chosen = _rows_of(pair, z, context, near)
         if chosen is None:
@@ -256,7 +258,7 @@ def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Pair:
             return pair
         _complete(live, calls, pair)
         _stable(live, calls, pair)
-        return _part(pair, chosen)
+        return _round_trip_rows(pair, chosen)
     with _plainly(live):
         calls.kept(live, "inverse", z, context)
     for pair in reversed(kept):
@@ -272,7 +274,9 @@ def _close(z: Array, given: Array, near: float) -> Array:
         return np.asarray((np.abs(flat - other) <= near * (1 + np.abs(other))).all(-1))
 
 
-def _rows_of(pair: Pair, z: Array, context: Array | None, near: float = NEAR) -> Array | None:
+def _rows_of(
+    pair: PlainRoundTrip, z: Array, context: Array | None, near: float = NEAR
+) -> Array | None:
     """The rows of a pair next to some points, one each; None where one has none."""
     if pair.given is None or (context is None) != (pair.context is None):
         return None
@@ -287,14 +291,14 @@ def _rows_of(pair: Pair, z: Array, context: Array | None, near: float = NEAR) ->
     return np.asarray(close.argmax(1)) if close.any(1).all() else None
 
 
-def _part(pair: Pair, rows: Array) -> Pair:
+def _round_trip_rows(pair: PlainRoundTrip, rows: Array) -> PlainRoundTrip:
     """Some rows of a pair."""
     there, ladj = pair.there, None
     assert there is not None and pair.jacobian is not None and pair.gradient is not None
     if there.ladj is not None:
         ladj = np.asarray(there.ladj)[rows] if np.ndim(there.ladj) else there.ladj
     beside = pair.beside
-    return Pair(
+    return PlainRoundTrip(
         None if pair.given is None else pair.given[rows],
         None if pair.context is None else pair.context[rows],
         pair.out[rows],
@@ -314,10 +318,10 @@ def remember(live: Live, z: Array, context: Array | None, out: Mapped) -> None:
         return
     if any(one.given is not None and np.array_equal(one.given, z) for one in live.plain_pairs):
         return
-    _keep(live, Pair(z.copy(), context, value.copy(), out.ladj))
+    _keep(live, PlainRoundTrip(z.copy(), context, value.copy(), out.ladj))
 
 
-def _keep(live: Live, pair: Pair) -> None:
+def _keep(live: Live, pair: PlainRoundTrip) -> None:
     live.plain_pairs.append(pair)
     del live.plain_pairs[:-PAIRS]
 

@@ -19,16 +19,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends.kept import KEPT, digest_of
 from flowref.backends.process import standing_in
+from flowref.backends.result_cache import KEPT, call_digest
 from flowref.backends.torch.array_noise import arrays_rounded
 from flowref.backends.torch.captures import shared
 from flowref.backends.torch.copies import Shelf
-from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
-from flowref.backends.torch.sandbox import sandbox
-from flowref.backends.torch.single import FINER, SINGLE, constants, rounded_before, standing_for
+from flowref.backends.torch.sandbox import torch_sandbox
+from flowref.backends.torch.single import (
+    FINER,
+    SINGLE,
+    rounded_before,
+    standing_for,
+    untrained_tensors,
+)
 from flowref.backends.torch.state import duplicate
+from flowref.backends.torch.torch_float32 import Watching
 from flowref.backends.torch.training import Training
 from flowref.model import (
     Array,
@@ -38,8 +44,8 @@ from flowref.model import (
     Support,
     derive,
 )
+from flowref.model.budget import OUT_OF_MEMORY, Beyond, means, no_room
 from flowref.model.cost import BACKWARD
-from flowref.model.means import OUT_OF_MEMORY, Beyond, means, no_room
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # A noised call may take this many times the operations of a clean one before it counts as an
@@ -74,7 +80,7 @@ class Live:
     counting: bool = False
     # Whether calls record gradients.
     grad: bool = True
-    # What makes the noise of calls wider, while that is asked for (see `widening`).
+    # What makes the noise of calls wider, while that is asked for (see `inflated_noise`).
     widening: Any = None
     clean_operations: dict[str, int] = field(default_factory=dict)
     observations: dict[tuple[Any, ...], Observation] = field(default_factory=dict)
@@ -117,7 +123,7 @@ class Live:
 
     @contextlib.contextmanager
     def _meant(self, magnitude: float, seed: int) -> Iterator[Any]:
-        with self._lent() as copy, standing_for(constants(copy), magnitude, seed):
+        with self._lent() as copy, standing_for(untrained_tensors(copy), magnitude, seed):
             yield copy
 
     @functools.cached_property
@@ -125,10 +131,10 @@ class Live:
         """Whether the object holds constants of single precision in double precision."""
         if self.facts.built_here or self.dtype != torch.float64:
             return False
-        return bool(rounded_before(constants(self.pristine)))
+        return bool(rounded_before(untrained_tensors(self.pristine)))
 
     def _copied(self) -> Any:
-        with sandbox(derive(self.seed, 17), self.default or self.dtype):
+        with torch_sandbox(derive(self.seed, 17), self.default or self.dtype):
             return self.take()
 
     def take(self) -> Any:
@@ -232,9 +238,9 @@ class Live:
 
     @contextlib.contextmanager
     def sandbox(self, seed: int, dtype: torch.dtype) -> Iterator[io.StringIO]:
-        """A `sandbox` with a random state of its own, in which gradients are recorded or not."""
+        """A `torch_sandbox` with a random state of its own, in which gradients are recorded or not."""
         with (
-            sandbox(derive(self.seed, seed), dtype) as printed,
+            torch_sandbox(derive(self.seed, seed), dtype) as printed,
             contextlib.nullcontext() if self.grad else torch.no_grad(),
         ):
             yield printed
@@ -260,7 +266,7 @@ class Live:
         return out
 
     def _key(self, what: str, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        return self.number, self.rounding, self.default, digest_of(what, *inputs)
+        return self.number, self.rounding, self.default, call_digest(what, *inputs)
 
     def _kept(self, key: tuple[Any, ...], make: Callable[[int], Any]) -> Any:
         return KEPT.get(key, lambda: self._unasked(make, int.from_bytes(key[-1][:7], "big")))

@@ -13,11 +13,11 @@ from torch import nn
 from flowref.backends.torch.arrays import as_mapped
 from flowref.backends.torch.autocast import Autocast
 from flowref.backends.torch.compilers import uncompiled
-from flowref.backends.torch.evaluation import KEPT, evaluate, tensors
+from flowref.backends.torch.evaluation import KEPT, evaluate, input_tensors
 from flowref.backends.torch.live import DTYPES, Live
 from flowref.backends.torch.methods import dispatched, method
-from flowref.backends.torch.narrowing import WideSums
 from flowref.backends.torch.state import cast, modules, set_mode
+from flowref.backends.torch.torch_float32 import WideSums
 from flowref.model import Manner, Mapped, Unsupported
 
 HOWS = (
@@ -52,11 +52,11 @@ def call(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapp
         obj = live.take() if lent is None else lent
         if manner.dtype is not None:
             obj = cast(obj, wanted)
-        ready = arranged(tensors(live, inputs, wanted), manner.layout)
+        ready = with_layout(input_tensors(live, inputs, wanted), manner.layout)
         return as_mapped(name, MANNERS[manner.how](obj, function, ready))
 
 
-def arranged(inputs: list[Any], layout: str) -> list[Any]:
+def with_layout(inputs: list[Any], layout: str) -> list[Any]:
     """Inputs with the first tensor among them in another memory layout."""
     first = next((at for at, v in enumerate(inputs) if isinstance(v, torch.Tensor)), len(inputs))
     moved = [in_layout(value, layout) for value in inputs[first : first + 1]]
@@ -84,7 +84,7 @@ def in_layout(x: torch.Tensor, layout: str) -> torch.Tensor:
     return x
 
 
-def _plain(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
+def _unmodified_call(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
     return function(obj, *inputs)
 
 
@@ -197,7 +197,7 @@ MANNERS: dict[str, Callable[..., Any]] = dict(
     zip(
         HOWS,
         (
-            _plain,
+            _unmodified_call,
             _train,
             _no_grad,
             _inference_mode,

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from flowref.backends.torch.folding import folded
 from flowref.backends.torch.graphs import ungraphed
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.own_generators import seed_own
+from flowref.backends.torch.parameter_cache import run_with_folding
 from flowref.backends.torch.sandbox import seed_torch
 from flowref.model import Unsupported
 from flowref.model.call import DRAWING, KERNELS, arguments
@@ -24,10 +24,10 @@ def method(live: Live, name: str) -> Callable[..., Any]:
     """A method as a function ``(obj, *inputs)`` of the object and of tensors, integers and seeds,
     in the order of the `Call` of its name. Raises `Unsupported` where the dialect has none.
     """
-    return affordable(live, name, _method(live, name, seeds=True))
+    return budgeted_method(live, name, _seeded_method(live, name, seeds=True))
 
 
-def affordable(live: Live, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def budgeted_method(live: Live, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A method that asks for what it takes, where that is much for so many rows. A heavy one keeps nothing for
     a way back: whoever walks back calls the dialect's function itself. One that repeats itself computes once
     what comes of its parameters alone.
@@ -37,7 +37,7 @@ def affordable(live: Live, name: str, function: Callable[..., Any]) -> Callable[
         return lambda obj, *inputs, **named: function(obj, *_granted(live, name, inputs), **named)
 
     def asked(obj: Any, *inputs: Any, **named: Any) -> Any:
-        live.afford(name, rows_of(inputs))
+        live.afford(name, input_rows(inputs))
         return sparingly(live, name, obj, lambda: function(obj, *inputs, **named))
 
     return asked
@@ -45,7 +45,7 @@ def affordable(live: Live, name: str, function: Callable[..., Any]) -> Callable[
 
 def _granted(live: Live, name: str, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The inputs of a light call, once what it takes for so many rows is there."""
-    if live.facts.cost.of(name).bulk.of(rows := rows_of(inputs)) > LONG:
+    if live.facts.cost.of(name).bulk.of(rows := input_rows(inputs)) > LONG:
         live.afford(name, rows)
     return inputs
 
@@ -54,10 +54,10 @@ def sparingly(live: Live, name: str, obj: Any, run: Callable[[], Any]) -> Any:
     """What a heavy call of an object gives, whose graph nobody walks."""
     cost = live.facts.cost.of(name)
     with contextlib.nullcontext() if cost.walks else ungraphed():
-        return folded(obj, run) if cost.repeats and live.rounding is None else run()
+        return run_with_folding(obj, run) if cost.repeats and live.rounding is None else run()
 
 
-def rows_of(inputs: Sequence[Any]) -> int:
+def input_rows(inputs: Sequence[Any]) -> int:
     """How many points a call is made at: as many as its first array holds, or as its first number
     asks for.
     """
@@ -69,7 +69,7 @@ def rows_of(inputs: Sequence[Any]) -> int:
     return 1
 
 
-def _method(live: Live, name: str, seeds: bool) -> Callable[..., Any]:
+def _seeded_method(live: Live, name: str, seeds: bool) -> Callable[..., Any]:
     """A method; ``seeds``: in the random state of its seed, where it takes one, and with a graph only where
     that is what it is for: layers that may draw may differentiate an energy, and rely on it.
     """
@@ -101,11 +101,11 @@ def seeded(
         return function(obj, *inputs)
 
 
-def bare(live: Live, name: str) -> Callable[..., Any]:
+def unseeded_method(live: Live, name: str) -> Callable[..., Any]:
     """A method as a function ``(obj, *inputs)`` as in `method`, which does not set the random state:
     it is the caller's, and a seed among the inputs says nothing.
     """
-    return affordable(live, name, _method(live, name, seeds=name not in DRAWING))
+    return budgeted_method(live, name, _seeded_method(live, name, seeds=name not in DRAWING))
 
 
 def dispatched(out: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from flowref.backends.torch.arrays import array
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.state import modules, set_mode
-from flowref.model import derive, draw
+from flowref.model import derive, draw_points
 
 # Calls that are made to see it, and with how many points.
 CALLS, ROWS = ("forward", "inverse", "log_prob"), 2
@@ -42,7 +42,7 @@ def _asks(live: Live, name: str) -> bool:
     except Exception:  # of a class that no other can stand for it is not known
         return True
     with contextlib.suppress(Exception):
-        _called(live, name, obj)
+        _call_with_graph(live, name, obj)
     return bool(reads)
 
 
@@ -69,7 +69,7 @@ def _differs(live: Live, name: str) -> bool:
         set_mode(obj, training)
         seed_torch(derive(live.seed, 43))
         try:
-            out = _called(live, name, obj)
+            out = _call_with_graph(live, name, obj)
             tensors = [
                 one for one in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(one)
             ]
@@ -91,14 +91,14 @@ def _graph(tensor: torch.Tensor) -> Iterator[str]:
         ahead += [one for one, _ in node.next_functions]
 
 
-def _called(live: Live, name: str, obj: Any) -> Any:
+def _call_with_graph(live: Live, name: str, obj: Any) -> Any:
     """One call at a few ordinary points, which record a graph."""
     facts, forwards = live.facts, live.dialect.normalizing == "forward"
     support, shape = side(facts, name == "inverse" or (name == "log_prob" and not forwards))
     rng = np.random.default_rng(derive(live.seed, 13) % 2**32)
     contexts = facts.context_shape
     context = None if contexts is None else live.tensor(rng.standard_normal((ROWS, *contexts)))
-    points = live.tensor(draw(support, (ROWS, *shape), rng))
+    points = live.tensor(draw_points(support, (ROWS, *shape), rng))
     assert points is not None
     # A leaf of the graph may not be written to.
     return getattr(live.dialect, name)(obj, points.requires_grad_(True).clone(), context)

@@ -90,7 +90,9 @@ class RandomRounding(Dispatch):
     @property
     def drawn(self) -> bool:
         """Whether anything was rounded so far."""
-        return _state(self.generator) != _state(np.random.Generator(np.random.SFC64(self.seed)))
+        return _generator_state(self.generator) != _generator_state(
+            np.random.Generator(np.random.SFC64(self.seed))
+        )
 
     def concerns(self, value: Any) -> bool:
         """Whether a value is a floating tensor that this mode rounds."""
@@ -346,7 +348,7 @@ class RandomRounding(Dispatch):
         )
 
 
-def _state(generator: np.random.Generator) -> bytes:
+def _generator_state(generator: np.random.Generator) -> bytes:
     """Where a generator stands."""
     state: Any = generator.bit_generator.state["state"]
     return bytes(state["state"].tobytes())

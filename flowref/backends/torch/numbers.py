@@ -40,7 +40,7 @@ def numbers_of(obj: Any) -> tuple[float, ...]:
             attributes.append(float(item))
         elif isinstance(item, torch.Tensor):
             kept = parameters if isinstance(item, nn.Parameter) else buffers
-            kept += _entries(item)
+            kept += _tensor_numbers(item)
         elif isinstance(item, dict):
             stack += list(item.values())
         elif isinstance(item, (list, tuple, set, frozenset)):
@@ -52,13 +52,13 @@ def numbers_of(obj: Any) -> tuple[float, ...]:
             stack += [
                 *(item.__defaults__ or ()),
                 *(inner for _, inner in cells(item)),
-                *_named(item),
+                *_referenced_functions(item),
             ]
         elif not isinstance(item, type) and hasattr(item, "__dict__"):
             stack += [value for name, value in vars(item).items() if name not in OWN_OF_MODULES]
-            for member in _methods(type(item)):
+            for member in _user_methods(type(item)):
                 literals += _literals(member)
-                stack += _named(member)
+                stack += _referenced_functions(member)
     every = (*attributes, *literals, *buffers, *parameters)
     return tuple(dict.fromkeys(number for number in every if abs(number) <= 1e6))
 
@@ -66,13 +66,13 @@ def numbers_of(obj: Any) -> tuple[float, ...]:
 OWN_OF_MODULES = frozenset(vars(nn.Module())) - {"_parameters", "_buffers", "_modules"}
 
 
-def _entries(tensor: torch.Tensor) -> list[float]:
+def _tensor_numbers(tensor: torch.Tensor) -> list[float]:
     if tensor.numel() > SMALL or not (tensor.is_floating_point() or tensor.dtype == torch.int64):
         return []
     return [float(value) for value in tensor.detach().double().reshape(-1)]
 
 
-def _methods(kind: type) -> Iterator[types.FunctionType]:
+def _user_methods(kind: type) -> Iterator[types.FunctionType]:
     """The functions of the classes of an object, but those that everybody inherits."""
     for base in kind.__mro__:
         if base.__module__.partition(".")[0] in FOREIGN:
@@ -92,20 +92,22 @@ def _literals(function: types.FunctionType) -> list[float]:
     for _ in range(DEPTH):
         inner = [c for code in codes for c in code.co_consts if isinstance(c, types.CodeType)]
         for code in codes:
-            found += [float(value) for value in _flat(code.co_consts) if _number(value)]
+            found += [
+                float(value) for value in _flattened_constants(code.co_consts) if _number(value)
+            ]
             named = (function.__globals__.get(name) for name in code.co_names)
             found += [float(value) for value in named if _number(value)]
         codes = inner
     return found
 
 
-def _flat(constants: tuple[Any, ...]) -> Iterator[Any]:
+def _flattened_constants(constants: tuple[Any, ...]) -> Iterator[Any]:
     """Constants of a code, and those that stand together in a tuple: ``bound, bins = 2.5, 6``."""
     for value in constants:
-        yield from _flat(value) if isinstance(value, tuple) else (value,)
+        yield from _flattened_constants(value) if isinstance(value, tuple) else (value,)
 
 
-def _named(function: types.FunctionType) -> list[Any]:
+def _referenced_functions(function: types.FunctionType) -> list[Any]:
     """The functions of the same module that a function names: a method may leave its formula to one,
     or to those that it defines.
     """

@@ -15,13 +15,13 @@ import torch
 
 from flowref.backends.rounding import PROBE
 from flowref.backends.torch.arrays import as_mapped, key_of
-from flowref.backends.torch.evaluation import tensors
+from flowref.backends.torch.call_cost import Measuring
+from flowref.backends.torch.evaluation import input_tensors
 from flowref.backends.torch.live import DTYPES, Live
-from flowref.backends.torch.measuring import Measuring
-from flowref.backends.torch.methods import bare, dispatched, method, rows_of
-from flowref.backends.torch.narrowing import Narrowing
-from flowref.backends.torch.sandbox import GENERATORS, random_state, settings
+from flowref.backends.torch.methods import dispatched, input_rows, method, unseeded_method
+from flowref.backends.torch.sandbox import GENERATORS, random_state, torch_settings
 from flowref.backends.torch.state import set_mode, trainable
+from flowref.backends.torch.torch_float32 import Narrowing
 from flowref.model import Observation, derive
 from flowref.model.call import DRAWING
 
@@ -37,12 +37,12 @@ def observe(
     which constants of the default dtype show.
     """
     if live.rounding is not None:
-        return _observed(live, name, inputs, default, training)
+        return _observe_call(live, name, inputs, default, training)
     key = (name, tuple(_key(value) for value in inputs), default, training)
     if key not in live.observations:
-        live.observations[key] = _observed(live, name, inputs, default, training)
+        live.observations[key] = _observe_call(live, name, inputs, default, training)
     else:
-        live.afford(name, rows_of(inputs))
+        live.afford(name, input_rows(inputs))
     return live.observations[key]
 
 
@@ -62,19 +62,19 @@ def _lent(live: Live, training: bool) -> Iterator[Any]:
             yield obj
 
 
-def _observed(
+def _observe_call(
     live: Live, name: str, inputs: tuple[Any, ...], default: str, training: bool
 ) -> Observation:
-    function = bare(live, name)
-    ready = tensors(live, inputs)
+    function = unseeded_method(live, name)
+    ready = input_tensors(live, inputs)
     arguments = [value for value in ready if isinstance(value, torch.Tensor)]
     copies = [tensor.clone() for tensor in arguments]
     with _lent(live, training) as obj, live.sandbox(17, DTYPES[default]) as printed:
-        before, states = settings(), random_state()
+        before, states = torch_settings(), random_state()
         with filters() as heard, Measuring() as counter:
             out = function(obj, *ready)
         ended = random_state()
-        changed = tuple(name for name, value in settings().items() if value != before[name])
+        changed = tuple(name for name, value in torch_settings().items() if value != before[name])
         written = printed.getvalue()
         graded = tuple(name for name, tensor in trainable(obj) if tensor.grad is not None)
     # A library that is imported by its first call may set filters while it is.
@@ -138,7 +138,7 @@ def filtering(
     """Whether another call changes the filters of warnings."""
     with _lent(live, training) as obj, live.sandbox(17, default):
         with filters() as heard:
-            bare(live, name)(obj, *tensors(live, inputs))
+            unseeded_method(live, name)(obj, *input_tensors(live, inputs))
         return bool(heard)
 
 
@@ -154,7 +154,7 @@ def reseeded(
     for everybody.
     """
     with _lent(live, training) as obj, live.sandbox(23, default):
-        bare(live, name)(obj, *tensors(live, inputs))
+        unseeded_method(live, name)(obj, *input_tensors(live, inputs))
         return tuple(
             f"the random state of {generator}"
             for generator, one, other in zip(GENERATORS, ended, random_state(), strict=True)
@@ -186,7 +186,7 @@ def _moves(
     sums: bool = True,
 ) -> tuple[bool, bool]:
     """Whether the value and the log-det of a call move where its float32 results are disturbed."""
-    function = bare(live, name) if training else method(live, name)
+    function = unseeded_method(live, name) if training else method(live, name)
     outcomes = []
     for magnitude in (0.0, PROBE):
         circumstances = live.sandbox(17, default)
@@ -195,15 +195,15 @@ def _moves(
             circumstances,
             Narrowing(magnitude, derive(live.seed, 19), sums) as mode,
         ):
-            out = as_mapped(name, function(obj, *tensors(live, inputs)))
+            out = as_mapped(name, function(obj, *input_tensors(live, inputs)))
             if not mode.disturbed:
                 return False, False
         outcomes.append(out)
     clean, moved = outcomes
-    return _moved(clean.value, moved.value), _moved(clean.ladj, moved.ladj)
+    return _result_differs(clean.value, moved.value), _result_differs(clean.ladj, moved.ladj)
 
 
-def _moved(clean: Any, moved: Any) -> bool:
+def _result_differs(clean: Any, moved: Any) -> bool:
     if clean is None:
         return False
     first, second = np.asarray(clean), np.asarray(moved)

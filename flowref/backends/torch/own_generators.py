@@ -21,7 +21,7 @@ _FOUND: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
 def seed_own(obj: Any, seed: int) -> None:
     """Set the generators of an object to a state."""
-    for number, one in enumerate(own(obj)):
+    for number, one in enumerate(private_generators(obj)):
         start = (seed + number) % 2**32
         if isinstance(one, torch.Generator):
             one.manual_seed(start)
@@ -31,7 +31,7 @@ def seed_own(obj: Any, seed: int) -> None:
             one.seed(start)
 
 
-def own(obj: Any) -> list[Any]:
+def private_generators(obj: Any) -> list[Any]:
     """The generators that an object reaches. One of `GLOBAL` is among them: copies that a user makes have one of
     their own in its place, which starts where it does.
     """

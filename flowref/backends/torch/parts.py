@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from flowref.backends.parts import arranged, part_at
+from flowref.backends.parts import composed_object, part_at
 from flowref.backends.torch.arrays import as_mapped
 from flowref.backends.torch.live import Live
 from flowref.backends.torch.methods import sparingly
@@ -16,7 +16,7 @@ from flowref.backends.torch.state import duplicate
 from flowref.model import Array, Dialect, Mapped
 
 
-def parts_of(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], ...]]:
+def part_names_and_maps(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], ...]]:
     """Names and maps of a composite's parts."""
     listed = live.dialect.listed(live.pristine)
     dialects = [live.resolve(part) or live.dialect for _, part in listed]
@@ -37,7 +37,7 @@ def part_map(
     with live.lend() as obj, live.calling(f"part {index}"):
         listed = live.dialect.parts(obj)
         live.afford(call, len(x), 1 / max(1, len(listed)))
-        return _called(live, dialect, call, listed[index][1], x, context)
+        return _call_part(live, dialect, call, listed[index][1], x, context)
 
 
 def arrange(
@@ -47,12 +47,12 @@ def arrange(
     with live.calling("arrange"):
         obj = live.take()
         parts = [part for _, part in live.dialect.listed(obj)]
-        built = arranged(expression, obj, parts, live.dialect)
+        built = composed_object(expression, obj, parts, live.dialect)
         live.afford(call, len(x))
-        return _called(live, live.resolve(built) or live.dialect, call, built, x, context)
+        return _call_part(live, live.resolve(built) or live.dialect, call, built, x, context)
 
 
-def _called(
+def _call_part(
     live: Live, dialect: Dialect, call: str, obj: Any, x: Array, context: Array | None
 ) -> Mapped:
     ready = live.tensor(x), live.tensor(context, jitter=1)

@@ -16,37 +16,37 @@ import numpy as np
 import torch
 
 from flowref.backends import build_seed, lives
-from flowref.backends.data import points_of, side, toward_latents
-from flowref.backends.derivatives import slope
+from flowref.backends.data import points_and_contexts, side, toward_latents
+from flowref.backends.derivatives import directional_derivative
 from flowref.backends.protocol import Blueprint
 from flowref.backends.torch import (
     derivatives,
+    jacobian_pieces,
     manners,
     observation,
     parts,
     scenario,
-    walking,
 )
 from flowref.backends.torch.arrays import as_tensors
-from flowref.backends.torch.building import BUILDING
+from flowref.backends.torch.construction_effects import BUILDING
 from flowref.backends.torch.devices import DEVICES
 from flowref.backends.torch.evaluation import evaluation
-from flowref.backends.torch.folding import folded
-from flowref.backends.torch.found_knobs import Turning, turning
+from flowref.backends.torch.found_knobs import Turning, find_step_knobs
+from flowref.backends.torch.inflated_noise import wider_noise
 from flowref.backends.torch.live import DTYPES, Live, allotted, noise, usual
 from flowref.backends.torch.modes import mode_matters
 from flowref.backends.torch.numbers import numbers_of
+from flowref.backends.torch.parameter_cache import run_with_folding
 from flowref.backends.torch.rounded_builds import Around, rounded_build, transplanted
-from flowref.backends.torch.sandbox import sandbox
+from flowref.backends.torch.sandbox import torch_sandbox
 from flowref.backends.torch.scenario import MODES
 from flowref.backends.torch.scenario_inside import INSIDE
 from flowref.backends.torch.scenario_state import STATE
 from flowref.backends.torch.spectral import follow
 from flowref.backends.torch.standards import has_standards, set_standards
 from flowref.backends.torch.state import cast, duplicate, modules, move, set_mode, trainable
-from flowref.backends.torch.training import Training, trained
-from flowref.backends.torch.unregistered import UNREGISTERED
-from flowref.backends.torch.widening import widened
+from flowref.backends.torch.training import Training, cached_training
+from flowref.backends.torch.unregistered_parameters import UNREGISTERED
 from flowref.backends.training import REACH
 from flowref.model import Call, Condition, Dialect, Facts, Subject, derive
 
@@ -64,7 +64,9 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
     key = (name, condition.seed, condition.dtype, condition.weights)
 
     def fresh(number: int) -> Any:
-        with sandbox(derive(condition.seed, made_of.rebuild_seed, *[number] * (number > 0)), dtype):
+        with torch_sandbox(
+            derive(condition.seed, made_of.rebuild_seed, *[number] * (number > 0)), dtype
+        ):
             obj = cast(build(), dtype)
             set_mode(obj, False)
             return obj
@@ -86,15 +88,15 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
         return duplicate(_WARMED[key][1])
 
     def training() -> Training:
-        with sandbox(build_seed(condition.seed), dtype):
-            return trained(key, build, lived, dialect, facts, dtype, condition.seed)
+        with torch_sandbox(build_seed(condition.seed), dtype):
+            return cached_training(key, build, lived, dialect, facts, dtype, condition.seed)
 
     def load(around: Around = contextlib.nullcontext) -> Any:
         if condition.history == "trained":
             obj = duplicate(training().obj)
             set_mode(obj, condition.mode == "train")
             return obj
-        with sandbox(build_seed(condition.seed), dtype):
+        with torch_sandbox(build_seed(condition.seed), dtype):
             if condition.history == "warm":
                 obj = warmed(around)
             else:
@@ -113,9 +115,9 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
     def within(around: Around) -> Any:
         if condition.history != "trained":
             return load(around)
-        with sandbox(build_seed(condition.seed), dtype):
+        with torch_sandbox(build_seed(condition.seed), dtype):
             clean = lived()
-        with sandbox(build_seed(condition.seed), dtype):
+        with torch_sandbox(build_seed(condition.seed), dtype):
             return transplanted(training().obj, clean, lived(around))
 
     with allotted("an object"):
@@ -138,8 +140,8 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
         with allotted("an object"):
             finer = duplicate(pristine)
         if not ways:  # looked for once, where an accusation depends on it
-            asked = _asked(pristine, dialect, facts, dtype, condition)
-            ways.append(turning(pristine, *asked, alike=condition.scale > 0))
+            asked = _map_directions(pristine, dialect, facts, dtype, condition)
+            ways.append(find_step_knobs(pristine, *asked, alike=condition.scale > 0))
         if ways[0] is None or not ways[0](finer, times):
             return None
         live = Live(
@@ -153,21 +155,21 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
     return replace(subject, refined=refined)
 
 
-def _asked(
+def _map_directions(
     pristine: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, condition: Condition
 ) -> list[Callable[[Any], torch.Tensor]]:
     """The ways of a map to be called at ordinary points: forward, and back from where that leads."""
-    run = partial(_ordinary, dialect, facts, dtype, condition)
+    run = partial(_ordinary_output, dialect, facts, dtype, condition)
     if dialect.forward is None or dialect.inverse is None:
         return [run]
     with contextlib.suppress(Exception):
         z = run(duplicate(pristine)).detach()
         back = replace(dialect, forward=dialect.inverse)
-        return [run, partial(_ordinary, back, facts, dtype, condition, points=z)]
+        return [run, partial(_ordinary_output, back, facts, dtype, condition, points=z)]
     return [run]
 
 
-def _ordinary(
+def _ordinary_output(
     dialect: Dialect,
     facts: Facts,
     dtype: torch.dtype,
@@ -177,11 +179,11 @@ def _ordinary(
 ) -> torch.Tensor:
     """What an object makes of a few ordinary points, or of some that are given, from one random state."""
     rng = np.random.default_rng(derive(condition.seed, 11) % 2**32)
-    x, context = as_tensors(points_of(facts, 3, rng), dtype)
+    x, context = as_tensors(points_and_contexts(facts, 3, rng), dtype)
     x = x if points is None else points
     function = dialect.forward or dialect.log_prob
     assert function is not None
-    with sandbox(build_seed(condition.seed), dtype):
+    with torch_sandbox(build_seed(condition.seed), dtype):
         out = function(obj, x, context)
     value: torch.Tensor = out[0] if isinstance(out, tuple) else out
     return value
@@ -209,20 +211,20 @@ def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
     large = math.prod(side(facts, latents)[1]) >= WARM_SIZE
     rows, times = (2, 1) if large else (WARM_BATCH, 2)
     for _ in range(times):
-        x, context = as_tensors(points_of(facts, rows, rng, latents), dtype)
+        x, context = as_tensors(points_and_contexts(facts, rows, rng, latents), dtype)
         # A train-mode pass may be refused (an inverse in train mode, say); the object is then
         # audited without one.
         run = partial(function, obj, x, context)
         with contextlib.suppress(Exception), torch.set_grad_enabled(not large):
             # Without a graph the weights of hundreds of steps need not be masked in each.
-            folded(obj, run) if large and facts.cost.of(which).repeats else run()
+            run_with_folding(obj, run) if large and facts.cost.of(which).repeats else run()
 
 
 def subject_of(live: Live, name: str, condition: Condition) -> Subject:
     """The abilities of a loaded object."""
     dialect, facts = live.dialect, live.facts
     maps = dialect.forward is not None
-    part_names, part_maps = parts.parts_of(live)
+    part_names, part_maps = parts.part_names_and_maps(live)
 
     def able(offered: object, ability: Any) -> Any:
         return partial(ability, live) if offered else None
@@ -238,27 +240,27 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
         trainable=bool(trainable(live.pristine)),
         standards=has_standards(live.pristine),
         mode_matters=functools.cache(partial(mode_matters, live)),
-        calls={name: call_of(live, name) for name in dialect.offered},
+        calls={name: live_call(live, name) for name in dialect.offered},
         jacobian=able(maps, derivatives.jacobian),
         vjp=partial(derivatives.pull, live),
         along=able(trainable(live.pristine), derivatives.along),
-        slope=able(trainable(live.pristine), partial(slope, derivatives)),
+        slope=able(trainable(live.pristine), partial(directional_derivative, derivatives)),
         play=partial(scenario.play, live, ACTIONS),
         arrange=able((dialect.chain and dialect.parts and maps) or dialect.invert, parts.arrange),
         noise=partial(noise, live),
         rounding=lambda: live.rounding is not None,
-        widened=partial(widened, live),
+        widened=partial(wider_noise, live),
         built=lambda: live.number,
         rounded_build=partial(rounded_build, live),
         usual=partial(usual, live),
         parts=part_names,
         part_maps=part_maps,
         numbers=partial(numbers_of, live.pristine),
-        walk=able(maps, walking.walk),
+        walk=able(maps, jacobian_pieces.walk),
     )
 
 
-def call_of(live: Live, name: str) -> Call[Any]:
+def live_call(live: Live, name: str) -> Call[Any]:
     """One method of a live object."""
     return Call(
         name,

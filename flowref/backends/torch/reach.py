@@ -37,7 +37,7 @@ HOOKS = ("_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
 KEPT = (nn.Module, torch.Tensor)
 
 
-def held(item: Any) -> Iterator[tuple[str, Any]]:
+def reachable_values(item: Any) -> Iterator[tuple[str, Any]]:
     """What an item holds, each with how it is reached from there."""
     if isinstance(item, dict):
         yield from ((f"[{key!r}]", value) for key, value in item.items())
@@ -55,11 +55,11 @@ def held(item: Any) -> Iterator[tuple[str, Any]]:
     elif hasattr(item, "__dict__") and not isinstance(item, OPAQUE):
         yield from ((f".{name}", value) for name, value in _attributes(item))
         if isinstance(item, nn.Module):
-            yield from _of_class(type(item))
+            yield from _class_layers(type(item))
 
 
 def reached(
-    obj: Any, held: Callable[[Any], Iterable[tuple[str, Any]]] = held
+    obj: Any, held: Callable[[Any], Iterable[tuple[str, Any]]] = reachable_values
 ) -> Iterator[tuple[str, Any]]:
     """Everything that an object reaches by what each item holds, once, each with a path from the object."""
     seen: set[int] = set()
@@ -82,7 +82,7 @@ def _attributes(item: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _of_class(kind: type) -> Iterator[tuple[str, Any]]:
+def _class_layers(kind: type) -> Iterator[tuple[str, Any]]:
     """Layers and tensors that a class of a user has as attributes, and that its methods name among
     the globals of their file.
     """

@@ -14,9 +14,9 @@ import torch
 
 from flowref.backends.torch.array_noise import arrays_rounded
 from flowref.backends.torch.live import BUDGET_FACTOR, BUDGET_FLOOR, Live
-from flowref.backends.torch.narrowing import Watching
 from flowref.backends.torch.noise import RandomRounding
 from flowref.backends.torch.state import duplicate, tensors
+from flowref.backends.torch.torch_float32 import Watching
 
 # What is put around the building of an object.
 Around = Callable[[], AbstractContextManager[Any]]
@@ -58,7 +58,7 @@ def _built(live: Live, seed: int, magnitude: float) -> tuple[Any, Callable[[], A
         obj = make(around)
     except Exception:  # too long, or refused under noise: then nothing is known
         return None
-    if not noises[0].drawn and alike(obj, live.pristine):
+    if not noises[0].drawn and same_tensors(obj, live.pristine):
         return None
     return obj, lambda: make(around)
 
@@ -82,10 +82,10 @@ def _budget(live: Live, make: Callable[[Around], Any]) -> int:
     return BUDGET_FACTOR * clean + BUDGET_FLOOR
 
 
-def alike(obj: Any, other: Any) -> bool:
+def same_tensors(obj: Any, other: Any) -> bool:
     """Whether two objects hold the same tensors."""
     ours, theirs = tensors(obj), tensors(other)
-    return len(ours) == len(theirs) and all(map(_same, ours, theirs))
+    return len(ours) == len(theirs) and all(map(_identical_tensors, ours, theirs))
 
 
 def transplanted(changed: Any, clean: Any, rounded: Any) -> Any:
@@ -97,10 +97,10 @@ def transplanted(changed: Any, clean: Any, rounded: Any) -> Any:
     if len({len(one) for one in held}) == 1:
         with torch.no_grad():
             for tensor, before, after in zip(*held, strict=True):
-                if _same(tensor, before) and tensor.shape == after.shape:
+                if _identical_tensors(tensor, before) and tensor.shape == after.shape:
                     tensor.copy_(after)
     return copy
 
 
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _identical_tensors(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)

@@ -54,15 +54,15 @@ class Rule(NamedTuple):
 RULES: dict[int, Rule] = {}
 
 
-def known(func: Any) -> Rule:
+def operator_rule(func: Any) -> Rule:
     """What is known of an operator."""
     return RULES.get(id(func)) or rule_of(func)
 
 
 def rule_of(func: Any) -> Rule:
     """What is known of an operator that was not met before."""
-    name = name_of(func)
-    behavior = _listed(func, name) or behavior_of(func)
+    name = operator_name(func)
+    behavior = _behavior_from_schema(func, name) or behavior_of(func)
     if behavior is None and torch.Tag.pointwise in func.tags:
         behavior = Behavior.POINTWISE
     normwise = name in NORMWISE
@@ -90,13 +90,13 @@ def rule_of(func: Any) -> Rule:
     return RULES[id(func)]
 
 
-def name_of(func: Any) -> str:
+def operator_name(func: Any) -> str:
     """The name of an operator, one in place as the one that is not."""
     name = str(func.overloadpacket.__name__)
     return name if name.endswith("__") or name in EXACT else name.removesuffix("_")
 
 
-def _listed(func: Any, name: str) -> Behavior | None:
+def _behavior_from_schema(func: Any, name: str) -> Behavior | None:
     """What tables and the schema say."""
     schema = func._schema
     aliases = [result.alias_info for result in schema.returns]

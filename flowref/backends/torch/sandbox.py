@@ -24,9 +24,9 @@ SETTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def settings() -> dict[str, Any]:
+def torch_settings() -> dict[str, Any]:
     """The process-wide settings that foreign code could change."""
-    return {**_settings(), **process.settings()}
+    return {**_settings(), **process.process_settings()}
 
 
 def _settings() -> dict[str, Any]:
@@ -52,7 +52,7 @@ def seed_torch(seed: int) -> None:
 
 
 @contextlib.contextmanager
-def sandbox(seed: int, dtype: torch.dtype | None = None) -> Iterator[io.StringIO]:
+def torch_sandbox(seed: int, dtype: torch.dtype | None = None) -> Iterator[io.StringIO]:
     """Run foreign code with fixed random states, then restore everything; yields what it printed.
 
     Gradients are enabled, and a GPU is neither shown nor granted.

@@ -1,4 +1,4 @@
-"""Lives of one torch object: the verbs of a `Stage`, and steps of modes and training.
+"""Lives of one torch object: the verbs of a `TorchScenarioObject`, and steps of modes and training.
 
 A step that the object cannot take (no modules, no state_dict) raises `Unsupported`; anything else
 it raises goes through.
@@ -22,7 +22,7 @@ from flowref.backends.lives import Action
 from flowref.backends.torch.arrays import array, as_mapped
 from flowref.backends.torch.live import DTYPES, Live, allotted
 from flowref.backends.torch.manners import MANNERS
-from flowref.backends.torch.methods import bare
+from flowref.backends.torch.methods import unseeded_method
 from flowref.backends.torch.own_generators import seed_own
 from flowref.backends.torch.reach import reached
 from flowref.backends.torch.sandbox import seed_torch
@@ -39,10 +39,10 @@ from flowref.backends.torch.state import (
 from flowref.backends.torch.training import loss
 from flowref.model import Array, Life, Mapped, Unsupported, derive, steps
 from flowref.model.cost import BACKWARD
-from flowref.model.switching import switches
+from flowref.model.mode_switch import switches
 
 
-class Stage(lives.Stage):
+class TorchScenarioObject(lives.ScenarioObject):
     """The object that lives, and the dtype of its inputs."""
 
     framework = "torch"
@@ -88,7 +88,9 @@ class Stage(lives.Stage):
             tensor = self.tensor(value)
             return self.inputs_held.setdefault(id(value), tensor) if held else tensor
 
-        return MANNERS[how](self.obj, bare(self.live, call), [ready(value) for value in inputs])
+        return MANNERS[how](
+            self.obj, unseeded_method(self.live, call), [ready(value) for value in inputs]
+        )
 
     @functools.cached_property
     def documents_cache(self) -> bool:
@@ -99,7 +101,7 @@ class Stage(lives.Stage):
         )
 
     def mapped(self, call: str, out: Any) -> Mapped:
-        """See `lives.Stage`."""
+        """See `lives.ScenarioObject`."""
         return as_mapped(call, out)
 
     def set_mode(self, training: bool) -> steps.ModeChange:
@@ -144,7 +146,7 @@ class Stage(lives.Stage):
             present.copy_(torch.as_tensor(value).reshape(present.shape))
 
     def pulled(self, x: Array, cotangent: Array) -> tuple[Array, Array, dict[str, Any]]:
-        """See `lives.Stage`: of parameters those that are trained."""
+        """See `lives.ScenarioObject`: of parameters those that are trained."""
         leaf = self.tensor(x)
         leaf.requires_grad_(True)
         value = self.live.function(self.normalizer.call)(self.obj, leaf, None)[0]
@@ -172,7 +174,7 @@ class Stage(lives.Stage):
         return {name: array(tensor) for name, tensor in named if isinstance(tensor, torch.Tensor)}
 
     def dtypes(self) -> dict[str, str]:
-        """See `lives.Stage`; but for what stands in modules that say themselves what is cast."""
+        """See `lives.ScenarioObject`; but for what stands in modules that say themselves what is cast."""
         own = {
             f"{name}.{kept}".lstrip(".")
             for whole in modules(self.obj)
@@ -212,7 +214,7 @@ class Stage(lives.Stage):
                         tensor.copy_(tensor.to(DTYPES[dtype]))
 
     def move(self, scale: float, seed: int) -> None:
-        """See `lives.Stage`."""
+        """See `lives.ScenarioObject`."""
         move(self.obj, scale, seed)
 
     def cast(self, dtype: str) -> None:
@@ -243,12 +245,12 @@ def play(
     history).
     """
     with allotted("play"):
-        stage = Stage(live, fresh)
+        stage = TorchScenarioObject(live, fresh)
     with live.calling("play"):
-        return lives.play(stage, actions, plan)
+        return lives.play_steps(stage, actions, plan)
 
 
-def modes(stage: Stage, step: steps.Modes) -> dict[str, bool]:
+def modes(stage: TorchScenarioObject, step: steps.Modes) -> dict[str, bool]:
     """The training flag of every module."""
     flags: dict[str, bool] = {}
     for index, root in enumerate(stage.modules()):
@@ -257,13 +259,13 @@ def modes(stage: Stage, step: steps.Modes) -> dict[str, bool]:
     return flags
 
 
-def overwrite(stage: Stage, step: steps.Overwrite) -> None:
+def overwrite(stage: TorchScenarioObject, step: steps.Overwrite) -> None:
     """Other values in a tensor that runs have been given."""
     with torch.no_grad():
         stage.inputs_held[id(step.array)].copy_(stage.tensor(step.values))
 
 
-def learn(stage: Stage, step: steps.Learn) -> steps.Trained:
+def learn(stage: TorchScenarioObject, step: steps.Learn) -> steps.Trained:
     """One step of stochastic gradient descent."""
     named = trainable(stage.obj)
     if not named:
@@ -286,7 +288,7 @@ def learn(stage: Stage, step: steps.Learn) -> steps.Trained:
     )
 
 
-def fit(stage: Stage, step: steps.Fit) -> steps.Fitted:
+def train_stage_object(stage: TorchScenarioObject, step: steps.Fit) -> steps.Fitted:
     """The trained object takes its place."""
     if stage.live.training is None:
         raise Unsupported("it cannot be trained here")
@@ -299,5 +301,5 @@ MODES: dict[type, Action] = {
     steps.Overwrite: overwrite,
     steps.Modes: modes,
     steps.Learn: learn,
-    steps.Fit: fit,
+    steps.Fit: train_stage_object,
 }

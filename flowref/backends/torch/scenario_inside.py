@@ -13,24 +13,24 @@ from flowref.backends.lives import Action
 from flowref.backends.torch.arrays import array
 from flowref.backends.torch.conditioners import bend, conditioner, outputs
 from flowref.backends.torch.derivatives import directional
-from flowref.backends.torch.folding import folded
-from flowref.backends.torch.levels import cut_after, running, traced
+from flowref.backends.torch.levels import cut_after, layer_run_counts, traced
 from flowref.backends.torch.methods import sparingly
+from flowref.backends.torch.parameter_cache import run_with_folding
 from flowref.backends.torch.sandbox import seed_torch
-from flowref.backends.torch.scenario import Stage
+from flowref.backends.torch.scenario import TorchScenarioObject
 from flowref.backends.torch.state import tensor_entries
 from flowref.model import Array, Unsupported, derive, steps
 from flowref.model.cost import BACKWARD
 
 
-def parameters(stage: Stage, step: steps.Parameters) -> Array:
+def conditioner_output(stage: TorchScenarioObject, step: steps.Parameters) -> Array:
     """What the conditioner gives."""
     module = conditioner(stage.obj, stage.live.facts.coupling)
     rows: Array = outputs(module, lambda: stage.run(step.call, step.x, step.context))
     return rows
 
 
-def bend_conditioner(stage: Stage, step: steps.Bend) -> None:
+def bend_conditioner(stage: TorchScenarioObject, step: steps.Bend) -> None:
     """Change what the conditioner gives."""
     coupling = stage.live.facts.coupling
     if coupling is None:
@@ -38,20 +38,20 @@ def bend_conditioner(stage: Stage, step: steps.Bend) -> None:
     bend(conditioner(stage.obj, coupling), coupling, step.how, step.size)
 
 
-def layers(stage: Stage, step: steps.Layers) -> dict[str, int]:
+def layers(stage: TorchScenarioObject, step: steps.Layers) -> dict[str, int]:
     """How often each layer runs."""
     if not isinstance(stage.obj, torch.nn.Module):
         raise Unsupported("it is no module")
-    return running(stage.obj, lambda: stage.run(step.call, step.x, step.context))
+    return layer_run_counts(stage.obj, lambda: stage.run(step.call, step.x, step.context))
 
 
-def trace(stage: Stage, step: steps.Trace) -> list[steps.Passed]:
+def trace(stage: TorchScenarioObject, step: steps.Trace) -> list[steps.Passed]:
     """What the named modules are given and return."""
     runs = traced(stage.obj, step.names, lambda: stage.run(step.call, step.x, step.context))
     return [steps.Passed(*run) for run in runs]
 
 
-def cut(stage: Stage, step: steps.Cut) -> list[Array]:
+def cut_gradients(stage: TorchScenarioObject, step: steps.Cut) -> list[Array]:
     """Gradients of a call's value with respect to what a named module gives in it."""
     points, context = stage.tensor(step.x), stage.tensor(step.context)
     function = stage.live.function(step.call)
@@ -68,7 +68,7 @@ def cut(stage: Stage, step: steps.Cut) -> list[Array]:
     return gradients
 
 
-def draw(stage: Stage, step: steps.Draw) -> steps.Drawn:
+def sample_with_gradients(stage: TorchScenarioObject, step: steps.Draw) -> steps.Drawn:
     """Samples, with gradients recorded."""
     value = stage.live.function("sample")(stage.obj, step.n, None)
     return steps.Drawn(array(value), bool(value.requires_grad))
@@ -78,7 +78,7 @@ def draw(stage: Stage, step: steps.Draw) -> steps.Drawn:
 SMALL = 4096
 
 
-def pathwise(stage: Stage, step: steps.Pathwise) -> steps.Drawn:
+def pathwise(stage: TorchScenarioObject, step: steps.Pathwise) -> steps.Drawn:
     """Reparameterized samples and their derivative along a direction in the parameters."""
     live, slope = stage.live, 0.0
     live.afford("rsample", step.n, 1.0 if step.alone else 1 + BACKWARD)
@@ -90,7 +90,7 @@ def pathwise(stage: Stage, step: steps.Pathwise) -> steps.Drawn:
     if step.alone and cost.heavy:
         value = sparingly(live, "rsample", stage.obj, run)
     else:  # a graph of what is computed once holds it once
-        value = folded(stage.obj, run) if cost.repeats else run()
+        value = run_with_folding(stage.obj, run) if cost.repeats else run()
     if value.requires_grad and not step.alone:
         weights = torch.from_numpy(np.array(step.weights)).to(value.dtype).reshape(value.shape)
         total = (value * weights).sum()
@@ -104,7 +104,7 @@ def pathwise(stage: Stage, step: steps.Pathwise) -> steps.Drawn:
 MOVED = 8
 
 
-def carry(stage: Stage, step: steps.Carry) -> steps.Carried:
+def carry(stage: TorchScenarioObject, step: steps.Carry) -> steps.Carried:
     """Reparameterized samples of an object whose tensors require gradients, and with each moved."""
     entries = [one for one in tensor_entries(stage.obj) if one[2].is_floating_point()][:MOVED]
     leaves = [tensor.detach().clone().requires_grad_(True) for _, _, tensor in entries]
@@ -124,7 +124,9 @@ def carry(stage: Stage, step: steps.Carry) -> steps.Carried:
     return steps.Carried(array(value), graph, names, tuple(moved), tuple(largest))
 
 
-def _redrawn(stage: Stage, count: int, entries: list[Any], values: list[torch.Tensor]) -> Any:
+def _redrawn(
+    stage: TorchScenarioObject, count: int, entries: list[Any], values: list[torch.Tensor]
+) -> Any:
     """Reparameterized samples from the same noise, with other tensors in the places of those held."""
     for (container, key, _), value in zip(entries, values, strict=True):
         if isinstance(container, dict | list):
@@ -136,12 +138,12 @@ def _redrawn(stage: Stage, count: int, entries: list[Any], values: list[torch.Te
 
 
 INSIDE: dict[type, Action] = {
-    steps.Parameters: parameters,
+    steps.Parameters: conditioner_output,
     steps.Bend: bend_conditioner,
     steps.Layers: layers,
     steps.Trace: trace,
-    steps.Cut: cut,
+    steps.Cut: cut_gradients,
     steps.Carry: carry,
-    steps.Draw: draw,
+    steps.Draw: sample_with_gradients,
     steps.Pathwise: pathwise,
 }

@@ -12,7 +12,7 @@ import torch
 
 from flowref.backends.lives import Action
 from flowref.backends.torch.arrays import array
-from flowref.backends.torch.scenario import Stage
+from flowref.backends.torch.scenario import TorchScenarioObject
 from flowref.backends.torch.state import modules, move, tensor_entries, trainable
 from flowref.model import Array, Unsupported, steps
 
@@ -23,17 +23,17 @@ FOLDING = (
 )  # fmt: skip
 
 
-def weights(stage: Stage, step: steps.Weights) -> dict[str, Array]:
+def weights(stage: TorchScenarioObject, step: steps.Weights) -> dict[str, Array]:
     """The parameters that are trained, by name."""
     return {name: array(parameter) for name, parameter in trainable(stage.obj)}
 
 
-def branch(stage: Stage, step: steps.Branch) -> None:
+def branch(stage: TorchScenarioObject, step: steps.Branch) -> None:
     """A deep copy is moved."""
     move(copy.deepcopy(stage.obj), step.scale, step.seed)
 
 
-def fold(stage: Stage, step: steps.Fold) -> None:
+def fold(stage: TorchScenarioObject, step: steps.Fold) -> None:
     """Its layers are folded."""
     run = next(
         (found for name in FOLDING if callable(found := getattr(stage.obj, name, None))), None
@@ -45,7 +45,7 @@ def fold(stage: Stage, step: steps.Fold) -> None:
         stage.obj = made
 
 
-def through_file(stage: Stage, step: steps.TorchSave) -> None:
+def through_file(stage: TorchScenarioObject, step: steps.TorchSave) -> None:
     """What comes back from torch's file format lives on."""
     buffer = io.BytesIO()
     try:
@@ -57,7 +57,7 @@ def through_file(stage: Stage, step: steps.TorchSave) -> None:
     stage.obj = torch.load(buffer, weights_only=False)
 
 
-def graphs(stage: Stage, step: steps.Graphs) -> dict[str, bool]:
+def graphs(stage: TorchScenarioObject, step: steps.Graphs) -> dict[str, bool]:
     """Names of what holds an autograd graph."""
     names = {}
     for module in modules(stage.obj):
@@ -70,7 +70,7 @@ def graphs(stage: Stage, step: steps.Graphs) -> dict[str, bool]:
     return names
 
 
-def compare(stage: Stage, step: steps.Compare) -> steps.Likeness:
+def compare_to_strangers(stage: TorchScenarioObject, step: steps.Compare) -> steps.Likeness:
     """Which strangers the object is equal to."""
     kind: Any = type(stage.obj)
     if kind.__eq__ is object.__eq__:
@@ -80,11 +80,11 @@ def compare(stage: Stage, step: steps.Compare) -> steps.Likeness:
         "the exponential": torch.distributions.ExpTransform(),
         "a sigmoid": torch.distributions.SigmoidTransform(),
     }
-    alike = tuple(name for name, other in strangers.items() if _equal(stage.obj, other))
+    alike = tuple(name for name, other in strangers.items() if _says_equal(stage.obj, other))
     return steps.Likeness(True, alike)
 
 
-def _equal(obj: object, other: object) -> bool:
+def _says_equal(obj: object, other: object) -> bool:
     """Whether an object says that it is equal to another; one that raises says nothing."""
     try:
         return (obj == other) is True
@@ -92,7 +92,7 @@ def _equal(obj: object, other: object) -> bool:
         return False
 
 
-def count_tensors(stage: Stage, step: steps.CountTensors) -> int:
+def count_tensors(stage: TorchScenarioObject, step: steps.CountTensors) -> int:
     """How many tensors are alive in the process."""
     gc.collect()
     return sum(1 for item in gc.get_objects() if isinstance(item, torch.Tensor))
@@ -104,6 +104,6 @@ STATE: dict[type, Action] = {
     steps.Fold: fold,
     steps.TorchSave: through_file,
     steps.Graphs: graphs,
-    steps.Compare: compare,
+    steps.Compare: compare_to_strangers,
     steps.CountTensors: count_tensors,
 }

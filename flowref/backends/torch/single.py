@@ -38,10 +38,10 @@ def meant(array: Any, magnitude: float, seed: int) -> Array:
         mixed ^= mixed >> np.uint64(32)
         error = magnitude * (mixed / 2.0**63 - 1.0)
         moved = (array * (1.0 + error.reshape(array.shape))).astype(np.float32)
-    return np.asarray(np.where(_short(array), array, moved))
+    return np.asarray(np.where(_has_few_bits(array), array, moved))
 
 
-def constants(obj: Any) -> list[torch.Tensor]:
+def untrained_tensors(obj: Any) -> list[torch.Tensor]:
     """The tensors of an object that no training moves. Of what training moves nothing else is
     computed beforehand.
     """
@@ -81,8 +81,8 @@ def standing_for(held: Iterable[torch.Tensor], magnitude: float, seed: int) -> I
 def _before(array: Any) -> Array:
     """Where an array in double precision has numbers of single precision, and no short ones."""
     with np.errstate(all="ignore"):
-        return np.asarray((array.astype(np.float32) == array) & ~_short(array))
+        return np.asarray((array.astype(np.float32) == array) & ~_has_few_bits(array))
 
 
-def _short(array: Any) -> Array:
+def _has_few_bits(array: Any) -> Array:
     return np.asarray(np.trunc(array * SHORT) == array * SHORT)

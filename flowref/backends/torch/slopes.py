@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.utils import stateless
 
-from flowref.backends.data import parts_of
+from flowref.backends.data import flattened_results
 from flowref.model import Shape, Unsupported
 
 
@@ -38,7 +38,7 @@ def slope(
             total = x.new_zeros(())
             with stateless._reparametrize_module(obj, held) if held else torch.enable_grad():
                 given = [call(obj, points, context) for call in calls]
-                for number, one in enumerate(parts_of(given)):
+                for number, one in enumerate(flattened_results(given)):
                     value = torch.as_tensor(one)
                     of = tuple(value.shape)
                     weights = drawn(f"cotangent {number} {of}", of)

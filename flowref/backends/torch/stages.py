@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from flowref.backends.torch.arrays import array
-from flowref.backends.torch.measuring import Measuring
+from flowref.backends.torch.call_cost import Measuring
 from flowref.model import Array, Stage
 from flowref.model.cost import BACKWARD
 
@@ -21,7 +21,7 @@ FEW = 66
 MORE = 3
 
 
-class Asked(NamedTuple):
+class MapCall(NamedTuple):
     """A call of a map: a function of points and contexts, and the contexts."""
 
     function: Callable[..., Any]
@@ -38,7 +38,7 @@ class Asked(NamedTuple):
         return value
 
 
-def stage_of(asked: Asked, x: torch.Tensor, most: int) -> Stage:
+def stage_of(asked: MapCall, x: torch.Tensor, most: int) -> Stage:
     """A map at points; a graph has ``most`` rows."""
     with torch.no_grad():
         y = asked.at(x)
@@ -54,7 +54,7 @@ def stage_of(asked: Asked, x: torch.Tensor, most: int) -> Stage:
         pieces = []
         for start in range(0, cotangents.shape[1], 1 if few else together):
             some = cotangents[:, start : start + (1 if few else together)]
-            pieces.append(pulled_back(*(once[0] if few else graph(some.shape[1])), some))
+            pieces.append(leaf_gradients(*(once[0] if few else graph(some.shape[1])), some))
         return np.concatenate(pieces, 1)
 
     def graph(times: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -80,7 +80,7 @@ def stage_of(asked: Asked, x: torch.Tensor, most: int) -> Stage:
     return Stage(event, flat, there, pull, value, work)
 
 
-def pulled_back(value: torch.Tensor, leaf: torch.Tensor, cotangents: Array) -> Array:
+def leaf_gradients(value: torch.Tensor, leaf: torch.Tensor, cotangents: Array) -> Array:
     """What cotangents of a value ``(batch, probes, outputs)`` give for the leaf that it hangs on,
     whose rows stand as many times over.
     """

@@ -21,10 +21,10 @@ from torch import nn
 from torch.distributions import ExpTransform
 
 from flowref.backends.torch.host import ELSEWHERE
-from flowref.backends.torch.loose import loose
 from flowref.backends.torch.own_generators import GLOBAL
+from flowref.backends.torch.plain_tensors import loose
 from flowref.backends.torch.reach import OPAQUE
-from flowref.model.switching import switches
+from flowref.model.mode_switch import switches
 
 # The class of what `.inv` of a transform gives, which torch does not export.
 INVERSE: Any = type(ExpTransform().inv)
@@ -51,7 +51,7 @@ def duplicate(obj: Any) -> Any:
     """
     with _inverses_whole():
         try:
-            return _copied(obj, dict(GLOBAL))
+            return _deepcopy_value(obj, dict(GLOBAL))
         except RuntimeError as error:
             if "deepcopy protocol" not in str(error):
                 raise
@@ -59,7 +59,7 @@ def duplicate(obj: Any) -> Any:
         for tensor in tensors(obj):
             if isinstance(tensor, torch.Tensor) and tensor.grad_fn is not None:
                 memo[id(tensor)] = tensor.detach().clone()
-        return _copied(obj, memo)
+        return _deepcopy_value(obj, memo)
 
 
 @contextlib.contextmanager
@@ -85,7 +85,7 @@ def _whole_inverse(inverse: Any) -> tuple[Any, ...]:
     return object.__new__, (INVERSE,), dict(vars(inverse))
 
 
-def _copied(value: Any, memo: dict[int, Any]) -> Any:
+def _deepcopy_value(value: Any, memo: dict[int, Any]) -> Any:
     """`copy.deepcopy`, with a short way through modules and dictionaries: every call of a subject
     makes a copy.
     """
@@ -105,12 +105,12 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
             elif of in CONTAINERS and not entry and id(entry) not in memo:
                 copied[at] = memo[id(entry)] = of()  # a module has a dozen of them
             else:
-                copied[at] = _copied(entry, memo)
+                copied[at] = _deepcopy_value(entry, memo)
         return copied
     if kind is list:
         entries: list[Any] = []
         memo[id(value)] = entries
-        entries.extend(_copied(entry, memo) for entry in value)
+        entries.extend(_deepcopy_value(entry, memo) for entry in value)
         return entries
     if kind is tuple and all(type(entry) in ATOMS for entry in value):
         return value
@@ -119,13 +119,13 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         parameter = nn.Parameter(value.data.clone(), value.requires_grad)
         memo[id(value)] = parameter
         return parameter
-    if kind is torch.Tensor and (tensor := _whole(value, memo)) is not None:
+    if kind is torch.Tensor and (tensor := _copied_constant(value, memo)) is not None:
         memo[id(value)] = tensor
         return tensor
-    if isinstance(value, nn.Module) and _plain(kind):
+    if isinstance(value, nn.Module) and _copyable_by_dict(kind):
         module = kind.__new__(kind)
         memo[id(value)] = module
-        vars(module).update(_copied(vars(value), memo))
+        vars(module).update(_deepcopy_value(vars(value), memo))
         return module
     if _reduced(kind):
         # What `copy.deepcopy` does with an instance, with the short way through what it holds.
@@ -133,15 +133,15 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
         if make is copyreg.__newobj__ and len(arguments) == 1 and not any(more[1:]):  # type: ignore[attr-defined]  # typeshed leaves it out
             return _instance(value, kind, more[0] if more else None, memo)
     made = copy.deepcopy(value, memo)
-    if isinstance(value, nn.Module) and shares(made, value):
+    if isinstance(value, nn.Module) and share_parameters(made, value):
         # Its own way of copying hands on the parameters: then field by field, as torch would.
         made = kind.__new__(kind)
         memo[id(value)] = made
-        vars(made).update(_copied(vars(value), {id(value): made}))
+        vars(made).update(_deepcopy_value(vars(value), {id(value): made}))
     return made
 
 
-def _whole(value: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor | None:
+def _copied_constant(value: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor | None:
     """A copy of a constant that is alone in its memory, noted as its own `__deepcopy__` does, so that what
     shares this memory shares that of the copy; None of any other tensor.
     """
@@ -158,7 +158,7 @@ def _whole(value: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor | None:
     return made
 
 
-def shares(first: nn.Module, second: nn.Module) -> bool:
+def share_parameters(first: nn.Module, second: nn.Module) -> bool:
     """Whether two modules have trainable parameters in the same memory."""
     pointers = [
         {p.data_ptr() for p in one.parameters() if p.requires_grad and p.numel()}
@@ -175,7 +175,7 @@ def _instance(value: Any, kind: Any, state: Any, memo: dict[int, Any]) -> Any:
     memo.setdefault(id(memo), []).append(state)
     if state is None:
         return made
-    state = _copied(state, memo)
+    state = _deepcopy_value(state, memo)
     if hasattr(made, "__setstate__"):
         made.__setstate__(state)
         return made
@@ -200,7 +200,7 @@ def _reduced(kind: Any) -> bool:
 
 
 @functools.cache
-def _plain(kind: type) -> bool:
+def _copyable_by_dict(kind: type) -> bool:
     """Whether all that an instance of a module class holds is in its ``__dict__``, and copied as
     such.
     """
@@ -350,7 +350,7 @@ def move(obj: Any, scale: float, seed: int, only: str = "") -> None:
     to one of them.
     """
     with torch.no_grad():
-        for parameter, step in _drawn(obj, seed, only):
+        for parameter, step in _random_directions(obj, seed, only):
             scaled, count = (scale * step).to(parameter.dtype), parameter.numel()
             if count > BLOCK and parameter.is_contiguous():  # what repeats need not be written out
                 flat, whole = parameter.view(-1), count // BLOCK * BLOCK
@@ -360,15 +360,19 @@ def move(obj: Any, scale: float, seed: int, only: str = "") -> None:
                 parameter.add_(_repeated(scaled, parameter))
 
 
-def directions(obj: Any, seed: int, only: str = "") -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def parameter_directions(
+    obj: Any, seed: int, only: str = ""
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Every trainable parameter with its part of a seeded standard normal direction, in float64; or
     one of them.
     """
-    for parameter, step in _drawn(obj, seed, only):
+    for parameter, step in _random_directions(obj, seed, only):
         yield parameter, _repeated(step, parameter)
 
 
-def _drawn(obj: Any, seed: int, only: str) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def _random_directions(
+    obj: Any, seed: int, only: str
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Every trainable parameter, or one of them, with what is drawn of its direction: of large ones a
     block, which repeats.
     """

@@ -15,7 +15,7 @@ import torch
 from torch.autograd import Function
 from torch.overrides import TorchFunctionMode
 
-from flowref.backends.torch.measuring import Measuring
+from flowref.backends.torch.call_cost import Measuring
 
 
 class Done(NamedTuple):

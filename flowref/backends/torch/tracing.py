@@ -38,7 +38,7 @@ class Untraced(Unsupported):
 
 
 @functools.cache
-def _table() -> dict[Any, Any]:
+def _decomposition_table() -> dict[Any, Any]:
     more = [
         aten.native_batch_norm, aten._softmax, aten._log_softmax, aten.leaky_relu, aten.softplus, aten.rsub, aten.stack,
         aten.log_sigmoid_forward, aten.native_layer_norm, aten.native_group_norm, aten.gelu, aten.silu, aten.logsumexp,
@@ -68,20 +68,20 @@ def _signed(x: Any) -> Any:
 
 def _restrided(x: Any, size: Any, stride: Any, offset: Any = None) -> Any:
     """Entries of an array that lies in one piece, by their places."""
-    places = _places(x, size, stride, offset)
+    places = _strided_indices(x, size, stride, offset)
     return NotImplemented if places is None else x.view(-1)[places.view(-1)].view(size)
 
 
 def _restrided_into(x: Any, values: Any, size: Any, stride: Any, offset: Any = None) -> Any:
     """Others in the place of these."""
-    places = _places(x, size, stride, offset)
+    places = _strided_indices(x, size, stride, offset)
     if places is None or places.unique().numel() < places.numel():
         return NotImplemented
     flat = x.reshape(-1).index_put((places.view(-1),), values.reshape(-1))
     return flat.view(x.shape)
 
 
-def _places(x: Any, size: Any, stride: Any, offset: Any) -> Any:
+def _strided_indices(x: Any, size: Any, stride: Any, offset: Any) -> Any:
     if not x.is_contiguous() or x.storage_offset():
         return None
     steps = np.tensordot(np.asarray(stride, np.int64), np.indices(size), 1)
@@ -94,7 +94,7 @@ def _clamped(x: Any, low: Any = None, high: Any = None) -> Any:
     return x if high is None else torch.where(x > high, high, x)
 
 
-class Traced:
+class TorchTracedCall:
     """The graph of a call, and a run of it in floats.
 
     ``call``: of the object, points and a context; ``x``, ``context``: a batch that it is traced with.
@@ -148,7 +148,7 @@ class Traced:
         """
         try:
             if not differentiates:
-                return self._trace(whole, _table())
+                return self._trace(whole, _decomposition_table())
         except RuntimeError as error:
             if "functorch" not in str(error):
                 raise
@@ -159,7 +159,9 @@ class Traced:
         self.plain.recompile()
         again = Replayed(self.plain)
         return self._trace(
-            functionalize(again.results, remove="mutations_and_views"), _table(), again
+            functionalize(again.results, remove="mutations_and_views"),
+            _decomposition_table(),
+            again,
         )
 
     def _trace(self, call: Any, table: Mapping[Any, Any], again: Replayed | None = None) -> Any:
@@ -204,7 +206,7 @@ class Traced:
                         "constant",
                         (),
                         {},
-                        _kind(value),
+                        _node_kind(value),
                         tuple(value.shape),
                     )
                 )
@@ -220,7 +222,7 @@ class Traced:
 
     def _node(self, node: Any, constants: dict[str, Any]) -> Node:
         value = self.seen[node.name]
-        kind = _kind(value)
+        kind = _node_kind(value)
         if kind in ("int", "bool"):
             constants[node.name] = value.numpy()
         target = node.target
@@ -297,12 +299,12 @@ class Traced:
         whole = {
             name: one
             for name, one in found.items()
-            if _kind(one) in ("int", "bool") or name in steps
+            if _node_kind(one) in ("int", "bool") or name in steps
         }
         return Branches({name: np.array(one.numpy()) for name, one in whole.items()})
 
 
-def _kind(value: Any) -> str:
+def _node_kind(value: Any) -> str:
     """Of what a node gives, as `Node` has it."""
     if not isinstance(value, torch.Tensor):
         return "list"
@@ -313,7 +315,7 @@ def _kind(value: Any) -> str:
     return "bool" if value.dtype == torch.bool else "int"
 
 
-def _line() -> str:
+def _current_source_line() -> str:
     """The line of source that is being run: the last one that is no framework's, or else of torch's own distributions; none
     of what calls the trace.
     """
@@ -356,7 +358,7 @@ def _lined(again: Replayed | None = None) -> Iterator[None]:
 
     def create(tracer: Any, *given: Any, **named: Any) -> Any:
         node = plain(tracer, *given, **named)
-        node.meta["line"] = _line() if again is None else again.line
+        node.meta["line"] = _current_source_line() if again is None else again.line
         return node
 
     torch.fx.Tracer.create_node = create  # for the time of the trace

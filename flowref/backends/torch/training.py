@@ -37,11 +37,11 @@ class Training:
 _TRAINED: OrderedDict[Any, tuple[Any, Training]] = OrderedDict()
 
 
-def trained(
+def cached_training(
     key: Any, build: Callable[[], Any], start: Callable[[], Any], *details: Any
 ) -> Training:
     """The training of the object that ``start`` gives, made once: ``build`` and ``key`` tell it
-    apart; ``details`` are those of `train`.
+    apart; ``details`` are those of `train_object`.
     """
     key = (id(build), key)
     if key not in _TRAINED:
@@ -52,14 +52,16 @@ def trained(
             duplicate(obj)
         except Exception as error:
             raise Unsupported("it cannot be copied, so its training is not looked at") from error
-        _TRAINED[key] = (build, train(obj, *details))
+        _TRAINED[key] = (build, train_object(obj, *details))
         while len(_TRAINED) > KEPT:
             _TRAINED.popitem(last=False)
     _TRAINED.move_to_end(key)
     return _TRAINED[key][1]
 
 
-def train(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> Training:
+def train_object(
+    obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
+) -> Training:
     """Steps in train mode (see `flowref.backends.training`); then what the library documents to put
     parameters back into their valid set.
 
@@ -67,8 +69,8 @@ def train(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: in
     """
     if not trainable(obj):
         raise Unsupported("it has no parameters that training moves")
-    trainee = Trainee(obj, dialect, dtype)
-    losses, error = training.train(trainee, dialect, facts, seed)
+    trainee = TorchTrainee(obj, dialect, dtype)
+    losses, error = training.train_by_adam(trainee, dialect, facts, seed)
     settled = trainee.last
     set_mode(settled, False)
     if dialect.repair is not None:
@@ -79,7 +81,7 @@ def train(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: in
     return Training(settled, losses, error)
 
 
-class Trainee:
+class TorchTrainee:
     """See `training.Trainee`. ``last``: a copy of the last state that was kept."""
 
     def __init__(self, obj: Any, dialect: Dialect, dtype: torch.dtype) -> None:

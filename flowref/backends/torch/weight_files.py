@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from flowref.model import TargetError, one_line
-from flowref.model.extras import imported
+from flowref.model.extras import import_optional
 
 AGAIN = "copy or save it again"
 # What checkpoints keep beside tensors and that runs no code: numbers of numpy, and options as
@@ -104,7 +104,7 @@ def _pickled(path: Path) -> Any:
 
 def _safetensors(path: Path) -> Any:
     """The tensors of a file of safetensors."""
-    package = imported("safetensors", "weights", f"the file {path}", TargetError)
+    package = import_optional("safetensors", "weights", f"the file {path}", TargetError)
     importlib.import_module("safetensors.torch")
     try:
         with package.safe_open(str(path), framework="pt") as file:

@@ -58,7 +58,7 @@ class Candidate:
         }
 
 
-def load(obj: Any, path: Path, key: str = "") -> None:
+def load_weight_file(obj: Any, path: Path, key: str = "") -> None:
     """Put the weights of a file into an object, in place. ``key``: which of several in a checkpoint.
 
     The floating tensors of the object are first brought to the default dtype, so that nothing that
@@ -67,7 +67,7 @@ def load(obj: Any, path: Path, key: str = "") -> None:
     module = _owner(obj, path)
     cast(obj, torch.get_default_dtype())
     wanted = module.state_dict(keep_vars=True)
-    chosen = _chosen(wanted, path, key)
+    chosen = _select_candidate(wanted, path, key)
     entries = _with_aliases(chosen.entries, wanted)
     fits = entries.keys() == wanted.keys() and not _misshaped(entries, wanted)
     if not fits and not _accepted(module, entries):
@@ -78,7 +78,7 @@ def load(obj: Any, path: Path, key: str = "") -> None:
     refuse_other_numbers(entries, wanted, path, trained)
     try:
         with torch.no_grad():
-            module.load_state_dict(_state(chosen, entries), strict=True)
+            module.load_state_dict(_own_state_dict(chosen, entries), strict=True)
     except Exception as error:
         raise TargetError(
             f"{path} cannot be loaded: {type(module).__name__}.load_state_dict raised "
@@ -87,9 +87,9 @@ def load(obj: Any, path: Path, key: str = "") -> None:
     refuse_rounded(entries, module.state_dict(), path)
 
 
-def place(obj: Any, path: Path, key: str = "") -> Candidate:
+def weight_candidate(obj: Any, path: Path, key: str = "") -> Candidate:
     """Where in a file the weights of an object are."""
-    return _chosen(_owner(obj, path).state_dict(), path, key)
+    return _select_candidate(_owner(obj, path).state_dict(), path, key)
 
 
 def _owner(obj: Any, path: Path) -> nn.Module:
@@ -109,7 +109,7 @@ def _owner(obj: Any, path: Path) -> nn.Module:
     )
 
 
-def _candidates(content: Any, wanted: State) -> Iterator[Candidate]:
+def _state_candidates(content: Any, wanted: State) -> Iterator[Candidate]:
     """Every set of tensors in a file, with each prefix that brings names of the object about; the
     whole set where none does.
     """
@@ -142,10 +142,10 @@ def _states(content: Any, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield from _states(value, (*at, name))
 
 
-def _chosen(wanted: State, path: Path, key: str) -> Candidate:
+def _select_candidate(wanted: State, path: Path, key: str) -> Candidate:
     """The candidate that is meant: the one of that key, the only one that fits, else the nearest."""
     content = content_of(path)
-    candidates = list(_candidates(content, wanted))
+    candidates = list(_state_candidates(content, wanted))
     if not candidates:
         held = ", ".join(map(str, content)) if isinstance(content, Mapping) else ""
         what = f"only {held[:200]}" if held else f"a {type(content).__name__}"
@@ -165,7 +165,7 @@ def _chosen(wanted: State, path: Path, key: str) -> Candidate:
         for one in candidates
         if one.entries.keys() == wanted.keys() and not _misshaped(one.entries, wanted)
     ]
-    if len(fitting) > 1 and not all(_alike(fitting[0], other) for other in fitting[1:]):
+    if len(fitting) > 1 and not all(_same_weights(fitting[0], other) for other in fitting[1:]):
         names = [one.name or "the whole" for one in fitting]
         raise TargetError(
             f"{path} holds {len(fitting)} sets of weights that fit, {', '.join(names)}; say which: "
@@ -174,7 +174,7 @@ def _chosen(wanted: State, path: Path, key: str) -> Candidate:
     return fitting[0] if fitting else max(candidates, key=lambda one: (one.fits, len(one.state)))
 
 
-def _alike(one: Candidate, other: Candidate) -> bool:
+def _same_weights(one: Candidate, other: Candidate) -> bool:
     """Whether two candidates are the same weights under two names."""
     first, second = one.entries, other.entries
     return all(torch.equal(first[name], second[name]) for name in first)
@@ -246,7 +246,7 @@ def _several(named: list[str], count: int) -> str:
     return f"{', '.join(named)} and {more} more" if more else ", ".join(named)
 
 
-def _state(chosen: Candidate, entries: State) -> OrderedDict[str, Any]:
+def _own_state_dict(chosen: Candidate, entries: State) -> OrderedDict[str, Any]:
     """A state dict of the object's own, apart from what was read, with the versions of its parts."""
     state = OrderedDict(
         (name, value.clone() if isinstance(value, torch.Tensor) else value)

@@ -12,12 +12,12 @@ from flowref.model import Array
 from flowref.model.structure.lines import by_channel
 
 
-def single(x: Array) -> Array:
+def nearest_float32(x: Array) -> Array:
     """The nearest float32 values, so that a batch is the same in either precision."""
     return np.asarray(x, dtype=np.float64).astype(np.float32).astype(np.float64)
 
 
-def wide(values: Array, x: Array) -> Array:
+def broadcast_channels(values: Array, x: Array) -> Array:
     """Numbers per channel, to be combined with a batch."""
     return np.asarray(values).reshape(1, -1, *[1] * (x.ndim - 2))
 
@@ -27,7 +27,7 @@ def per_channel(x: Array) -> Array:
     return by_channel(x)
 
 
-def moments(x: Array, freedom: int = 0) -> tuple[Array, Array]:
+def channel_moments(x: Array, freedom: int = 0) -> tuple[Array, Array]:
     r"""Mean and variance of each channel, $v = \sum (x - \mu)^2 / (n - f)$, in two passes."""
     rows = per_channel(x)
     mean = rows.mean(1)
@@ -37,7 +37,7 @@ def moments(x: Array, freedom: int = 0) -> tuple[Array, Array]:
 
 def standardized(x: Array, mean: Array, var: Array, eps: float) -> Array:
     r"""$\hat x = (x - \mu) / \sqrt{v + \epsilon}$."""
-    return np.asarray((x - wide(mean, x)) / np.sqrt(wide(var, x) + eps))
+    return np.asarray((x - broadcast_channels(mean, x)) / np.sqrt(broadcast_channels(var, x) + eps))
 
 
 def summed(values: Array) -> Array:
@@ -45,18 +45,18 @@ def summed(values: Array) -> Array:
     return np.asarray(per_channel(values).sum(1), dtype=np.float64)
 
 
-def largest(values: Array) -> Array:
+def largest_per_channel(values: Array) -> Array:
     """The largest absolute value of each channel, `(channels,)`."""
     return np.asarray(np.abs(per_channel(values)).max(1), dtype=np.float64)
 
 
-def apart(got: Array, expected: Array, size: Array) -> Array:
+def channel_gap(got: Array, expected: Array, size: Array) -> Array:
     """How far two batches are apart in each channel, relative to a size `(channels,)`; inf where
     the shapes differ.
     """
     if np.shape(got) != np.shape(expected):
         return np.full(len(size), np.inf)
-    return ratio(largest(np.asarray(got, dtype=np.float64) - expected), size)
+    return ratio(largest_per_channel(np.asarray(got, dtype=np.float64) - expected), size)
 
 
 def ratio(difference: Array, size: Array) -> Array:

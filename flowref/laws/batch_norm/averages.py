@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import largest, moments, per_channel
+from flowref.laws.batch_norm.arithmetic import channel_moments, largest_per_channel, per_channel
 from flowref.laws.batch_norm.channels_first import channels_first
 from flowref.laws.batch_norm.formula import Parameters, Running
 from flowref.laws.batch_norm.normalizer import random_batch
@@ -23,7 +23,7 @@ from flowref.model import Array, Batch, Figure, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.figure import COURSE, figure
 from flowref.model.steps import Normalize, Roles, Step, Train
-from flowref.model.structure.lines import share_of
+from flowref.model.structure.lines import update_fraction
 
 # Sizes of the batches in a history, and in one that is shown.
 SIZES, SHOWN = (5, 11, 3, 8), (5, 11, 3, 8, 6, 9, 4, 12)
@@ -55,7 +55,7 @@ class Convention(NamedTuple):
     freedom: int
 
 
-def trained(flow: BatchNormal, batches: list[Array]) -> History:
+def training_history(flow: BatchNormal, batches: list[Array]) -> History:
     """The history of some batches."""
     steps: list[Step[Any]] = [step for x in batches for step in (Normalize(x), Roles())]
     life = flow.play([Roles(), Train(), *steps])
@@ -66,7 +66,7 @@ def random_history(
     flow: BatchNormal, rng: np.random.Generator, sizes: tuple[int, ...] = SIZES
 ) -> History:
     """The history of a few batches of different sizes."""
-    return trained(flow, [random_batch(flow, rng, rows) for rows in sizes])
+    return training_history(flow, [random_batch(flow, rng, rows) for rows in sizes])
 
 
 def fractions(momentum: str, history: History) -> list[float]:
@@ -80,23 +80,24 @@ def fractions(momentum: str, history: History) -> list[float]:
             for before in history.parameters[:count]
         ]
     if momentum in (UNKNOWN, POOLED, COUNTED):
-        return measured(history)
+        return measured_fractions(history)
     if first.momentum is None:
         return [np.nan] * count
     if momentum in (NEW, KEEP):
         return [first.momentum if momentum == NEW else 1 - first.momentum] * count
     # The first batch tells the number of batches so far; the others follow.
-    start = measured(history)[0]
+    start = measured_fractions(history)[0]
     if not 0 < start <= 1:
         return [np.nan] * count
     least, earlier = min(first.momentum, 1 - first.momentum), round(1 / start)
     return [max(least, 1 / (earlier + index)) for index in range(count)]
 
 
-def measured(history: History) -> list[float]:
+def measured_fractions(history: History) -> list[float]:
     """The fraction with which each batch entered the running mean."""
     return [
-        share_of(moments(x)[0], before.mean, after.mean) for x, before, after in history.updates()
+        update_fraction(channel_moments(x)[0], before.mean, after.mean)
+        for x, before, after in history.updates()
     ]
 
 
@@ -104,13 +105,13 @@ def constant_share(history: History) -> float | None:
     """The fraction with which every batch entered the running mean, where it is one: a momentum,
     whether or not an attribute tells it.
     """
-    first, *others = measured(history)
+    first, *others = measured_fractions(history)
     if not 0 < first <= 1 or any(abs(other - first) > EXPLAINS * first for other in others):
         return None
     return first
 
 
-def gaps(history: History, convention: Convention) -> Array:
+def convention_gaps(history: History, convention: Convention) -> Array:
     """How far a history is from a convention, `(batches, 2, channels)`: of the mean and of the
     variance, relative.
     """
@@ -118,8 +119,8 @@ def gaps(history: History, convention: Convention) -> Array:
     rows = [
         after.off(
             updated(before, x, convention, share),
-            np.abs(before.mean) + largest(x),
-            np.abs(before.var) + moments(x, convention.freedom)[1],
+            np.abs(before.mean) + largest_per_channel(x),
+            np.abs(before.var) + channel_moments(x, convention.freedom)[1],
         )
         for share, (x, before, after) in zip(shares, history.updates(), strict=True)
     ]
@@ -128,7 +129,7 @@ def gaps(history: History, convention: Convention) -> Array:
 
 def updated(old: Running, x: Array, convention: Convention, share: float) -> Running:
     """Running statistics after a batch, by a convention."""
-    mean, var = moments(x, convention.freedom)
+    mean, var = channel_moments(x, convention.freedom)
     if convention.momentum == POOLED:
         # The variance of all values so far has a part between the batches.
         var = var + (1 - share) * (mean - old.mean) ** 2
@@ -142,7 +143,7 @@ def of_all(old: Running, x: Array, share: float, freedom: int) -> Array:
     """The variance of all values so far, sums of squares divided by their number less ``freedom``; the
     share of a batch in the mean tells how many there were.
     """
-    mean, var = moments(x)
+    mean, var = channel_moments(x)
     rows = per_channel(x).shape[1]
     with np.errstate(all="ignore"):
         count = np.float64(rows) / share
@@ -163,7 +164,7 @@ def explained(
     conventions = [Convention(kind, freedom) for kind in kinds for freedom in (1, 0)]
     # With n the shares tell it all.
     conventions += [] if has_momentum else [Convention(COUNTED, 1)]
-    distances = [(one, gaps(history, one)) for one in conventions if admitted(one)]
+    distances = [(one, convention_gaps(history, one)) for one in conventions if admitted(one)]
     return min(distances, key=lambda pair: float(pair[1].max()))
 
 
@@ -188,8 +189,8 @@ def course(flow: Any, batch: Batch) -> Figure:
     ]
     if not courses:
         raise Unsupported("it keeps no running statistics")
-    title, values = max(courses, key=lambda one: _apart(one[1]))
-    if _apart(values) < EXPLAINS:
+    title, values = max(courses, key=lambda one: _relative_gap(one[1]))
+    if _relative_gap(values) < EXPLAINS:
         raise Unsupported("what is wrong is not seen in the course of the statistics")
     return figure(COURSE, title, recorded=values[:, 0], expected=values[:, 1])
 
@@ -203,13 +204,13 @@ def nearest(history: History) -> Convention:
         return best
     kinds = (NEW, KEEP) if history.parameters[0].momentum is not None else (AVERAGE, UNKNOWN)
     found = [Convention(kind, freedom) for kind in kinds for freedom in (1, 0)]
-    scores = [float(np.minimum(gaps(history, one), 1.0).mean()) for one in found]
+    scores = [float(np.minimum(convention_gaps(history, one), 1.0).mean()) for one in found]
     best_at = int(np.argmin(scores))
     # Torch's, unless another one explains far more.
     return found[best_at] if scores[best_at] < scores[0] / 2 else found[0]
 
 
-def _apart(values: Any) -> float:
+def _relative_gap(values: Any) -> float:
     """How far the course is from the other, relative to what moves."""
     gap = np.abs(values[:, 0] - values[:, 1]).max()
     return float(np.nan_to_num(gap / (np.abs(values).max() + 1e-300), nan=np.inf))

@@ -28,13 +28,13 @@ def channels_first(flow: Any) -> Any:
     view = partial(_played, flow.play, channel, shape)
     facts = replace(
         flow.facts,
-        event_shape=first(np.zeros((1, *shape)), channel).shape[1:],
+        event_shape=channels_to_front(np.zeros((1, *shape)), channel).shape[1:],
         normalizer=replace(normalizer, channel=FIRST),
     )
     return replace(flow, play=view, facts=facts)
 
 
-def first(x: Array, channel: Sequence[int]) -> Array:
+def channels_to_front(x: Array, channel: Sequence[int]) -> Array:
     """A batch with its channels on axis 1, all axes of theirs in one."""
     front = [axis + 1 for axis in channel]
     others = [axis for axis in range(1, x.ndim) if axis not in front]
@@ -64,7 +64,7 @@ def _played(
     play: Any, channel: Sequence[int], shape: Shape, steps: Sequence[Step[Any]], fresh: bool = False
 ) -> Life:
     outcomes = play([_placed(step, channel, shape) for step in steps], fresh)
-    told = [_told(out, channel, shape) for out in outcomes]
+    told = [_channels_first_output(out, channel, shape) for out in outcomes]
     return Life(
         steps,
         [
@@ -87,14 +87,14 @@ def _placed(step: Step[Any], channel: Sequence[int], shape: Shape) -> Step[Any]:
     return step
 
 
-def _told(out: Any, channel: Sequence[int], shape: Shape) -> Any:
+def _channels_first_output(out: Any, channel: Sequence[int], shape: Shape) -> Any:
     def moved(value: Any) -> Any:
         array = np.asarray(value)
         if value is None or array.ndim < 2:
             return value
         if len(channel) == 1 and channel[0] == len(shape) - 1:
             return np.moveaxis(array, -1, 1)
-        return first(array, channel) if array.ndim == len(shape) + 1 else array
+        return channels_to_front(array, channel) if array.ndim == len(shape) + 1 else array
 
     if isinstance(out, Mapped):
         return Mapped(moved(out.value), out.ladj)

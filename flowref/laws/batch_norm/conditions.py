@@ -11,10 +11,10 @@ from flowref.laws.batch_norm.formula import (
     Affine,
     Parameters,
     apparent,
+    fit_channel_line,
     is_flow,
-    line,
 )
-from flowref.laws.batch_norm.normalizer import channels, normal_batch, output, settable
+from flowref.laws.batch_norm.normalizer import normal_batch, number_of_channels, output, settable
 from flowref.laws.common.outcomes import attempt
 from flowref.model import PARTS, RENORM, RUNNING, SAMPLE, Array, Requirement, Unsupported, requires
 from flowref.model.abilities import BatchNormal
@@ -27,7 +27,7 @@ EPS_VALUES, MOMENTUM_VALUES = (1e-3, 1e-2), (0.25, 0.5)
 
 # Its shape, and what its statistics are of.
 has_axes = Requirement(lambda flow: bool(flow.event_shape), "its events have no axes")
-has_channels = Requirement(lambda flow: channels(flow) > 1, "it has one channel")
+has_channels = Requirement(lambda flow: number_of_channels(flow) > 1, "it has one channel")
 normalizes_by_the_batch = Requirement(
     lambda flow: flow.normalizer.statistics == "batch",
     "in train mode it normalizes by running averages, which other laws are about",
@@ -111,7 +111,10 @@ def offers_log_det(flow: BatchNormal) -> bool:
 def is_not_constant(flow: BatchNormal) -> bool:
     """Some channel has a weight."""
     x = WIDE * normal_batch(flow, np.random.default_rng(1), ROWS)
-    return bool((np.abs(line(x, output(flow, x, Train())).slope) > 0).any()) and channels(flow) > 0
+    return (
+        bool((np.abs(fit_channel_line(x, output(flow, x, Train())).slope) > 0).any())
+        and number_of_channels(flow) > 0
+    )
 
 
 @requires("its parameters are not one number for each channel of axis 1", waits=True)
@@ -119,7 +122,7 @@ def is_per_channel(flow: BatchNormal) -> bool:
     """Parameters and statistics are one number for each entry of the first axis of an event."""
     values = flow.play([Roles()])[0]
     for role in ("weight", "bias", *STATISTICS):
-        if values.get(role) is not None and np.size(values[role]) != channels(flow):
+        if values.get(role) is not None and np.size(values[role]) != number_of_channels(flow):
             raise Unsupported(f"its {role} is not one number for each channel of axis 1")
     return True
 
@@ -142,12 +145,12 @@ def has_modes(flow: BatchNormal) -> bool:
     return not (fixed and same)
 
 
-def fixed(flow: BatchNormal) -> bool:
+def train_is_eval_map(flow: BatchNormal) -> bool:
     """Whether train mode is the fixed map of eval mode."""
     return has_modes.unmet(flow) is not None
 
 
-is_fixed = Requirement(fixed, "train mode is another map than eval mode")
+is_fixed = Requirement(train_is_eval_map, "train mode is another map than eval mode")
 
 
 def unexplained(flow: BatchNormal) -> list[str]:

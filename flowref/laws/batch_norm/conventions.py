@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import single
+from flowref.laws.batch_norm.arithmetic import nearest_float32
 from flowref.laws.batch_norm.averages import (
     EXPLAINS,
     KEEP,
@@ -29,8 +29,8 @@ from flowref.laws.batch_norm.conditions import (
 )
 from flowref.laws.batch_norm.declaration import batch_norm_advice
 from flowref.laws.batch_norm.formula import Parameters, scale_of
-from flowref.laws.batch_norm.normalizer import MODES, channels, output
-from flowref.laws.common.outcomes import attempt, flags, listed
+from flowref.laws.batch_norm.normalizer import MODES, number_of_channels, output
+from flowref.laws.common.outcomes import attempt, flags, listed_names
 from flowref.laws.common.requirements import as_built
 from flowref.model import Array, Batch, Residual, Undecidable, Unsupported
 from flowref.model.abilities import BatchNormal
@@ -134,7 +134,7 @@ def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
         for name, (got, expected) in usual_values.items()
         if got is not None and not np.allclose(got, expected, rtol=1e-3, atol=1e-3)
     ]
-    return flags(bool(wrong), 1, f"as built it has {listed(wrong)}")
+    return flags(bool(wrong), 1, f"as built it has {listed_names(wrong)}")
 
 
 @batch_norm_advice(
@@ -148,14 +148,14 @@ def state_dict_keys(flow: BatchNormal, batch: Batch) -> Residual:
     """The state_dict has names and shapes of that of nn.BatchNorm with the same options, so that
     weights can be exchanged.
     """
-    state, shape = flow.play([State()])[0], (channels(flow),)
+    state, shape = flow.play([State()])[0], (number_of_channels(flow),)
     odd = [name for name in state if name not in KEYS]
     odd += [
         f"{name} {state[name].shape}"
         for name in KEYS[:4]
         if name in state and state[name].shape != shape
     ]
-    return flags(bool(odd), 1, f"its state_dict has {listed(odd)}")
+    return flags(bool(odd), 1, f"its state_dict has {listed_names(odd)}")
 
 
 # Which batches are accepted. Advice: these are batches of which no paper speaks, and a layer that takes
@@ -164,8 +164,8 @@ def state_dict_keys(flow: BatchNormal, batch: Batch) -> Residual:
 
 def one_value(flow: BatchNormal, seed: int) -> Array:
     """A batch of one sample with one position."""
-    shape = (1, channels(flow), *[1] * (len(flow.event_shape) - 1))
-    return single(np.random.default_rng(seed).standard_normal(shape))
+    shape = (1, number_of_channels(flow), *[1] * (len(flow.event_shape) - 1))
+    return nearest_float32(np.random.default_rng(seed).standard_normal(shape))
 
 
 @batch_norm_advice(
@@ -189,7 +189,9 @@ def single_value_refused(flow: BatchNormal, batch: Batch) -> Residual:
 Statistics = dict[str, Array]
 
 
-def around(flow: BatchNormal, x: Array) -> tuple[Array, Statistics, Statistics] | None:
+def output_and_statistics(
+    flow: BatchNormal, x: Array
+) -> tuple[Array, Statistics, Statistics] | None:
     """What a train-mode batch becomes, and the running statistics before and after it by the words
     for them; None where it is refused.
     """
@@ -214,13 +216,13 @@ def empty_batch(flow: BatchNormal, batch: Batch) -> Residual:
     running statistics as they are.
     """
     x = np.zeros((0, *flow.event_shape))
-    y, before, after = around(flow, x) or (x, {}, {})
+    y, before, after = output_and_statistics(flow, x) or (x, {}, {})
     moved = [
         name
         for name, values in before.items()
         if name not in after or not np.array_equal(values, after[name])
     ]
-    note = f"came back as {np.shape(y)}" if not moved else f"changed its {listed(moved)}"
+    note = f"came back as {np.shape(y)}" if not moved else f"changed its {listed_names(moved)}"
     return flags(bool(moved) or np.shape(y) != x.shape, 1, f"an empty batch {note}")
 
 
@@ -234,15 +236,15 @@ def channel_count(flow: BatchNormal, batch: Batch) -> Residual:
     """A batch with another number of channels raises an error in train and in eval mode; it is
     never broadcast.
     """
-    rng, count = np.random.default_rng(batch.seed), channels(flow)
+    rng, count = np.random.default_rng(batch.seed), number_of_channels(flow)
     taken = []
     for other in sorted({1, count - 1, count + 1, 2 * count} - {count, 0}):
-        x = single(rng.standard_normal((6, other, *flow.event_shape[1:])))
+        x = nearest_float32(rng.standard_normal((6, other, *flow.event_shape[1:])))
         for mode, step in MODES.items():
             y, error = attempt(output, flow, x, step)
             if not error:
                 taken.append(f"{other} channels in {mode} mode (and returned {np.shape(y)})")
-    return flags(bool(taken), 1, f"a layer of {count} channels accepted {listed(taken)}")
+    return flags(bool(taken), 1, f"a layer of {count} channels accepted {listed_names(taken)}")
 
 
 @batch_norm_advice(
@@ -253,11 +255,11 @@ def channel_count(flow: BatchNormal, batch: Batch) -> Residual:
 )
 def ranks(flow: BatchNormal, batch: Batch) -> Residual:
     """A batch of a rank that is refused in one mode is refused in the other."""
-    rng, count, odd = np.random.default_rng(batch.seed), channels(flow), []
+    rng, count, odd = np.random.default_rng(batch.seed), number_of_channels(flow), []
     for rank in RANKS:
         # Positions as many as channels: what broadcasts along a wrong axis then fits.
-        x = single(rng.standard_normal((4 * count, *[count] * (rank - 1))))
+        x = nearest_float32(rng.standard_normal((4 * count, *[count] * (rank - 1))))
         taking = [mode for mode, step in MODES.items() if not attempt(output, flow, x, step)[1]]
         if len(taking) == 1:
             odd.append(f"rank {rank} in {taking[0]} mode only")
-    return flags(bool(odd), 1, f"it accepts {listed(odd)}")
+    return flags(bool(odd), 1, f"it accepts {listed_names(odd)}")

@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import apart, largest, nan_as_inf
+from flowref.laws.batch_norm.arithmetic import channel_gap, largest_per_channel, nan_as_inf
 from flowref.laws.batch_norm.conditions import (
     channelled,
     layer,
     offers_log_det,
 )
 from flowref.laws.batch_norm.declaration import batch_norm_law, batch_residual
-from flowref.laws.batch_norm.formula import Parameters, line
+from flowref.laws.batch_norm.formula import Parameters, fit_channel_line
 from flowref.laws.batch_norm.normalizer import (
-    channels,
     input_gradient,
     normal_batch,
+    number_of_channels,
     output,
     random_batch,
 )
@@ -67,7 +67,7 @@ class LogDet(NamedTuple):
         return batch_residual(off, note, nats=nats, log_det=self.ladj[0], expected=self.expected)
 
 
-def log_det_of(flow: BatchNormal, out: Mapped, x: Array, logs: Array) -> LogDet:
+def log_det_against_slopes(flow: BatchNormal, out: Mapped, x: Array, logs: Array) -> LogDet:
     """What a call returned, beside the sum over all positions of logarithms whose sum over the
     channels is that of the slopes.
     """
@@ -80,7 +80,7 @@ def log_det_of(flow: BatchNormal, out: Mapped, x: Array, logs: Array) -> LogDet:
 def log_slopes(x: Array, y: Array) -> Array:
     """Of the line of each channel."""
     with np.errstate(all="ignore"):
-        return np.asarray(np.log(np.abs(line(x, y).slope)))
+        return np.asarray(np.log(np.abs(fit_channel_line(x, y).slope)))
 
 
 @batch_norm_law(
@@ -105,8 +105,8 @@ def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
             continue
         y = np.asarray(life[-1].value)
         logs = log_slopes(x, y)
-        if np.isfinite(logs).all() and line(x, y).relative.max() < LINE:
-            told[mode, which] = log_det_of(flow, life[-1], x, logs)
+        if np.isfinite(logs).all() and fit_channel_line(x, y).relative.max() < LINE:
+            told[mode, which] = log_det_against_slopes(flow, life[-1], x, logs)
     if not told:
         raise Undecidable("no call is a line with a log-det")
     worst = {key: float(nan_as_inf(one.off).max()) for key, one in told.items()}
@@ -132,11 +132,11 @@ def train_inverse_policy(flow: BatchNormal, batch: Batch) -> Residual:
     undo = Run(OPPOSITE[flow.normalizer.call], output(flow, x, Train()))
     life, error = attempt(flow.play, [Train(), Normalize(x), undo])
     if error:
-        return batch_residual(np.zeros(channels(flow)))
+        return batch_residual(np.zeros(number_of_channels(flow)))
     if not (np.abs(Parameters.of(flow).scale) > 1e-6).all():
         raise Undecidable(NO_BIJECTION)
     note = "in train mode the inverse uses other statistics than the call that normalized"
-    return batch_residual(apart(life[-1].value, x, largest(x)), note)
+    return batch_residual(channel_gap(life[-1].value, x, largest_per_channel(x)), note)
 
 
 has_few_entries = Requirement(

@@ -4,7 +4,7 @@ $$y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$$
 
 for each channel. The numbers are known in two ways: by the names of attributes
 (`Parameters`), and by calls alone, whatever attributes are called: a channel of a batch goes through
-a line $y = a x + l$ (`Line`), and lines at batches of huge and of tiny spread show w, b,
+a line $y = a x + l$ (`ChannelLineFit`), and lines at batches of huge and of tiny spread show w, b,
 $\epsilon$ and n - ``freedom`` in the variance (`Scale`).
 """
 
@@ -18,20 +18,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import (
-    apart,
-    largest,
-    moments,
+    broadcast_channels,
+    channel_gap,
+    channel_moments,
+    largest_per_channel,
     per_channel,
     ratio,
     standardized,
-    wide,
 )
-from flowref.laws.batch_norm.normalizer import channels, normal_batch, output, settable
+from flowref.laws.batch_norm.normalizer import normal_batch, number_of_channels, output, settable
 from flowref.laws.common.outcomes import attempt
 from flowref.model import Array, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
-from flowref.model.structure.lines import NARROW, WIDE, Scale, fitted, scale
+from flowref.model.structure.lines import NARROW, WIDE, Scale, fit_lines, scale
 
 STATISTICS, SINGLE = ("running_mean", "running_var"), ("num_batches", "eps", "momentum")
 # Two values measure what is not known: so far apart that eps does not count, and so near that
@@ -98,12 +98,12 @@ class Parameters:
     @property
     def scale(self) -> Array:
         """The weight of each channel, ones where there is none."""
-        return np.ones(channels(self.flow)) if self.weight is None else self.weight
+        return np.ones(number_of_channels(self.flow)) if self.weight is None else self.weight
 
     @property
     def shift(self) -> Array:
         """The bias of each channel, zeros where there is none."""
-        return np.zeros(channels(self.flow)) if self.bias is None else self.bias
+        return np.zeros(number_of_channels(self.flow)) if self.bias is None else self.bias
 
     @property
     def statistics(self) -> dict[str, Array]:
@@ -124,18 +124,20 @@ class Parameters:
 
     def affine(self, hat: Array) -> Array:
         r"""$w \hat x + b$ of a standardized batch."""
-        return np.asarray(wide(self.scale, hat) * hat + wide(self.shift, hat))
+        return np.asarray(
+            broadcast_channels(self.scale, hat) * hat + broadcast_channels(self.shift, hat)
+        )
 
     def magnitude(self, hat: Array) -> Array:
         """The size of the terms of that, with those of the standardization, per channel."""
-        return np.asarray(np.abs(self.scale) * (1 + largest(hat)) + np.abs(self.shift))
+        return np.asarray(np.abs(self.scale) * (1 + largest_per_channel(hat)) + np.abs(self.shift))
 
     def off(self, y: Array, x: Array, mean: Array, var: Array) -> Array:
         """How far an output is from the formula with a mean and a variance, relative to the size of
         its terms, ``(channels,)``.
         """
         hat = self.hat(x, mean, var)
-        return apart(y, self.affine(hat), self.magnitude(hat))
+        return channel_gap(y, self.affine(hat), self.magnitude(hat))
 
     @cached_property
     def measured(self) -> Scale:
@@ -175,7 +177,7 @@ def is_flow(flow: BatchNormal) -> bool:
     return flow.play([Eval(), run]).of(run).ladj is not None
 
 
-class Line(NamedTuple):
+class ChannelLineFit(NamedTuple):
     """Slope and level of the line of each channel, and how far its values are from it, alone and
     relative to the size of its terms, ``(channels,)`` each.
     """
@@ -186,14 +188,14 @@ class Line(NamedTuple):
     relative: Array
 
 
-def line(x: Array, y: Array) -> Line:
+def fit_channel_line(x: Array, y: Array) -> ChannelLineFit:
     """The line that comes nearest to what each channel was mapped to; `Unsupported` where the output
     has another shape.
     """
-    found = fitted(per_channel(x), per_channel(shaped(y, x)))
-    size = np.abs(found.slope) * largest(x) + np.abs(found.level)
+    found = fit_lines(per_channel(x), per_channel(shaped(y, x)))
+    size = np.abs(found.slope) * largest_per_channel(x) + np.abs(found.level)
     with np.errstate(all="ignore"):
-        return Line(*found, ratio(found.off, size))
+        return ChannelLineFit(*found, ratio(found.off, size))
 
 
 def shaped(y: Array, x: Array) -> Array:
@@ -209,7 +211,7 @@ def scale_of(flow: BatchNormal) -> Scale:
     found = scale(lambda x: shaped(output(flow, x, Train()), x), z)
     eps = constant(found.eps)
     with np.errstate(all="ignore"):
-        weight = found.weight * np.sqrt(1 + eps / moments(WIDE * z, found.freedom)[1])
+        weight = found.weight * np.sqrt(1 + eps / channel_moments(WIDE * z, found.freedom)[1])
     return found._replace(weight=weight, eps=eps)
 
 
@@ -245,7 +247,7 @@ def apparent(flow: BatchNormal, weight: float, bias: float) -> list[Affine] | No
     x = normal_batch(flow, np.random.default_rng(1), 64)
     begin: list[Step[Any]] = []
     for role, start in (("weight", weight), ("bias", bias)):
-        assign = Assign(role, start + 1.3 * np.arange(channels(flow)))
+        assign = Assign(role, start + 1.3 * np.arange(number_of_channels(flow)))
         if role in flow.normalizer.roles and settable(flow, assign):
             begin.append(assign)
     begin.append(Roles())
@@ -254,7 +256,7 @@ def apparent(flow: BatchNormal, weight: float, bias: float) -> list[Affine] | No
         return None
     *_, y, after = trained
     parameters = Parameters.of(flow, trained[len(begin) - 1])
-    mean, var = moments(FAR * x)
+    mean, var = channel_moments(FAR * x)
     averages = Parameters.of(flow, after)
     if flow.normalizer.statistics == "running" and len(averages.statistics) == 2:
         mean, var = averages.running
@@ -274,5 +276,5 @@ def affine_of(x: Array, y: Array, mean: Array, inside: Array) -> Affine:
     """
     if np.shape(y) != np.shape(x):
         return Affine(np.full(len(mean), np.nan), np.full(len(mean), np.nan))
-    slope, level, *_ = line(x, y)
+    slope, level, *_ = fit_channel_line(x, y)
     return Affine(slope * np.sqrt(inside), level + slope * mean)

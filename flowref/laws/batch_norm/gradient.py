@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import (
-    apart,
-    largest,
-    moments,
+    broadcast_channels,
+    channel_gap,
+    channel_moments,
+    largest_per_channel,
     per_channel,
     ratio,
     standardized,
     summed,
-    wide,
     worst,
 )
 from flowref.laws.batch_norm.conditions import (
@@ -35,20 +35,20 @@ from flowref.laws.batch_norm.conditions import (
     understood_and_tracks,
 )
 from flowref.laws.batch_norm.declaration import batch_norm_law, batch_residual
-from flowref.laws.batch_norm.formula import Parameters, line, scale_of
+from flowref.laws.batch_norm.formula import Parameters, fit_channel_line, scale_of
 from flowref.laws.batch_norm.normalizer import (
-    channels,
     input_gradient,
-    pulled_back,
+    number_of_channels,
     random_batch,
     random_cotangent,
+    random_pullback,
     undivided,
 )
-from flowref.laws.common.outcomes import attempt, changed, listed
+from flowref.laws.common.outcomes import attempt, changed, listed_names
 from flowref.model import NEARBY, Array, Batch, Residual, Undecidable
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Pullback, Pulled, Roles, State, Train
-from flowref.model.structure.lines import share_of
+from flowref.model.structure.lines import update_fraction
 
 IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167)"
 # The size of a step of gradient descent, relative to the spread of the input or to the length of a weight.
@@ -69,11 +69,13 @@ def vjp(x: Array, dy: Array, slope: Array, eps: float, freedom: int) -> Vjp:
     r"""Of a batch in train mode, by the slope $w / s$ of each channel: without a part along the
     constant, and without one along the output.
     """
-    mean, var = moments(x, freedom)
+    mean, var = channel_moments(x, freedom)
     hat, values = standardized(x, mean, var, eps), x[:, 0].size
-    along = hat * wide(summed(dy * hat) / (values - freedom), x)
-    dx = wide(slope, x) * (dy - wide(summed(dy) / values, x) - along)
-    return Vjp(hat, dx, np.abs(slope) * largest(dy) * (1 + largest(hat) ** 2))
+    along = hat * broadcast_channels(summed(dy * hat) / (values - freedom), x)
+    dx = broadcast_channels(slope, x) * (dy - broadcast_channels(summed(dy) / values, x) - along)
+    return Vjp(
+        hat, dx, np.abs(slope) * largest_per_channel(dy) * (1 + largest_per_channel(hat) ** 2)
+    )
 
 
 class Backward(NamedTuple):
@@ -97,20 +99,22 @@ class Backward(NamedTuple):
 def backward(flow: BatchNormal, x: Array, rng: np.random.Generator) -> Backward:
     """Pull a random cotangent back through a train-mode batch."""
     known = Parameters.of(flow)
-    dy, pulled = pulled_back(flow, x, rng, Train())
-    inside = moments(x, known.measured_freedom)[1] + known.epsilon
+    dy, pulled = random_pullback(flow, x, rng, Train())
+    inside = channel_moments(x, known.measured_freedom)[1] + known.epsilon
     dx, slope = input_gradient(pulled, x), known.scale / np.sqrt(inside)
     if dx.shape != x.shape:
         raise Undecidable(f"the gradient of an input of shape {x.shape} has shape {dx.shape}")
     formula = vjp(x, dy, slope, known.epsilon, known.measured_freedom)
-    return Backward(dy, pulled, dx, formula, known.epsilon, inside, wide(known.scale, x) * dy)
+    return Backward(
+        dy, pulled, dx, formula, known.epsilon, inside, broadcast_channels(known.scale, x) * dy
+    )
 
 
 def off_parameters(pulled: Pulled, dy: Array, hat: Array) -> dict[str, Array]:
     r"""How far the gradients that there are of weight and bias are from $\sum dy\,\hat x$ and
     $\sum dy$, relative to the size of their terms, by what to say of them.
     """
-    size = summed(np.abs(dy)) * (1 + largest(hat))
+    size = summed(np.abs(dy)) * (1 + largest_per_channel(hat))
     found = {
         "the gradient of the weight is not the sum of dy times the normalized input": (
             pulled.weight,
@@ -141,7 +145,7 @@ def backward_closed_form(flow: BatchNormal, batch: Batch) -> Residual:
     back = backward(flow, random_batch(flow, rng), rng)
     hat, closed, size = back.formula
     rows = {
-        "the gradient of the input is not the derivative of normalization": apart(
+        "the gradient of the input is not the derivative of normalization": channel_gap(
             back.dx, closed, size
         ),
         **off_parameters(back.pulled, back.dy, hat),
@@ -149,8 +153,8 @@ def backward_closed_form(flow: BatchNormal, batch: Batch) -> Residual:
     return batch_residual(
         np.stack(list(rows.values())),
         max(rows, key=lambda note: worst(rows[note])),
-        largest_dx=largest(back.dx),
-        expected_largest_dx=largest(closed),
+        largest_dx=largest_per_channel(back.dx),
+        expected_largest_dx=largest_per_channel(closed),
     )
 
 
@@ -168,14 +172,14 @@ def measured_gradient(flow: BatchNormal, batch: Batch) -> Residual:
     """
     rng, scale = np.random.default_rng(batch.seed), scale_of(flow)
     x = random_batch(flow, rng)
-    dy, pulled = pulled_back(flow, x, rng, Train())
-    slope, dx = line(x, np.asarray(pulled.value)).slope, input_gradient(pulled, x)
+    dy, pulled = random_pullback(flow, x, rng, Train())
+    slope, dx = fit_channel_line(x, np.asarray(pulled.value)).slope, input_gradient(pulled, x)
     _, expected, size = vjp(x, dy, slope, scale.eps, scale.freedom)
     return batch_residual(
-        apart(dx, expected, size),
+        channel_gap(dx, expected, size),
         "the gradient of the input is not that of normalization by the batch",
-        largest_dx=largest(dx),
-        expected_largest_dx=largest(expected),
+        largest_dx=largest_per_channel(dx),
+        expected_largest_dx=largest_per_channel(expected),
     )
 
 
@@ -183,8 +187,8 @@ def reach(x: Array, dy: Array, pulled: Pulled) -> Array:
     """How large the terms are that cancel in the gradient of a constant: as large as the slope of
     the map, the spread of the output over that of the input.
     """
-    var = moments(np.asarray(pulled.value, dtype=np.float64))[1]
-    return np.asarray(np.sqrt(var / moments(x)[1]) * summed(np.abs(dy)))
+    var = channel_moments(np.asarray(pulled.value, dtype=np.float64))[1]
+    return np.asarray(np.sqrt(var / channel_moments(x)[1]) * summed(np.abs(dy)))
 
 
 @batch_norm_law(
@@ -201,10 +205,10 @@ def bias_before_is_idle(flow: BatchNormal, batch: Batch) -> Residual:
     """
     rng = np.random.default_rng(batch.seed)
     x = random_batch(flow, rng)
-    dy, spread = random_cotangent(x, rng), np.sqrt(moments(x)[1])
-    bias, moves = np.zeros((2, channels(flow)))
+    dy, spread = random_cotangent(x, rng), np.sqrt(channel_moments(x)[1])
+    bias, moves = np.zeros((2, number_of_channels(flow)))
     for _ in range(3):
-        pulled = flow.play([Train(), Pullback(x + wide(bias, x), dy)])[-1]
+        pulled = flow.play([Train(), Pullback(x + broadcast_channels(bias, x), dy)])[-1]
         gradient, size = summed(input_gradient(pulled, x)), reach(x, dy, pulled)
         # A step that moves the bias by a tenth of the spread where its gradient is as large as its
         # terms.
@@ -228,21 +232,25 @@ def eval_still_trains(flow: BatchNormal, batch: Batch) -> Residual:
     """
     rng, known = np.random.default_rng(batch.seed), Parameters.of(flow)
     x = random_batch(flow, rng)
-    played, error = attempt(pulled_back, flow, x, rng, Eval())
+    played, error = attempt(random_pullback, flow, x, rng, Eval())
     if error:
-        infinite = np.full(channels(flow), np.inf)
+        infinite = np.full(number_of_channels(flow), np.inf)
         return batch_residual(infinite, f"no gradient flows in eval mode ({error})")
     dy, pulled = played
     slope = known.scale / np.sqrt(known.running.var + known.epsilon)
     rows = [
-        apart(input_gradient(pulled, x), wide(slope, x) * dy, np.abs(slope) * largest(dy)),
+        channel_gap(
+            input_gradient(pulled, x),
+            broadcast_channels(slope, x) * dy,
+            np.abs(slope) * largest_per_channel(dy),
+        ),
         *off_parameters(pulled, dy, known.hat(x, *known.running)).values(),
     ]
     note = "gradients in eval mode are not those of a fixed affine map"
     _, before, _, after = flow.play([Eval(), State(), Pullback(x, dy), State()])
     if written := changed(before, after):
-        rows.append(np.full(channels(flow), np.inf))
-        note = f"a call in eval mode changed {listed(written)}"
+        rows.append(np.full(number_of_channels(flow), np.inf))
+        note = f"a call in eval mode changed {listed_names(written)}"
     return batch_residual(np.stack(rows), note)
 
 
@@ -261,20 +269,31 @@ def running_average_gradient(flow: BatchNormal, batch: Batch) -> Residual:
     dy = random_cotangent(x, rng)
     before, _, pulled, after = flow.play([Roles(), Train(), Pullback(x, dy), Roles()])
     old, known = Parameters.of(flow, before).running, Parameters.of(flow, after)
-    new, mean = known.running, moments(x)[0]
-    fraction = share_of(mean, old.mean, new.mean)
-    s, centered = np.sqrt(new.var + known.epsilon), x - wide(mean, x)
-    dhat, dx, values = wide(known.scale, x) * dy, input_gradient(pulled, x), x[:, 0].size
+    new, mean = known.running, channel_moments(x)[0]
+    fraction = update_fraction(mean, old.mean, new.mean)
+    s, centered = np.sqrt(new.var + known.epsilon), x - broadcast_channels(mean, x)
+    dhat, dx, values = (
+        broadcast_channels(known.scale, x) * dy,
+        input_gradient(pulled, x),
+        x[:, 0].size,
+    )
     by_mean = -summed(dhat) / s
-    by_var = -0.5 * summed(dhat * (x - wide(new.mean, x))) / s**3
-    size = largest(dhat) / s + np.abs(by_mean) + np.abs(by_var) * largest(centered)
+    by_var = -0.5 * summed(dhat * (x - broadcast_channels(new.mean, x))) / s**3
+    size = (
+        largest_per_channel(dhat) / s
+        + np.abs(by_mean)
+        + np.abs(by_var) * largest_per_channel(centered)
+    )
     through = [
-        wide(by_mean / values, x) + wide(2 * by_var / (values - freedom), x) * centered
+        broadcast_channels(by_mean / values, x)
+        + broadcast_channels(2 * by_var / (values - freedom), x) * centered
         for freedom in (1, 0)
     ]
     # Where no one said that it follows the appendix, averages may as well be constants.
     through += [np.zeros_like(x)] if flow.normalizer.evidence else []
-    gaps = [apart(dx, dhat / wide(s, x) + fraction * part, size) for part in through]
+    gaps = [
+        channel_gap(dx, dhat / broadcast_channels(s, x) + fraction * part, size) for part in through
+    ]
     return batch_residual(
         min(gaps, key=worst),
         "the gradient does not pass through the running averages as the batch entered them",
@@ -305,7 +324,7 @@ class Linear(NamedTuple):
 
 def random_linear(flow: BatchNormal, rng: np.random.Generator) -> Linear:
     """Random inputs, and weights whose channels differ in size."""
-    count, positions, rows = channels(flow), flow.event_shape[1:], undivided(flow, ROWS)
+    count, positions, rows = number_of_channels(flow), flow.event_shape[1:], undivided(flow, ROWS)
     matrix = rng.standard_normal((INPUTS, count)) * 10.0 ** rng.uniform(-2.5, 1, count)
     u = rng.standard_normal((rows * int(np.prod(positions)), INPUTS))
     return Linear(u, matrix, np.moveaxis((u @ matrix).reshape(rows, *positions, count), -1, 1))
@@ -344,14 +363,17 @@ def weight_before_scale(flow: BatchNormal, batch: Batch) -> Residual:
     rng = np.random.default_rng(batch.seed)
     u, matrix, x = linear = random_linear(flow, rng)
     factor, eps = float(rng.choice((0.125, 0.5, 4.0, 16.0))), float(rng.choice((1e-5, 0.1)))
-    dy, pulled = pulled_back(flow, x, rng, Assign("eps", eps), Train())
+    dy, pulled = random_pullback(flow, x, rng, Assign("eps", eps), Train())
     scaled = [Assign("eps", factor**2 * eps), Train(), Pullback(factor * x, dy)]
     dx, dx_scaled = (input_gradient(one, x) for one in (pulled, flow.play(scaled)[-1]))
     gap = np.abs(factor * linear.gradient(dx_scaled) - linear.gradient(dx)).max(0)
     columns = np.abs(matrix).max(0)
     rows = [
         ratio(gap, np.abs(u).max() * summed(np.abs(dx))),
-        ratio(columns * largest(factor * dx_scaled - dx), columns * largest(dx)),
+        ratio(
+            columns * largest_per_channel(factor * dx_scaled - dx),
+            columns * largest_per_channel(dx),
+        ),
     ]
     note = f"scaling the weights by {factor:g} does not scale their gradient by {1 / factor:g}"
     return batch_residual(np.stack(rows), note)

@@ -10,19 +10,18 @@ import math
 import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import (
-    apart,
-    largest,
-    moments,
+    broadcast_channels,
+    channel_gap,
+    channel_moments,
+    largest_per_channel,
     nan_as_inf,
     per_channel,
     ratio,
     standardized,
-    wide,
     worst,
 )
 from flowref.laws.batch_norm.conditions import (
     channelled,
-    fixed,
     has_no_other_statistics,
     has_no_statistics,
     has_parameters,
@@ -34,14 +33,15 @@ from flowref.laws.batch_norm.conditions import (
     normalizes_by_averages,
     takes_eps,
     tells_eps,
+    train_is_eval_map,
     understood,
     usual,
 )
 from flowref.laws.batch_norm.declaration import batch_norm_law, batch_residual
-from flowref.laws.batch_norm.formula import Parameters, line, scale_of
+from flowref.laws.batch_norm.formula import Parameters, fit_channel_line, scale_of
 from flowref.laws.batch_norm.normalizer import (
-    channels,
     normal_batch,
+    number_of_channels,
     output,
     random_batch,
     settable,
@@ -76,12 +76,12 @@ def matches_reference(flow: BatchNormal, batch: Batch) -> Residual:
     x = random_batch(flow, np.random.default_rng(batch.seed))
     known = Parameters.of(flow)
     _, evaluated, _, trained = flow.play([Eval(), Normalize(x), Train(), Normalize(x)])
-    size = known.magnitude(known.hat(x, *moments(x, known.freedom)))
-    rows = [known.off(trained, x, *moments(x, known.freedom))]
+    size = known.magnitude(known.hat(x, *channel_moments(x, known.freedom)))
+    rows = [known.off(trained, x, *channel_moments(x, known.freedom))]
     nearer = [
         f": {name}"
         for name, other in other_formulas(x, known.epsilon, known.freedom).items()
-        if apart(trained, known.affine(other), size).max() < LIKE * rows[0].max()
+        if channel_gap(trained, known.affine(other), size).max() < LIKE * rows[0].max()
     ]
     notes = ["in train mode the output is not the reference's" + "".join(nearer[:1])]
     if len(known.statistics) == 2:
@@ -93,12 +93,13 @@ def matches_reference(flow: BatchNormal, batch: Batch) -> Residual:
 
 def other_formulas(x: Array, eps: float, freedom: int) -> dict[str, Array]:
     """A batch standardized by formulas that are taken for the reference's."""
-    mean, var = moments(x, freedom)
+    mean, var = channel_moments(x, freedom)
     return {
         "the variance is divided by n - 1 instead of n": standardized(
-            x, *moments(x, 1 - freedom), eps
+            x, *channel_moments(x, 1 - freedom), eps
         ),
-        "eps is outside the square root": (x - wide(mean, x)) / (np.sqrt(wide(var, x)) + eps),
+        "eps is outside the square root": (x - broadcast_channels(mean, x))
+        / (np.sqrt(broadcast_channels(var, x)) + eps),
         "eps is left out": standardized(x, mean, var, 0.0),
     }
 
@@ -118,7 +119,7 @@ def fixed_map(flow: BatchNormal, batch: Batch) -> Residual:
     r"""A layer that is one fixed map in both modes maps by the numbers that it holds, whatever they are set to:
     $w (x - m) / \sqrt{v + \epsilon} + b$ per channel, with its running mean and variance.
     """
-    rng, count = np.random.default_rng(batch.seed), channels(flow)
+    rng, count = np.random.default_rng(batch.seed), number_of_channels(flow)
     x = random_batch(flow, rng)
     ends = {"running_mean": (-1, 1), "running_var": (0.3, 2), "weight": (0.5, 1.5), "bias": (-1, 1)}
     steps = [Assign(role, rng.uniform(*both, count)) for role, both in ends.items()]
@@ -148,7 +149,7 @@ def running_map(flow: BatchNormal, batch: Batch) -> Residual:
     run = Run(flow.normalizer.call, x)
     _, trained, _, evaluated = flow.play([Train(), run, Eval(), run])
     one, two = np.asarray(trained.value), np.asarray(evaluated.value)
-    rows = [apart(one, two, largest(two)), line(x, one).relative]
+    rows = [channel_gap(one, two, largest_per_channel(two)), fit_channel_line(x, one).relative]
     if trained.ladj is not None and evaluated.ladj is not None:
         first, second = (reported(flow, out, len(x)) for out in (trained, evaluated))
         gap = float(np.abs(first - second).max() / (1 + np.abs(second).max()))
@@ -175,15 +176,19 @@ def train_map(flow: BatchNormal, batch: Batch) -> Residual:
     x, other = random_batch(flow, rng), random_batch(flow, rng)
     batches = [(points, output(flow, points, Train())) for points in (x, other)]
     others = [(1, flow.event_shape)] if math.prod(flow.event_shape[1:]) > 1 else []
-    others += [(0, (channels(flow),) * 2)] if len(flow.event_shape) == 2 else []
+    others += [(0, (number_of_channels(flow),) * 2)] if len(flow.event_shape) == 2 else []
     for rows, shape in others:
         points = random_batch(flow, rng, rows, shape)
         out, _ = attempt(output, flow, points, Train())  # which may be refused
         batches += [] if out is None or np.shape(out) != points.shape else [(points, out)]
-    off = nan_as_inf(np.stack([line(*one).relative for one in batches]))
+    off = nan_as_inf(np.stack([fit_channel_line(*one).relative for one in batches]))
     (_, y), *rest = batches
     gaps = [
-        ratio(np.abs(moments(y)[0] - moments(out)[0]), largest(y) + largest(out)) for _, out in rest
+        ratio(
+            np.abs(channel_moments(y)[0] - channel_moments(out)[0]),
+            largest_per_channel(y) + largest_per_channel(out),
+        )
+        for _, out in rest
     ]
     if off.max() > np.max(gaps):
         note = "in train mode a channel of the output is no line in the input"
@@ -203,10 +208,13 @@ def deviation(flow: BatchNormal, batch: Batch) -> Residual:
     about its mean and one constant, whatever the spread and the offset of the batch.
     """
     rng, scale = np.random.default_rng(batch.seed), scale_of(flow)
-    spread = 10.0 ** rng.uniform(*SPREADS, channels(flow))
-    offset = spread * rng.choice((0.0, 0.5, -1.0, 3.0), channels(flow))
+    spread = 10.0 ** rng.uniform(*SPREADS, number_of_channels(flow))
+    offset = spread * rng.choice((0.0, 0.5, -1.0, 3.0), number_of_channels(flow))
     x = spread_out(normal_batch(flow, rng, int(rng.integers(4, 12))), spread, offset)
-    got, var = line(x, output(flow, x, Train())).slope, moments(x, scale.freedom)[1]
+    got, var = (
+        fit_channel_line(x, output(flow, x, Train())).slope,
+        channel_moments(x, scale.freedom)[1],
+    )
     expected = scale.weight / np.sqrt(var + scale.eps)
     # A cancellation of E[x^2] - E[x]^2 is the affair of another law.
     return batch_residual(
@@ -233,14 +241,14 @@ def modes_agree(flow: BatchNormal, batch: Batch) -> Residual:
     step = Nudge(batch.seed % 1000, MOVE)
     one, two = (output(flow, x, *before, Train()) for before in ((), (step,)))
     fixed_one, fixed_two = (output(flow, x, *before, Eval()) for before in ((), (step,)))
-    slope, slope_moved = line(x, one).slope, line(x, two).slope
-    shift, shift_moved = moments(one)[0], moments(two)[0]
-    left = wide(slope, x) * (fixed_two - wide(shift_moved, x))
-    right = wide(slope_moved, x) * (fixed_one - wide(shift, x))
-    size = np.abs(slope) * (largest(fixed_two) + np.abs(shift_moved))
-    size = size + np.abs(slope_moved) * (largest(fixed_one) + np.abs(shift))
+    slope, slope_moved = fit_channel_line(x, one).slope, fit_channel_line(x, two).slope
+    shift, shift_moved = channel_moments(one)[0], channel_moments(two)[0]
+    left = broadcast_channels(slope, x) * (fixed_two - broadcast_channels(shift_moved, x))
+    right = broadcast_channels(slope_moved, x) * (fixed_one - broadcast_channels(shift, x))
+    size = np.abs(slope) * (largest_per_channel(fixed_two) + np.abs(shift_moved))
+    size = size + np.abs(slope_moved) * (largest_per_channel(fixed_one) + np.abs(shift))
     return batch_residual(
-        apart(left, right, size),
+        channel_gap(left, right, size),
         "a change of the parameters changes eval mode in another way than train mode",
         slope_in_train_mode=slope,
         slope_in_train_mode_after=slope_moved,
@@ -266,20 +274,25 @@ def eval_affine_map(flow: BatchNormal, batch: Batch) -> Residual:
     slope, level = (
         per_channel(values)[:, 0].astype(np.float64) for values in (ones - origin, origin)
     )
-    size = largest(one) + largest(two) + largest(origin)
-    size_line = size + np.abs(slope) * largest(x) + largest(ones)
-    affine_one, mixed = wide(slope, x) * x + wide(level, x), part * one + (1 - part) * two
+    size = largest_per_channel(one) + largest_per_channel(two) + largest_per_channel(origin)
+    size_line = size + np.abs(slope) * largest_per_channel(x) + largest_per_channel(ones)
+    affine_one, mixed = (
+        broadcast_channels(slope, x) * x + broadcast_channels(level, x),
+        part * one + (1 - part) * two,
+    )
     if flow.normalizer.declared.get("clipped"):
-        mixed = np.where(ends(one) | ends(two) | ends(between), between, mixed)
-        affine_one = np.where(ends(one), one, affine_one)
+        mixed = np.where(
+            extreme_outputs(one) | extreme_outputs(two) | extreme_outputs(between), between, mixed
+        )
+        affine_one = np.where(extreme_outputs(one), one, affine_one)
     return batch_residual(
-        np.stack([apart(between, mixed, size), apart(one, affine_one, size_line)]),
+        np.stack([channel_gap(between, mixed, size), channel_gap(one, affine_one, size_line)]),
         "in eval mode it is no fixed affine map per channel",
         slope=slope,
     )
 
 
-def ends(y: Array) -> Array:
+def extreme_outputs(y: Array) -> Array:
     """Where outputs are the largest or the smallest, as those are that are cut off."""
     return np.asarray((y == np.max(y)) | (y == np.min(y)))
 
@@ -289,12 +302,12 @@ def ends(y: Array) -> Array:
 
 def centered(y: Array) -> Array:
     """An output without its mean per channel, which is the bias."""
-    return np.asarray(y - wide(moments(y)[0], y))
+    return np.asarray(y - broadcast_channels(channel_moments(y)[0], y))
 
 
 def extent(y: Array) -> Array:
     """The size of an output, with that of what is left of it without its mean."""
-    return largest(y) + largest(centered(y))
+    return largest_per_channel(y) + largest_per_channel(centered(y))
 
 
 @batch_norm_law(
@@ -314,7 +327,7 @@ def scale_law(flow: BatchNormal, batch: Batch) -> Residual:
     one = output(flow, factor * x, Assign("eps", eps), Train())
     other = output(flow, x, Assign("eps", eps / factor**2), Train())
     note = f"scaling the input by {factor:g} does not act as scaling eps by {factor**-2:g}"
-    gap = apart(centered(one), np.sign(factor) * centered(other), extent(one))
+    gap = channel_gap(centered(one), np.sign(factor) * centered(other), extent(one))
     return batch_residual(gap, note)
 
 
@@ -333,7 +346,7 @@ def without_tracking(flow: BatchNormal, batch: Batch) -> Residual:
     """Without running statistics, eval mode normalizes by the batch, as train mode does."""
     x = normal_batch(flow, np.random.default_rng(batch.seed), 7)
     trained, evaluated = output(flow, x, Train()), output(flow, x, Eval())
-    value = apart(evaluated, trained, largest(trained))
+    value = channel_gap(evaluated, trained, largest_per_channel(trained))
     return batch_residual(value, "eval mode does not normalize by the batch")
 
 
@@ -362,4 +375,4 @@ def train_mode_normalizes(flow: BatchNormal, batch: Batch) -> Residual:
     eval mode, unless it is called frozen.
     """
     note = "in train mode it is the same fixed map as in eval mode, and no batch moves its averages"
-    return flags(fixed(flow), 1, note)
+    return flags(train_is_eval_map(flow), 1, note)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import single, wide
+from flowref.laws.batch_norm.arithmetic import broadcast_channels, nearest_float32
 from flowref.model import Array, Shape
 from flowref.model.abilities import BatchNormal, Flow
 from flowref.model.call import How
@@ -18,7 +18,7 @@ MODES: Mapping[str, Step[ModeChange]] = {"train": Train(), "eval": Eval()}
 FEW = 3
 
 
-def channels(flow: Flow) -> int:
+def number_of_channels(flow: Flow) -> int:
     """The number of channels: the first axis of an event."""
     return int(flow.event_shape[0])
 
@@ -28,15 +28,15 @@ def random_batch(flow: Flow, rng: np.random.Generator, rows: int = 0, event: Sha
     distribution. ``event``: the shape of its events, where it is another one.
     """
     shape = (undivided(flow, rows or int(rng.integers(5, 12))), *(event or flow.event_shape))
-    spread = 10.0 ** rng.uniform(-2.5, 1.5, channels(flow))
-    offset = spread * rng.choice((0.0, 1.0, -3.0, 10.0), channels(flow))
+    spread = 10.0 ** rng.uniform(-2.5, 1.5, number_of_channels(flow))
+    offset = spread * rng.choice((0.0, 1.0, -3.0, 10.0), number_of_channels(flow))
     z = np.where(rng.random(shape) < 0.5, rng.standard_normal(shape), rng.exponential(1.0, shape))
     return spread_out(z, spread, offset)
 
 
 def spread_out(z: Array, spread: Array, offset: Array) -> Array:
     """A batch whose channels are as far spread and as far from zero as is said of each."""
-    return single(wide(offset, z) + wide(spread, z) * z)
+    return nearest_float32(broadcast_channels(offset, z) + broadcast_channels(spread, z) * z)
 
 
 def normal_batch(flow: Flow, rng: np.random.Generator, rows: int) -> Array:
@@ -46,7 +46,7 @@ def normal_batch(flow: Flow, rng: np.random.Generator, rows: int) -> Array:
 
 def large_batch(flow: Flow, rng: np.random.Generator, rows: int) -> Array:
     """The same of as many rows as are asked for."""
-    return single(rng.standard_normal((rows, *flow.event_shape)))
+    return nearest_float32(rng.standard_normal((rows, *flow.event_shape)))
 
 
 def undivided(flow: Flow, rows: int) -> int:
@@ -63,10 +63,10 @@ def output(flow: BatchNormal, x: Array, *before: Step[Any], how: How = "plain") 
 
 def random_cotangent(x: Array, rng: np.random.Generator) -> Array:
     """Standard normal values in the shape of a batch."""
-    return single(rng.standard_normal(x.shape))
+    return nearest_float32(rng.standard_normal(x.shape))
 
 
-def pulled_back(
+def random_pullback(
     flow: BatchNormal, x: Array, rng: np.random.Generator, *before: Step[Any]
 ) -> tuple[Array, Pulled]:
     """A random cotangent, and what it is pulled back to through a batch, after other steps."""

@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import apart, moments, per_channel, wide
+from flowref.laws.batch_norm.arithmetic import (
+    broadcast_channels,
+    channel_gap,
+    channel_moments,
+    per_channel,
+)
 from flowref.laws.batch_norm.conditions import has_channels, stands_offsets, understood, usual
 from flowref.laws.batch_norm.declaration import batch_norm_law
 from flowref.laws.batch_norm.formula import Parameters
 from flowref.laws.batch_norm.normalizer import (
-    channels,
     normal_batch,
+    number_of_channels,
     output,
     random_batch,
     spread_out,
@@ -44,7 +49,7 @@ def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In float32, an offset of the input costs no more than $16u(1 + |\mu|/\sigma)(1 + |y|)$, for
     offsets up to $10^4\sigma$.
     """
-    rng, count = np.random.default_rng(batch.seed), channels(flow)
+    rng, count = np.random.default_rng(batch.seed), number_of_channels(flow)
     z = normal_batch(flow, rng, 16)
     spread = 10.0 ** rng.uniform(-1, 1, count)
     offset = rng.choice((-1.0, 1.0)) * spread * rng.choice(OFFSETS, count)
@@ -64,16 +69,18 @@ def beyond_rounding(flow: BatchNormal, x: Array) -> Residual:
     y, known = output(flow, x, Cast("float32"), Train()), Parameters.of(flow)
 
     def hat(points: Array) -> Array:
-        return known.hat(points, *moments(points, known.measured_freedom))
+        return known.hat(points, *channel_moments(points, known.measured_freedom))
 
     size = np.abs(known.scale) + np.abs(known.shift)
-    has_formula = apart(plain, known.affine(hat(usual)), size).max() < SAME
+    has_formula = channel_gap(plain, known.affine(hat(usual)), size).max() < SAME
     expected = known.affine(hat(x)) if has_formula else np.asarray(own, dtype=np.float64)
-    mean, var = moments(x, known.measured_freedom)
+    mean, var = channel_moments(x, known.measured_freedom)
     s = np.sqrt(var + known.epsilon)
     with np.errstate(all="ignore"):
         loss = 1 + np.abs(mean) / np.where(s > 0, s, 1.0)
-        terms = wide(np.abs(known.scale) * loss, x) * (1 + np.abs(hat(x))) + np.abs(expected)
+        terms = broadcast_channels(np.abs(known.scale) * loss, x) * (1 + np.abs(hat(x))) + np.abs(
+            expected
+        )
         allowed = STEPS * SINGLE_UNIT * terms
         excess = np.abs(np.asarray(y, dtype=np.float64) - expected)
         excess = excess / np.where(allowed > 0, allowed, 1.0)
@@ -98,7 +105,7 @@ def constant_batch(flow: BatchNormal, batch: Batch) -> Residual:
     """
     rng = np.random.default_rng(batch.seed)
     odd = normal_batch(flow, rng, 6)
-    odd[:, int(rng.integers(channels(flow)))] = rng.choice((0.0, 0.5, -3.0))
+    odd[:, int(rng.integers(number_of_channels(flow)))] = rng.choice((0.0, 0.5, -3.0))
     x = normal_batch(flow, rng, 6)
     both: list[Step[Any]] = [Normalize(x), Eval(), Normalize(x)]
     plain, refused = attempt(flow.play, [Train(), *both])
@@ -131,11 +138,11 @@ def nan_containment(flow: BatchNormal, batch: Batch) -> Residual:
     channels finite.
     """
     rng = np.random.default_rng(batch.seed)
-    x, channel = random_batch(flow, rng, 6), int(rng.integers(channels(flow)))
+    x, channel = random_batch(flow, rng, 6), int(rng.integers(number_of_channels(flow)))
     x[int(rng.integers(6)), channel] = np.nan
     _, y, roles = flow.play([Train(), Normalize(x), Roles()])
     left = {"outputs": per_channel(y).astype(np.float64), **Parameters.of(flow, roles).statistics}
-    others = np.arange(channels(flow)) != channel
+    others = np.arange(number_of_channels(flow)) != channel
     bad = [name for name, values in left.items() if not np.isfinite(values[others]).all()]
     note = f"a nan in channel {channel} reached {', '.join(bad)} of other channels"
     return flags(bool(bad), 1, note)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import apart
+from flowref.laws.batch_norm.arithmetic import channel_gap
 from flowref.laws.batch_norm.conditions import has_axes, has_modes
 from flowref.laws.batch_norm.declaration import batch_norm_law
-from flowref.laws.batch_norm.formula import Parameters, line
+from flowref.laws.batch_norm.formula import Parameters, fit_channel_line
 from flowref.laws.batch_norm.gradient import vjp
-from flowref.laws.batch_norm.normalizer import input_gradient, large_batch, output, pulled_back
+from flowref.laws.batch_norm.normalizer import input_gradient, large_batch, output, random_pullback
 from flowref.model import BOUND, NEARBY, RENORM, Array, Batch, Requirement, Residual, Undecidable
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Normalize, Step, Train
@@ -54,7 +54,7 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
     begin: list[Step[Any]] = [Train(), *(Normalize(WIDE * z) for _ in range(SEEN))]
 
     def slope(size: float, *more: Step[Any]) -> Array:
-        return line(z, output(flow, size * z, *begin, *more)).slope
+        return fit_channel_line(z, output(flow, size * z, *begin, *more)).slope
 
     usual, same = slope(WIDE, Eval()) / WIDE, SAME[flow.dtype]
     # w r of each channel, by spread of the batch.
@@ -96,7 +96,7 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
 
     def moves(shift: float, *more: Step[Any]) -> Array:
         x, rest = spread * z + shift * WIDE, spread * z
-        ends = (line(z, output(flow, one, *begin, *more)).level for one in (x, rest))
+        ends = (fit_channel_line(z, output(flow, one, *begin, *more)).level for one in (x, rest))
         return np.asarray(np.subtract(*ends))
 
     small, larger = (moves(shift) for shift in SHIFTS)
@@ -108,10 +108,10 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
             )
     # For gradients r and d are constants.
     x = SPREADS[rows[len(rows) // 2]] * WIDE * z
-    dy, pulled = pulled_back(flow, x, rng, *begin)
-    _, expected, size = vjp(x, dy, line(x, np.asarray(pulled.value)).slope, 0.0, 0)
+    dy, pulled = random_pullback(flow, x, rng, *begin)
+    _, expected, size = vjp(x, dy, fit_channel_line(x, np.asarray(pulled.value)).slope, 0.0, 0)
     note = "the gradient is not that of normalization by the batch with r and d held"
-    return _off(note, apart(input_gradient(pulled, x), expected, size), same)
+    return _off(note, channel_gap(input_gradient(pulled, x), expected, size), same)
 
 
 def _off(note: str, gap: Array, same: float = 0.0) -> Residual:

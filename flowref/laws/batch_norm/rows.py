@@ -34,7 +34,7 @@ of_batches = Requirement(
 )
 
 
-def taken(flow: BatchNormal) -> int:
+def accepted_row_count(flow: BatchNormal) -> int:
     """How many rows a large batch has that train mode takes."""
     refused = ""
     for rows in ROWS:
@@ -58,7 +58,7 @@ def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
     """In train mode the rows of a large batch come out in their order: each entry of the output goes with
     the entry of the input at its place, whatever parts of the batch are normalized together.
     """
-    x = large_batch(flow, np.random.default_rng(batch.seed), taken(flow))
+    x = large_batch(flow, np.random.default_rng(batch.seed), accepted_row_count(flow))
     y = output(flow, x, Train())
     if np.shape(y) != np.shape(x):
         return flags(True, 1, f"{len(x)} rows come out in shape {np.shape(y)}")
@@ -106,7 +106,7 @@ def every_row_enters(flow: BatchNormal, batch: Batch) -> Residual:
     """
     rng = np.random.default_rng(batch.seed)
     several = 2 * flow.normalizer.largest
-    x, z = large_batch(flow, rng, several or taken(flow)), normal_batch(flow, rng, 5)
+    x, z = large_batch(flow, rng, several or accepted_row_count(flow)), normal_batch(flow, rng, 5)
 
     def after(*batches: Array) -> Array:
         trained = [Normalize(points) for points in batches]

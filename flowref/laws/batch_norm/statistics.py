@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowref.laws.batch_norm.arithmetic import (
-    apart,
-    largest,
-    moments,
+    broadcast_channels,
+    channel_gap,
+    channel_moments,
+    largest_per_channel,
     nan_as_inf,
     ratio,
-    wide,
     worst,
 )
 from flowref.laws.batch_norm.averages import (
@@ -50,15 +50,15 @@ from flowref.laws.batch_norm.formula import (
     Parameters,
     Running,
     constant,
-    line,
+    fit_channel_line,
     scale_of,
 )
-from flowref.laws.batch_norm.normalizer import channels, normal_batch, random_batch
+from flowref.laws.batch_norm.normalizer import normal_batch, number_of_channels, random_batch
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.model import BOUND, EXACT, GIVEN, NEARBY, OPPOSITE, Array, Batch, Residual, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
-from flowref.model.structure.lines import WIDE, Scale, Used, share_of, used
+from flowref.model.structure.lines import WIDE, Scale, Used, update_fraction, used
 
 TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_tracked"
 
@@ -82,7 +82,7 @@ def running_update(flow: BatchNormal, batch: Batch) -> Residual:
     convention, gap = explained(history)
     index = int(gap.max((1, 2)).argmax())
     x, before, after = list(history.updates())[index]
-    mean, var = moments(x, convention.freedom)
+    mean, var = channel_moments(x, convention.freedom)
     return batch_residual(
         gap,
         "no known convention explains how the running statistics moved",
@@ -119,8 +119,8 @@ def momentum_limits(flow: BatchNormal, batch: Batch) -> Residual:
     gaps = []
     for (_, last), (before, after) in (ends[::-1], ends):
         for freedom in (1, 0):
-            own = Running(*moments(x, freedom))
-            follows = last.off(own, largest(x) + np.abs(own.mean), 2 * own.var)
+            own = Running(*channel_moments(x, freedom))
+            follows = last.off(own, largest_per_channel(x) + np.abs(own.mean), 2 * own.var)
             stays = after.off(before, 1 + np.abs(before.mean), 1 + np.abs(before.var))
             gaps.append(nan_as_inf(np.vstack([follows, stays])))
     return batch_residual(min(gaps, key=worst), "momentum 0 and 1 are not the two limits")
@@ -187,25 +187,30 @@ def eval_approaches_train(flow: BatchNormal, batch: Batch) -> Residual:
     up to what the average still remembers and the factor n/(n - 1) of an unbiased variance.
     """
     rng = np.random.default_rng(batch.seed)
-    level = wide(rng.choice((-1.0, 0.0, 2.0), channels(flow)), np.zeros((1, *flow.event_shape)))
+    level = broadcast_channels(
+        rng.choice((-1.0, 0.0, 2.0), number_of_channels(flow)), np.zeros((1, *flow.event_shape))
+    )
     x = level + normal_batch(flow, rng, 24)
     shown = [Normalize(x)] * TIMES
     life = flow.play([Roles(), Train(), *shown, Eval(), Normalize(x), Roles()])
     before, after = Parameters.of(flow, life[0]), Parameters.of(flow, life[-1])
     share = remembered(flow, before, batch)
-    weight, eps, (mean, var) = np.abs(after.scale), after.epsilon, moments(x)
+    weight, eps, (mean, var) = np.abs(after.scale), after.epsilon, channel_moments(x)
     # Bounds of the running statistics, and with them of the output, where it is furthest from the
     # mean.
     off_mean = share * np.abs(before.running.mean - mean)
     off_var = share * np.abs(before.running.var - var) + var / (x[:, 0].size - 1)
     if (off_var > 0.5 * var).any() or share > 0.5:
         raise Unsupported("its average still remembers too much of its past to be compared")
-    reach, deviation = largest(x - wide(mean, x)) + off_mean, np.sqrt(var + eps)
+    reach, deviation = (
+        largest_per_channel(x - broadcast_channels(mean, x)) + off_mean,
+        np.sqrt(var + eps),
+    )
     low = np.sqrt(np.maximum(var - off_var, 0) + eps)
     allowed = weight * (
         off_mean / low + reach * off_var / (low * deviation * (low + deviation))
     ) + 1e-9 * (1 + weight)
-    value = nan_as_inf(apart(life[-2], life[1 + TIMES], np.where(allowed > 0, allowed, 1.0)))
+    value = nan_as_inf(channel_gap(life[-2], life[1 + TIMES], np.where(allowed > 0, allowed, 1.0)))
     note = "eval mode stays away from train mode on the same data" if worst(value) > 1 else ""
     return Residual(value.reshape(1, -1), allowed=1.0, note=note)
 
@@ -250,11 +255,14 @@ def lived(flow: BatchNormal, scale: Scale, batches: list[Array]) -> list[Moved]:
     steps: list[Step[Any]] = [Eval(), Normalize(z)]
     for x in batches:
         steps += [Train(), Normalize(x), Eval(), Normalize(z)]
-    evaluated = [line(z, y) for y in flow.play(steps)[1::4]]
+    evaluated = [fit_channel_line(z, y) for y in flow.play(steps)[1::4]]
     seen = [used(one.slope, one.level, scale) for one in evaluated]
-    sizes = [largest(x) + np.abs(before.mean) for x, before in zip(batches, seen, strict=False)]
+    sizes = [
+        largest_per_channel(x) + np.abs(before.mean)
+        for x, before in zip(batches, seen, strict=False)
+    ]
     return [
-        Moved(x, old, new, share_of(moments(x)[0], old.mean, new.mean, size))
+        Moved(x, old, new, update_fraction(channel_moments(x)[0], old.mean, new.mean, size))
         for x, size, (old, new) in zip(batches, sizes, pairwise(seen), strict=True)
     ]
 
@@ -272,7 +280,7 @@ def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
     a variance, a deviation or a precision is averaged, with n or n - 1, and with the eps of train
     mode.
     """
-    return followed(flow, batch, scale_of(flow))
+    return running_statistics_residual(flow, batch, scale_of(flow))
 
 
 @batch_norm_law(
@@ -291,7 +299,9 @@ def averages_follow(flow: BatchNormal, batch: Batch) -> Residual:
     plain = Scale(known.scale, known.shift, 0.0, 0)
     gains = [1.0, *fixed_gain(flow, batch)]
     found = [
-        followed(flow, batch, plain._replace(weight=gain * plain.weight), eps_unknown=True)
+        running_statistics_residual(
+            flow, batch, plain._replace(weight=gain * plain.weight), eps_unknown=True
+        )
         for gain in gains
     ]
     return min(found, key=lambda one: worst(np.asarray(one.value)))
@@ -306,14 +316,16 @@ def fixed_gain(flow: BatchNormal, batch: Batch) -> list[float]:
     life, error = attempt(flow.play, [Train(), *[run] * SHOWN, Eval(), run])
     if error or np.shape(life[-1].value) != x.shape:
         return []
-    slope = line(x, np.asarray(life[-1].value)).slope
+    slope = fit_channel_line(x, np.asarray(life[-1].value)).slope
     with np.errstate(all="ignore"):
-        gains = [slope * np.sqrt(moments(x, less)[1]) for less in (0, 1)]
+        gains = [slope * np.sqrt(channel_moments(x, less)[1]) for less in (0, 1)]
     told = min(gains, key=lambda one: float(np.abs(one - 1).max()))
     return [] if np.abs(told - 1).max() < NEAR_ONE else [float(np.median(told))]
 
 
-def followed(flow: BatchNormal, batch: Batch, scale: Scale, eps_unknown: bool = False) -> Residual:
+def running_statistics_residual(
+    flow: BatchNormal, batch: Batch, scale: Scale, eps_unknown: bool = False
+) -> Residual:
     """How the statistics of eval mode follow batches, given what they are scaled and shifted by;
     ``eps_unknown``: one constant is left open.
     """
@@ -326,14 +338,14 @@ def followed(flow: BatchNormal, batch: Batch, scale: Scale, eps_unknown: bool = 
         (
             np.stack([rule(each, known.eps) for each in history])
             for rule in rules()
-            for known in (constants(history, scale) if eps_unknown else [scale])
+            for known in (candidate_scales(history, scale) if eps_unknown else [scale])
         ),
         key=worst,
     )
     growth = max([later - earlier for earlier, later in pairwise(shares)] + [0.0])
     beyond = max([share - 1 for share in shares] + [-share for share in shares] + [0.0])
     still = float(any(abs(share) < STILL for share in shares))
-    odd = np.full(channels(flow), max(growth, beyond, still))
+    odd = np.full(number_of_channels(flow), max(growth, beyond, still))
     gaps = {
         "eval mode does not follow the batches: its mean stays": still,
         f"the fractions of the batches are {', '.join(f'{share:.4g}' for share in shares)}": max(
@@ -349,15 +361,15 @@ def followed(flow: BatchNormal, batch: Batch, scale: Scale, eps_unknown: bool = 
         fraction=shares[-1],
         variance_and_eps_used=last.after.inside,
         before=last.before.inside,
-        variance_of_the_batch=moments(last.x)[1],
+        variance_of_the_batch=channel_moments(last.x)[1],
     )
 
 
 def off_mean(moved: Moved) -> Array:
     """How far the mean is from what its fraction says, relative."""
     x, before, after, share = moved
-    expected = (1 - share) * before.mean + share * moments(x)[0]
-    return ratio(np.abs(after.mean - expected), np.abs(before.mean) + largest(x))
+    expected = (1 - share) * before.mean + share * channel_moments(x)[0]
+    return ratio(np.abs(after.mean - expected), np.abs(before.mean) + largest_per_channel(x))
 
 
 # What is left of a batch by one way to average, given eps, ``(channels,)``.
@@ -379,7 +391,7 @@ def rules() -> Iterator[Rule]:
     for less in (1, 0):
         yield averaged(less, lambda inside, eps: inside)
         yield pooled(less)
-        yield counted(less)
+        yield cumulative_rule(less)
         yield beside_the_root(less)
         for held in AVERAGED:
             yield averaged(less, held)
@@ -391,7 +403,7 @@ def averaged(less: int, held: Callable[[Array, float], Array]) -> Rule:
     def rule(moved: Moved, eps: float) -> Array:
         x, before, after, share = moved
         with np.errstate(all="ignore"):
-            inside = (before.inside, after.inside, moments(x, less)[1] + eps)
+            inside = (before.inside, after.inside, channel_moments(x, less)[1] + eps)
             old, new, own = (held(each, eps) for each in inside)
             gap = np.abs(new - (1 - share) * old - share * own)
             return nan_as_inf(ratio(gap, np.abs(old) + np.abs(own)))
@@ -404,7 +416,7 @@ def beside_the_root(less: int) -> Rule:
 
     def rule(moved: Moved, eps: float) -> Array:
         x, before, after, share = moved
-        own = np.sqrt(moments(x, less)[1]) + eps
+        own = np.sqrt(channel_moments(x, less)[1]) + eps
         with np.errstate(all="ignore"):
             old, new = np.sqrt(before.inside), np.sqrt(after.inside)
             return nan_as_inf(ratio(np.abs(new - (1 - share) * old - share * own), old + own))
@@ -417,7 +429,7 @@ def pooled(less: int) -> Rule:
 
     def rule(moved: Moved, eps: float) -> Array:
         x, before, after, share = moved
-        mean, var = moments(x, less)
+        mean, var = channel_moments(x, less)
         between = share * (1 - share) * (mean - before.mean) ** 2
         expected = (1 - share) * before.inside + share * (var + eps) + between
         return nan_as_inf(ratio(np.abs(after.inside - expected), before.inside + var + between))
@@ -425,29 +437,29 @@ def pooled(less: int) -> Rule:
     return rule
 
 
-def counted(less: int) -> Rule:
+def cumulative_rule(less: int) -> Rule:
     """The same, sums of squares divided by n or n - 1, with n of all values so far."""
 
     def rule(moved: Moved, eps: float) -> Array:
         x, before, after, share = moved
         expected = of_all(Running(before.mean, before.inside - eps), x, share, less) + eps
-        size = np.abs(expected) + before.inside + moments(x, less)[1]
+        size = np.abs(expected) + before.inside + channel_moments(x, less)[1]
         return nan_as_inf(ratio(np.abs(after.inside - expected), size))
 
     return rule
 
 
-def constants(history: list[Moved], scale: Scale) -> list[Scale]:
+def candidate_scales(history: list[Moved], scale: Scale) -> list[Scale]:
     """The scale with each constant that the channel and batch of the smallest variance leave open: none,
     and those by which a plain average, one of deviations with eps within the root or beside it, or one of all values
     so far, would be exact there.
     """
-    moved = min(history, key=lambda one: float(moments(one.x)[1].min()))
+    moved = min(history, key=lambda one: float(channel_moments(one.x)[1].min()))
     x, before, after, share = moved
-    channel = int(moments(x)[1].argmin())
+    channel = int(channel_moments(x)[1].argmin())
     old, new, found = before.inside[channel], after.inside[channel], []
     for less in (0, 1):
-        mean, var = moments(x, less)
+        mean, var = channel_moments(x, less)
         between = share * (1 - share) * (mean - before.mean) ** 2
         for part in (0.0, between[channel]):
             with np.errstate(all="ignore"):

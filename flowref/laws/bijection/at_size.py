@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flowref.laws.common.amounts import planned, taken
+from flowref.laws.common.amounts import call_work, planned
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.differences import EXPONENTS, FINE, derivative
-from flowref.laws.common.entries import entry_by_entry, refusal
+from flowref.laws.common.entries import entry_by_entry, entrywise_refusal
 from flowref.laws.common.structure import (
     LARGE,
-    Told,
+    StructuredLogDet,
     copies,
+    dense_log_det,
     in_two_steps,
     one_entry_each,
     position_by_position,
-    whole,
 )
 from flowref.model import Array, Pieces, Stage, Undecidable, Unsupported, seed_of
 from flowref.model.abilities import Flow, Pulling, Walked, offers
@@ -57,7 +57,7 @@ class Telling:
     kept: Array | None = None
     steady: bool = False
 
-    def __call__(self, call: Stage, pieces: Callable[[], Pieces | None]) -> Told:
+    def __call__(self, call: Stage, pieces: Callable[[], Pieces | None]) -> StructuredLogDet:
         """See `Visitor`."""
         told = by_structure(call, self.kept)
         if told is None:
@@ -65,7 +65,7 @@ class Telling:
                 return self.by_pieces(call, pieces())
         return together([told or self.made(call)])
 
-    def by_pieces(self, call: Stage, pieces: Pieces | None) -> Told:
+    def by_pieces(self, call: Stage, pieces: Pieces | None) -> StructuredLogDet:
         """By the structure of the pieces of a call, if these are the whole."""
         if pieces is not None:
             parts = [told for run in pieces.runs for told in self.in_run(pieces, run)]
@@ -74,7 +74,7 @@ class Telling:
                 return together(parts)
         raise Untold("it cannot be cut")
 
-    def in_run(self, pieces: Pieces, run: range) -> list[Told]:
+    def in_run(self, pieces: Pieces, run: range) -> list[StructuredLogDet]:
         """Of pieces that follow each other, together if that tells, and otherwise in halves."""
         stage = pieces.rest(run)
         if stage is None:
@@ -85,20 +85,20 @@ class Telling:
             return self.in_run(pieces, run[:half]) + self.in_run(pieces, run[half:])
         return [told or self.made(stage)]
 
-    def made(self, stage: Stage) -> Told:
+    def made(self, stage: Stage) -> StructuredLogDet:
         """Of a Jacobian without structure, entry by entry."""
         size, told, refused = stage.x.shape[1], None, ""
         if size <= NOISED:
-            told = whole(stage)
+            told = dense_log_det(stage)
         elif self.steady:
-            refused = refusal(stage)
+            refused = entrywise_refusal(stage)
             told = None if refused else entry_by_entry(stage)
         if told is None:
             raise Untold(TOO_LARGE.format(size, refused or SMALLER))
         return told
 
 
-def by_structure(stage: Stage, kept: Array | None = None) -> Told | None:
+def by_structure(stage: Stage, kept: Array | None = None) -> StructuredLogDet | None:
     """The log-det of what is a coupling, elementwise, or mixes the channels of each position."""
     rng = np.random.default_rng(seed_of("structure") % 2**63)
     for halves in copies(stage, rng) or ([] if kept is None else [(kept, kept)]):
@@ -113,13 +113,13 @@ def composed(call: Stage, chained: Stage) -> bool:
     cotangents back to the same gradients, their Jacobians multiply to its.
     """
     rng = np.random.default_rng(seed_of("composed") % 2**63)
-    if chained.y.shape != call.y.shape or not alike(call.y, chained.y):
+    if chained.y.shape != call.y.shape or not agree_where_finite(call.y, chained.y):
         return False
     cotangents = rng.standard_normal((len(call.y), 1, call.y.shape[1]))
-    return alike(call.pull(cotangents), chained.pull(cotangents))
+    return agree_where_finite(call.pull(cotangents), chained.pull(cotangents))
 
 
-def together(parts: Sequence[Told]) -> Told:
+def together(parts: Sequence[StructuredLogDet]) -> StructuredLogDet:
     """The log-det of maps that follow each other, the sum of theirs, and in words how it was told."""
     hows = Counter(one.how for one in parts)
     if len(parts) == 1:
@@ -131,10 +131,10 @@ def together(parts: Sequence[Told]) -> Told:
     log_dets, errors, known = (
         np.stack([getattr(one, name) for one in parts]) for name in ("log_det", "error", "known")
     )
-    return Told(log_dets.sum(0), errors.sum(0), np.logical_and.reduce(known), how)
+    return StructuredLogDet(log_dets.sum(0), errors.sum(0), np.logical_and.reduce(known), how)
 
 
-def alike(first: Array, second: Array) -> bool:
+def agree_where_finite(first: Array, second: Array) -> bool:
     """Whether two arrays ``(batch, ...)`` agree at every point where both are finite."""
     with np.errstate(all="ignore"):
         first, second = first.reshape(len(first), -1), second.reshape(len(second), -1)
@@ -143,7 +143,9 @@ def alike(first: Array, second: Array) -> bool:
     return bool(gap[finite].all())
 
 
-def log_det_of(flow: Walked, which: str, x: Array, context: Array | None) -> Told:
+def log_det_at_points(
+    flow: Walked, which: str, x: Array, context: Array | None
+) -> StructuredLogDet:
     """log|det| of a call at each point. Raises `Undecidable` where no road leads there.
 
     An inverse that takes one step after the other is told by the map that it goes back, at the
@@ -153,9 +155,11 @@ def log_det_of(flow: Walked, which: str, x: Array, context: Array | None) -> Tol
         back = np.asarray(flow.calls["inverse"](x, context).value) + 0.0
         there = np.asarray(flow.forward(back, context).value)
         returned = there.shape == x.shape and finite_rows(back, there)
-        told = log_det_of(flow, "forward", back, context)
+        told = log_det_at_points(flow, "forward", back, context)
         known = told.known & returned & (rows_max((there - x) / (1 + np.abs(x))) <= RETURNED)
-        return Told(-told.log_det, told.error, known, f"{told.how}, of the map that it goes back")
+        return StructuredLogDet(
+            -told.log_det, told.error, known, f"{told.how}, of the map that it goes back"
+        )
     coupling = flow.facts.coupling
     kept = None
     if coupling is not None and len(coupling.kept) == x[0].size:
@@ -176,7 +180,7 @@ def refuse_to_walk_back(flow: Flow, size: int) -> None:
 
 def in_steps(flow: Flow) -> bool:
     """Whether the inverse takes many times the work of forward."""
-    there, back = (taken(flow, name, 1) for name in ("forward", "inverse"))
+    there, back = (call_work(flow, name, 1) for name in ("forward", "inverse"))
     return back > STEPS * there > 0
 
 

@@ -52,7 +52,7 @@ def flattened(trip: Trip) -> Excuses:
     return {"the map is flat to rounding there": partial(saturated, *trip)}
 
 
-def lost(flow: Invertible, trip: Trip) -> Excuses:
+def round_trip_excuses(flow: Invertible, trip: Trip) -> Excuses:
     """Of the way there and back."""
     _, x, back, y, context, _ = trip
     return {
@@ -61,7 +61,9 @@ def lost(flow: Invertible, trip: Trip) -> Excuses:
         "its inverse searches elsewhere": partial(out_of_reach, flow, x, back, context),
         "its iteration is cut off there": partial(beyond_draws, flow, x, back, y, context),
         "the map goes round": partial(goes_round, flow, x, back, context),
-        "the map is singular to rounding there": partial(unresolved, flow, x, back, y, context),
+        "the map is singular to rounding there": partial(
+            singular_to_rounding, flow, x, back, y, context
+        ),
     }
 
 
@@ -113,7 +115,9 @@ def saturated(
     return flat
 
 
-def unresolved(flow: Bijection, x: Array, back: Array, y: Array, context: Array | None) -> Array:
+def singular_to_rounding(
+    flow: Bijection, x: Array, back: Array, y: Array, context: Array | None
+) -> Array:
     """Where what came back has the same image to rounding, and at the point, though not at what came
     back, the map is singular to rounding: the image does not hold the point.
 

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import inside, rows_max
-from flowref.laws.common.ends import is_no_end, representable
-from flowref.laws.common.outcomes import attempt, finite, log_det
+from flowref.laws.common.arithmetic import invertible_images, rows_max
+from flowref.laws.common.end_rounding import is_no_end, representable
+from flowref.laws.common.outcomes import attempt, finite_outcome_rows, row_log_dets
 from flowref.laws.common.requirements import repeatable
 from flowref.model import (
     EXACT,
@@ -19,7 +19,7 @@ from flowref.model import (
     Mapped,
     Residual,
     Undecidable,
-    draw,
+    draw_points,
     law,
     seed_of,
 )
@@ -71,7 +71,7 @@ def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
     x, context = batch.x, batch.context
     out = flow.forward(x, context)
     reach = rows_max(x)
-    sound = finite(out, len(x))
+    sound = finite_outcome_rows(out, len(x))
     told = flow.facts.declared or flow.facts.at_data
     broken = told & has_nan(out, len(x)) & (reach <= ORDINARY)
     notes = ["forward is not finite where it should be"] if broken.any() else []
@@ -108,7 +108,7 @@ def underflowing(flow: Bijection, batch: Batch, out: Mapped, ordinary: Array) ->
     though the value is what it is in double; none where there are not several.
     """
     nowhere = np.zeros(len(batch.x), dtype=bool)
-    claimed = log_det(out, len(batch.x))
+    claimed = row_log_dets(out, len(batch.x))
     # A number that single precision has none for, as 5e-324, is no ordinary one.
     ordinary &= representable(batch.x, flow.domain)
     rows = some(ordinary & (np.abs(claimed) >= LARGE) & (np.abs(claimed) <= LARGEST))
@@ -123,7 +123,7 @@ def underflowing(flow: Bijection, batch: Batch, out: Mapped, ordinary: Array) ->
     exact = np.asarray(out.value[rows], dtype=np.float64).reshape(len(rows), -1)
     with np.errstate(all="ignore"):
         alike = (np.abs(value - exact) <= ALIKE * (1 + np.abs(exact))).all(1)
-    if alike.all() and not np.isfinite(log_det(single, len(rows))).any():
+    if alike.all() and not np.isfinite(row_log_dets(single, len(rows))).any():
         nowhere[rows] = True
     return nowhere
 
@@ -142,14 +142,14 @@ def without_log_det(out: Mapped, reach: Array) -> Array:
     ordinary = reach <= NEAR
     value = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
     valued = np.isfinite(value[ordinary]).all()
-    lost = bool(valued and np.isnan(log_det(out, rows))[ordinary].all())
+    lost = bool(valued and np.isnan(row_log_dets(out, rows))[ordinary].all())
     return np.asarray(ordinary & (lost and ordinary.sum() >= SEVERAL))
 
 
 def has_nan(out: Mapped, rows: int) -> Array:
     """Rows of which value or log-det is nan."""
     flat = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
-    return np.asarray(np.isnan(flat).any(1) | np.isnan(log_det(out, rows)))
+    return np.asarray(np.isnan(flat).any(1) | np.isnan(row_log_dets(out, rows)))
 
 
 def settles(flow: Rounded, call: Call[Mapped], points: Batch, seed: int) -> Array:
@@ -161,11 +161,11 @@ def settles(flow: Rounded, call: Call[Mapped], points: Batch, seed: int) -> Arra
             out, error = attempt(call, points.x, points.context)
         if error:
             return np.zeros(rows, dtype=bool)
-        settled &= finite(out, rows)
+        settled &= finite_outcome_rows(out, rows)
         if not settled.any():
             return settled
         values = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
-        seen.append(np.concatenate([values, log_det(out, rows).reshape(rows, 1)], 1))
+        seen.append(np.concatenate([values, row_log_dets(out, rows).reshape(rows, 1)], 1))
     runs = np.stack(seen)
     with np.errstate(invalid="ignore"):
         agree = np.ptp(runs, 0) <= AGREEING * (1 + np.abs(runs).max(0))
@@ -178,7 +178,7 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array | N
     """
     x, context = batch.x, batch.context
     try:
-        image, usable = inside(flow, y)
+        image, usable = invertible_images(flow, y)
     except Undecidable:
         return None
     usable &= rows_max(y) <= IMAGES
@@ -187,18 +187,18 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array | N
         refused = raising(flow, batch, image, usable & (rows_max(x) <= NEAR))
         rows = np.flatnonzero(refused)
         if len(rows):
-            refused[rows] = moves(flow, batch.rows(rows), y[rows])
+            refused[rows] = distinguishable_points(flow, batch.rows(rows), y[rows])
         said = error.rstrip(": ")
         return refused, None, f"the way back from an ordinary image raises {said}"
     if back.value.shape != x.shape:  # another law reports it
         return None
-    lost = usable & ~finite(back, len(x))
+    lost = usable & ~finite_outcome_rows(back, len(x))
     if flow.certainty.inverse:  # an iteration may diverge far out
         lost &= rows_max(x) <= ORDINARY
     rows = some(lost & (rows_max(x) <= FARTHEST))
     lost[:] = False
     if len(rows):
-        lost[rows] = moves(flow, batch.rows(rows), y[rows])
+        lost[rows] = distinguishable_points(flow, batch.rows(rows), y[rows])
     return lost, np.asarray(back.value), "the way back from an ordinary image is not finite"
 
 
@@ -229,14 +229,14 @@ def takes_any(flow: Invertible, batch: Batch, row: Array) -> bool:
     """Whether the inverse takes an image of ordinary points, under the context of a row."""
     rng = np.random.default_rng(seed_of(batch.seed, "ordinary"))
     context = None if batch.context is None else batch.context[row]
-    for x in draw(flow.domain, (OTHERS, 1, *flow.event_shape), rng):
+    for x in draw_points(flow.domain, (OTHERS, 1, *flow.event_shape), rng):
         out, error = attempt(flow.forward, x, context)
         if not error and not attempt(flow.inverse, out.value + 0.0, context)[1]:
             return True
     return False
 
 
-def moves(flow: Flow, points: Batch, y: Array) -> Array:
+def distinguishable_points(flow: Flow, points: Batch, y: Array) -> Array:
     """Of which points the image tells them: no direction is lost in the rounding of the image."""
     rows = len(points.x)
     if not offers(flow, Differentiable) or y[0].size > DIFFERENTIATED:

@@ -8,10 +8,20 @@ import numpy as np
 
 from flowref.laws.bijection.at_size import refuse_to_walk_back
 from flowref.laws.bijection.oracles import in_place
-from flowref.laws.common.arithmetic import finite_rows, latents, rows_max
-from flowref.laws.common.outcomes import attempt, finite
+from flowref.laws.common.arithmetic import finite_rows, inverse_inputs, rows_max
+from flowref.laws.common.outcomes import attempt, finite_outcome_rows
 from flowref.laws.common.requirements import in_double, not_estimator
-from flowref.model import EXACT, NEARBY, Array, Batch, Residual, Unsupported, draw, law, requires
+from flowref.model import (
+    EXACT,
+    NEARBY,
+    Array,
+    Batch,
+    Residual,
+    Unsupported,
+    draw_points,
+    law,
+    requires,
+)
 from flowref.model.abilities import Flow, Invertible, Pulling
 
 
@@ -53,7 +63,7 @@ def inverse_gradient_finite(flow: InvertiblePulling, batch: Batch) -> Residual:
     refuse_to_walk_back(flow, batch.x[0].size)
     rng = np.random.default_rng(batch.seed)
     support = flow.domain if flow.codomain is None else flow.codomain
-    z = latents(flow, draw(support, batch.x.shape, rng), batch.context)
+    z = inverse_inputs(flow, draw_points(support, batch.x.shape, rng), batch.context)
     good, lost = lost_at(flow, z, batch)
     if support.kind == "real":
         there, far = lost_at(flow, FARTHER * z, batch)
@@ -86,7 +96,7 @@ def gradient_at(
     out = flow.inverse(z, batch.context)
     rows = len(z)
     value = np.asarray(out.value, dtype=np.float64)
-    known = finite(out, rows) & finite_rows(z)
+    known = finite_outcome_rows(out, rows) & finite_rows(z)
     known &= (rows_max(z) <= ORDINARY) & (rows_max(np.nan_to_num(value)) <= ORDINARY)
     told = (
         log_det

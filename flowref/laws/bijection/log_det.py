@@ -22,18 +22,18 @@ from flowref.laws.bijection.roundtrip import inverse_tolerance
 from flowref.laws.common.amounts import planned, sparing
 from flowref.laws.common.arithmetic import (
     NOT_BACK,
-    differences,
     finite_rows,
-    inside,
-    latents,
+    inverse_inputs,
+    invertible_images,
     reported,
     resolvable,
     returned,
+    richardson_jacobian,
     rows_max,
-    square,
+    square_matrices,
 )
 from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, RESIZED, TRAIN
-from flowref.laws.common.ends import finite_beside
+from flowref.laws.common.end_rounding import finite_beside
 from flowref.laws.common.requirements import (
     exact_log_det,
     forward_in_closed_form,
@@ -96,7 +96,7 @@ def brought_back(back: Array, x: Array) -> Array:
     return np.asarray(rows_max((back - x) / (1 + np.abs(x))) <= RETURNED)
 
 
-def lost(usable: Array, near: Array) -> str:
+def not_inverted_note(usable: Array, near: Array) -> str:
     """What is said where an inverse brings none of the points back that it could."""
     return NOT_BACK if usable.any() and not (usable & near).any() else ""
 
@@ -150,7 +150,9 @@ def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The log-det returned by inverse is $\log|\det \partial f^{-1} / \partial z|$, as autograd
     and differences measure it.
     """
-    return against_autograd(flow, "inverse", latents(flow, batch.x, batch.context), batch.context)
+    return against_autograd(
+        flow, "inverse", inverse_inputs(flow, batch.x, batch.context), batch.context
+    )
 
 
 @law(
@@ -169,7 +171,7 @@ def log_det_antisymmetry(flow: Invertible, batch: Batch) -> Residual:
     $\mathrm{ladj}_{f^{-1}}(f(x)) = -\mathrm{ladj}_f(x)$.
     """
     out = flow.forward(batch.x, batch.context)
-    image, usable = inside(flow, out.value)
+    image, usable = invertible_images(flow, out.value)
     back = flow.inverse(image, batch.context)
     forward, inverse = reported(flow, out, len(batch.x)), reported(flow, back, len(batch.x))
     slack: Array | float = 0.0
@@ -187,7 +189,7 @@ def log_det_antisymmetry(flow: Invertible, batch: Batch) -> Residual:
         scale=4 + np.where(np.isfinite(forward), np.abs(forward), 0.0),
         allowed=slack + log_det_tolerance(flow, forward),
         decidable=usable & finite_rows(forward) & near,
-        note=lost(usable, near),
+        note=not_inverted_note(usable, near),
         observed={"forward's log-det": forward, "inverse's log-det": inverse},
     )
 
@@ -202,10 +204,10 @@ def arbitrate_product(flow: DifferentiableInvertible, point: Batch) -> tuple[dic
         return {}, ""
     y = flow.forward(point.x, point.context).value
     try:
-        inverse, error = differences(flow.inverse, y, point.context)
+        inverse, error = richardson_jacobian(flow.inverse, y, point.context)
     except Exception:  # a step beside the point is refused
         return {}, ""
-    forward = square(flow.jacobian("forward", point.x, point.context))[0]
+    forward = square_matrices(flow.jacobian("forward", point.x, point.context))[0]
     gap = np.abs(inverse[0] @ forward - np.eye(len(forward))).max()
     allowed = DIFFERENCE_FACTOR * (error * np.abs(forward).sum() + 1e-9)
     if gap <= allowed < DECISIVE:
@@ -242,10 +244,10 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
     r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) = I$."""
     if batch.x[0].size > LARGE and offers(flow, PulledBothWays):
         return inverse_pullbacks(flow, batch)
-    image, usable, note = there_and_back(flow, batch)
-    forward = square(flow.jacobian("forward", batch.x, batch.context))
+    image, usable, note = round_trip_points(flow, batch)
+    forward = square_matrices(flow.jacobian("forward", batch.x, batch.context))
     try:
-        inverse = square(flow.jacobian("inverse", image, batch.context))
+        inverse = square_matrices(flow.jacobian("inverse", image, batch.context))
     except Unsupported:
         if not cut_off(flow, batch, image):
             raise
@@ -271,12 +273,12 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
     )
 
 
-def there_and_back(flow: Invertible, batch: Batch) -> tuple[Array, Array, str]:
+def round_trip_points(flow: Invertible, batch: Batch) -> tuple[Array, Array, str]:
     """The images of points, where the inverse brought them back, and what is said if it brought none."""
-    image, usable = inside(flow, flow.forward(batch.x, batch.context).value)
+    image, usable = invertible_images(flow, flow.forward(batch.x, batch.context).value)
     back = flow.inverse(image, batch.context).value
     near = brought_back(back, batch.x)
-    return image, usable & near, lost(usable, near)
+    return image, usable & near, not_inverted_note(usable, near)
 
 
 def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
@@ -284,7 +286,7 @@ def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
     random cotangents.
     """
     refuse_to_walk_back(flow, batch.x[0].size)
-    image, usable, note = there_and_back(flow, batch)
+    image, usable, note = round_trip_points(flow, batch)
     rng = np.random.default_rng(batch.seed)
     rows, context = len(batch.x), batch.context
     gaps, size = [], np.ones(rows)

@@ -11,16 +11,26 @@ import numpy as np
 from flowref.laws.bijection.oracles import DIFFERENCE_FACTOR, DIFFERENCE_SIZE
 from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.arithmetic import (
-    differences,
     finite_rows,
-    inside,
+    invertible_images,
     log_abs_det,
     reported,
+    richardson_jacobian,
     rows_max,
 )
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det, in_double
-from flowref.model import NEARBY, VOLUME, Array, Batch, Residual, Unsupported, draw, law, requires
+from flowref.model import (
+    NEARBY,
+    VOLUME,
+    Array,
+    Batch,
+    Residual,
+    Unsupported,
+    draw_points,
+    law,
+    requires,
+)
 from flowref.model.abilities import Bijection, Flow, Pulling, offers
 
 
@@ -40,19 +50,19 @@ def small(flow: Flow) -> bool:
     """
     if int(np.prod(flow.event_shape)) <= DIFFERENCE_SIZE:
         return True
-    if pulled_back(flow):
+    if autograd_differentiates(flow):
         raise Unsupported("autograd gives its Jacobian", waits=False)
     return False
 
 
-def pulled_back(flow: Flow) -> bool:
+def autograd_differentiates(flow: Flow) -> bool:
     """Whether autograd differentiates what is there of forward and inverse; of an inverse that takes
     one step after the other nothing is asked, since other laws go back by forward.
     """
     if not offers(flow, PulledBijection):
         return False
     rng = np.random.default_rng(7)
-    x = draw(flow.domain, (1, *flow.event_shape), rng)
+    x = draw_points(flow.domain, (1, *flow.event_shape), rng)
     context = None if flow.context_shape is None else rng.standard_normal((1, *flow.context_shape))
     y, refused = attempt(lambda: np.asarray(flow.forward(x, context).value) + 0.0)
     if refused or y is None:
@@ -85,12 +95,12 @@ def log_det_by_differences(flow: Bijection, batch: Batch) -> Residual:
     r"""Where autograd records nothing of a map, its log-det is $\log|\det \partial f / \partial x|$
     as differences measure it, in either direction, and a number.
     """
-    first = gaps(flow, aside(flow, batch.x, batch.seed), batch.context)
+    first = log_det_gaps(flow, aside(flow, batch.x, batch.seed), batch.context)
     if not first:
         raise Unsupported("autograd gives its Jacobian", waits=False)
     gap, left = np.stack([one[0] for one in first], 1), np.stack([one[1] for one in first], 1)
     if (np.abs(gap) > left).any():  # what is a kink beside one point is none beside another
-        again = gaps(flow, aside(flow, batch.x, batch.seed + 1), batch.context)
+        again = log_det_gaps(flow, aside(flow, batch.x, batch.seed + 1), batch.context)
         other, slack = (np.stack([one[way] for one in again], 1) for way in (0, 1))
         other = np.where(np.isnan(other), 0.0, other)
         better = np.abs(other) / slack < np.abs(gap) / left
@@ -111,11 +121,11 @@ def log_det_by_differences(flow: Bijection, batch: Batch) -> Residual:
     )
 
 
-def gaps(flow: Bijection, x: Array, context: Array | None) -> list[tuple[Array, Array]]:
+def log_det_gaps(flow: Bijection, x: Array, context: Array | None) -> list[tuple[Array, Array]]:
     """What each direction reports less what differences measure, and what these leave open; both
     ``(batch,)``, nan where they decide nothing. Directions that autograd judges are left out.
     """
-    ways = (gap(flow, which, x, context) for which in ("forward", "inverse"))
+    ways = (log_det_gap(flow, which, x, context) for which in ("forward", "inverse"))
     return [one for one in ways if one is not None]
 
 
@@ -140,13 +150,15 @@ def differentiable(flow: Flow, which: str, points: Array, context: Array | None)
     return not refused
 
 
-def gap(flow: Bijection, which: str, x: Array, context: Array | None) -> tuple[Array, Array] | None:
-    """See `gaps`; None where the call is not judged by differences."""
+def log_det_gap(
+    flow: Bijection, which: str, x: Array, context: Array | None
+) -> tuple[Array, Array] | None:
+    """See `log_det_gaps`; None where the call is not judged by differences."""
     if which not in flow.calls or (which == "inverse" and flow.certainty.inverse):
         return None
     if which == "inverse" and stepwise(flow, which):
         return None  # of an inverse in so many steps other laws go back by forward
-    points = x if which == "forward" else inside(flow, flow.forward(x, context).value)[0]
+    points = x if which == "forward" else invertible_images(flow, flow.forward(x, context).value)[0]
     if differentiable(flow, which, points, context):
         return None
     call, rows = flow.calls[which], len(points)
@@ -158,7 +170,7 @@ def gap(flow: Bijection, which: str, x: Array, context: Array | None) -> tuple[A
     for row in np.flatnonzero(finite_rows(out.value) & (rows_max(points) <= ORDINARY)):
         one = slice(row, row + 1)
         near = None if context is None else context[one]
-        found, refused = attempt(differences, call, points[one], near)
+        found, refused = attempt(richardson_jacobian, call, points[one], near)
         if refused:  # a step beside the point, at the edge of a domain
             continue
         estimate, error = found

@@ -10,7 +10,13 @@ import numpy as np
 
 from flowref.laws.bijection.log_det import brought_back
 from flowref.laws.common.amounts import planned
-from flowref.laws.common.arithmetic import finite_rows, inside, log_abs_det, reported, resolvable
+from flowref.laws.common.arithmetic import (
+    finite_rows,
+    invertible_images,
+    log_abs_det,
+    reported,
+    resolvable,
+)
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det, has_modules
 from flowref.laws.common.statistics import ERRORS, Finding, Look, two_stage
@@ -117,7 +123,7 @@ def inverse_log_det_estimate(flow: LivingDifferentiableInvertible, batch: Batch)
 
     Eight standard errors are allowed beyond that.
     """
-    images, _, truth, usable = there_and_back(flow, batch)
+    images, _, truth, usable = round_trip_log_dets(flow, batch)
     return factors(flow, "inverse", images, truth, usable)
 
 
@@ -150,7 +156,7 @@ def drawn_in_training(flow: Living, batch: Batch) -> None:
     """Raise `Unsupported` where train mode draws no log-dets, or other values than eval mode has."""
     whole = Batch(batch.x, batch.context, batch.seed)
     evaluated = np.asarray(flow.calls["forward"](batch.x, batch.context).value)
-    outs, refused = attempt(drawn, flow, whole, FEW, "forward", Train())
+    outs, refused = attempt(repeated_calls, flow, whole, FEW, "forward", Train())
     ladjs = [np.asarray(out.ladj) for out in outs if out.ladj is not None]
     if refused or len(ladjs) < len(outs):
         raise Unsupported("in train mode it is refused, or returns no log-det", waits=False)
@@ -202,7 +208,7 @@ def inverse_log_det_unbiased(flow: LivingDifferentiableInvertible, batch: Batch)
     what inverse returns, $-\log|\det \partial f / \partial x|$ at $z = f(x)$: within five standard errors
     of four hundred calls on batches that hold each point many times.
     """
-    images, matrices, truth, usable = there_and_back(flow, batch)
+    images, matrices, truth, usable = round_trip_log_dets(flow, batch)
     return means(flow, "inverse", images, truth, usable & of_a_series(flow, matrices))
 
 
@@ -216,14 +222,14 @@ def true_log_dets(flow: Differentiable, batch: Batch) -> tuple[Array, Array, Arr
     return matrices, truth, finite_rows(truth) & resolvable(matrices, truth)
 
 
-def there_and_back(
+def round_trip_log_dets(
     flow: LivingDifferentiableInvertible, batch: Batch
 ) -> tuple[Batch, Array, Array, Array]:
     """Images, forward's Jacobians at their points, the log-dets of the inverse there, and where these
     are known: where the inverse came back. What it does elsewhere is the affair of the round trip.
     """
     matrices, truth, known = true_log_dets(flow, batch)
-    z, usable = inside(flow, flow.forward(batch.x, batch.context).value)
+    z, usable = invertible_images(flow, flow.forward(batch.x, batch.context).value)
     back = np.asarray(flow.inverse(z, batch.context).value)
     usable = usable & known & brought_back(back, batch.x)
     return Batch(z, batch.context, batch.seed), matrices, -truth, usable
@@ -241,9 +247,9 @@ def factors(
     """By which factor the estimates of a call are those of true log-dets, where these are known. ``lost``: which
     share of them they may lose.
     """
-    outs = drawn(flow, batch, FEW, which, mode)
+    outs = repeated_calls(flow, batch, FEW, which, mode)
     if any((np.asarray(out.ladj) != np.asarray(outs[0].ladj)).any() for out in outs[1:]):
-        outs = drawn(flow, batch, ESTIMATES, which, mode)
+        outs = repeated_calls(flow, batch, ESTIMATES, which, mode)
     first = np.asarray(outs[0].value)
     if not all(np.allclose(first, out.value, rtol=1e-3, atol=1e-3) for out in outs[1:]):
         raise Undecidable("its values are random, too")
@@ -251,7 +257,9 @@ def factors(
     usable = usable & finite_rows(first) & (np.abs(truth) < LARGE)
     factor, error = factor_of(estimates[:, usable], truth[usable])
     if UNCLEAR <= error < 2 * UNCLEAR or lost < abs(factor - 1) < lost + WIDE * error:
-        outs = drawn(flow, batch, MORE, which, mode)  # the first of which are those that there were
+        outs = repeated_calls(
+            flow, batch, MORE, which, mode
+        )  # the first of which are those that there were
         estimates = np.stack([reported(flow, out, len(batch.x)) for out in outs])
         factor, error = factor_of(estimates[:, usable], truth[usable])
     if usable.any() and not np.sqrt((truth[usable] ** 2).mean()) > SMALL:
@@ -287,7 +295,7 @@ def refuse_large(batch: Batch) -> None:
         )
 
 
-def drawn(
+def repeated_calls(
     flow: Living, batch: Batch, count: int, which: str = "forward", mode: Mode = EVAL
 ) -> list[Mapped]:
     """So many calls of one object, each with random numbers of its own; fewer calls are the first of more."""
@@ -321,7 +329,9 @@ def means(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -
     times = planned(flow, OFTEN, REPEATS, CHEAP)
 
     def biases(look: Look) -> Finding:
-        estimates = fresh(flow, batch, times, look.count, sum(STAGES[: look.index]), which)
+        estimates = fresh_estimates(
+            flow, batch, times, look.count, sum(STAGES[: look.index]), which
+        )
         if not np.isfinite(estimates).all():
             raise Undecidable("an estimate is not finite")
         error = standard_errors(estimates)
@@ -340,7 +350,7 @@ def means(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -
     return found.residual(decidable=usable, nats=nats)
 
 
-def fresh(
+def fresh_estimates(
     flow: Living,
     batch: Batch,
     times: int,
@@ -354,7 +364,7 @@ def fresh(
     """
     context = None if batch.context is None else np.repeat(batch.context, times, 0)
     repeated = Batch(np.repeat(batch.x, times, 0), context, batch.seed)
-    outs = drawn(flow, repeated, before + count, which, mode)[before:]
+    outs = repeated_calls(flow, repeated, before + count, which, mode)[before:]
     each = np.stack([reported(flow, out, len(repeated.x)) for out in outs])
     return np.asarray(each.reshape(count, len(batch.x), times).mean(2))
 

@@ -57,7 +57,7 @@ class LivingParametric(BijectionParametric, Living, Protocol):
     """A map with trainable parameters that is called more than once."""
 
 
-class Pair(NamedTuple):
+class EstimateDerivative(NamedTuple):
     """A derivative of the estimates by autograd, and by differences under the same draws; by finer ones."""
 
     recorded: float
@@ -122,7 +122,9 @@ def of_estimates(flow: BijectionParametric, batch: Batch) -> Residual:
     usable = np.isfinite(base) & (np.abs(base) < LARGE)
     if not usable.any():
         raise Undecidable("no estimate is of ordinary size")
-    pairs = [held(flow, batch, batch.seed + k, usable) for k in range(DIRECTIONS)]
+    pairs = [
+        derivatives_in_fixed_state(flow, batch, batch.seed + k, usable) for k in range(DIRECTIONS)
+    ]
     scale = max(max(abs(one.recorded), abs(one.difference)) for one in pairs)
     gaps = [abs(one.recorded - one.difference) for one in pairs]
     worst = int(np.argmax(gaps))
@@ -135,15 +137,17 @@ def of_estimates(flow: BijectionParametric, batch: Batch) -> Residual:
 
     def biases(look: Look) -> Finding:
         draws = range(sum(STAGES[: look.index]), sum(STAGES[: look.index + 1]))
-        each = [drawn(flow, batch, batch.seed + worst, usable, k) for k in draws]
-        pair = Pair(*(float(mean) for mean in np.mean(each, 0)))
+        each = [
+            derivatives_in_drawn_state(flow, batch, batch.seed + worst, usable, k) for k in draws
+        ]
+        pair = EstimateDerivative(*(float(mean) for mean in np.mean(each, 0)))
         off = Mean.of(np.array([one.recorded - one.difference for one in each]), ddof=1)
         room = off.room(0.0) + SHARE * max(scale, *map(abs, pair[:2])) + STILL
         if abs(off.mean) > room and abs(pair.difference - pair.finer) > 0.5 * room:
             raise Undecidable("differences of its estimates do not settle")
         return told(abs(off.mean) / room, pair, off.error)
 
-    def told(excess: float, pair: Pair, error: float) -> Finding:
+    def told(excess: float, pair: EstimateDerivative, error: float) -> Finding:
         observed = {
             "autograd": pair.recorded,
             "differences": pair.difference,
@@ -170,7 +174,9 @@ def values_follow(flow: BijectionParametric, batch: Batch) -> bool:
         return any(flow.slope(*inputs, seed, None, ones, training=True) for seed in seeds)
 
 
-def held(flow: BijectionParametric, batch: Batch, seed: int, usable: Array) -> Pair:
+def derivatives_in_fixed_state(
+    flow: BijectionParametric, batch: Batch, seed: int, usable: Array
+) -> EstimateDerivative:
     """Both derivatives under the random state of the call. Raises `Undecidable` where differences are
     not sharp.
     """
@@ -179,31 +185,33 @@ def held(flow: BijectionParametric, batch: Batch, seed: int, usable: Array) -> P
     slope, refused = attempt(flow.slope, *inputs, seed, weights)
     if refused:
         raise Unsupported(f"it cannot be differentiated here ({refused})", waits=False)
-    slope = sign(flow) * slope
+    slope = log_det_sign(flow) * slope
 
     def total_at(t: float) -> float:
-        return total(flow, batch, flow.along(*inputs, seed, t), usable)
+        return sum_of_estimates(flow, batch, flow.along(*inputs, seed, t), usable)
 
     exponents = planned(flow, EXPONENTS, FINE)
     estimate, error = derivative(total_at, slope, DOUBT, exponents)
     if not error <= SHARP * (abs(slope) + abs(estimate)) + STILL:
         raise Undecidable("differences of its estimates do not settle")
-    return Pair(slope, estimate, estimate)
+    return EstimateDerivative(slope, estimate, estimate)
 
 
-def drawn(flow: BijectionParametric, batch: Batch, seed: int, usable: Array, draws: int) -> Pair:
+def derivatives_in_drawn_state(
+    flow: BijectionParametric, batch: Batch, seed: int, usable: Array, draws: int
+) -> EstimateDerivative:
     """Both derivatives under random numbers of their own."""
     inputs = "forward", batch.x, batch.context
     slope = flow.slope(*inputs, seed, usable.astype(np.float64), draws=draws)
 
     def across(step: float) -> float:
         ahead, behind = (
-            total(flow, batch, flow.along(*inputs, seed, t, draws=draws), usable)
+            sum_of_estimates(flow, batch, flow.along(*inputs, seed, t, draws=draws), usable)
             for t in (step, -step)
         )
         return (ahead - behind) / (2 * step)
 
-    return Pair(sign(flow) * slope, across(STEP), across(STEP / FINER))
+    return EstimateDerivative(log_det_sign(flow) * slope, across(STEP), across(STEP / FINER))
 
 
 def same_in_training(flow: BijectionParametric, batch: Batch, usable: Array, which: int) -> None:
@@ -218,11 +226,11 @@ def same_in_training(flow: BijectionParametric, batch: Batch, usable: Array, whi
         )
 
 
-def total(flow: BijectionParametric, batch: Batch, out: Mapped, usable: Array) -> float:
+def sum_of_estimates(flow: BijectionParametric, batch: Batch, out: Mapped, usable: Array) -> float:
     """The sum of the estimates of the points that are looked at."""
     return float(np.where(usable, reported(flow, out, len(batch.x)), 0.0).sum())
 
 
-def sign(flow: BijectionParametric) -> float:
+def log_det_sign(flow: BijectionParametric) -> float:
     """-1 where log-dets are those of the opposite map."""
     return -1.0 if flow.promises.get("ladj") == "inverse" else 1.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
+from flowref.laws.common.arithmetic import finite_rows, invertible_images, reported, rows_max
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import Probe, absent, data, probe_of, probes
 from flowref.model import (
@@ -49,21 +49,23 @@ def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
     few = () if flow.certainty.coupled else FEW  # a set of fewer is another set
     probed = [probe_of(flow, "forward", batch.x, batch.context)]
     if "inverse" in flow.calls:
-        probed.append(probe_of(flow, "inverse", inside(flow, out.value)[0], batch.context))
+        probed.append(
+            probe_of(flow, "inverse", invertible_images(flow, out.value)[0], batch.context)
+        )
     wrong = [
         f"{one.name} returned {note}"
         for one in probed
         for size in sorted({*(count for count in few if count < rows), rows})
-        if (note := misshapen(flow, called(one.rows(slice(0, size)))))
+        if (note := misshapen(flow, user_call_result(one.rows(slice(0, size)))))
     ][:1]
     if not wrong and out.ladj is None:
         raise Unsupported("it returns no log-det")
     if not wrong and flow.stateful:
-        wrong = [*in_training(flow, probed), *after_training(flow, probed, batch)]
+        wrong = [*train_mode_notes(flow, probed), *after_training(flow, probed, batch)]
     return Residual(np.full(len(batch.x), float(bool(wrong))), note="; ".join(wrong))
 
 
-def called(probe: Probe) -> Mapped:
+def user_call_result(probe: Probe) -> Mapped:
     """What the call of a probe returns to a user."""
     out: Mapped = probe.call(*probe.inputs)
     return out
@@ -84,7 +86,7 @@ def misshapen(flow: Flow, out: Mapped, how: str = "") -> str:
     )
 
 
-def in_training(flow: Flow, probed: Sequence[Probe]) -> Iterator[str]:
+def train_mode_notes(flow: Flow, probed: Sequence[Probe]) -> Iterator[str]:
     """What is wrong with log-dets in train mode. What is refused there is the business of other laws."""
     for probe in probed:
         trained, _ = attempt(probe, how="train")
@@ -124,7 +126,7 @@ def log_det_narrow(flow: Bijection, batch: Batch) -> Residual:
     wrong = [
         f"{one.name} returned {note}"
         for one in probes(flow, batch, complete=False, calls=("forward", "inverse"))
-        if (note := misshapen(flow, called(one)))
+        if (note := misshapen(flow, user_call_result(one)))
     ]
     return absent(wrong, len(batch.x), "with one feature {}")
 
@@ -143,7 +145,7 @@ def volume_preserving(flow: Bijection, batch: Batch) -> Residual:
     return Residual(claimed, scale=1.0, observed={"reported": claimed})
 
 
-def one_context(batch: Batch) -> Array | None:
+def first_context_repeated(batch: Batch) -> Array | None:
     """The first context of a batch, for every point."""
     return None if batch.context is None else batch.context[:1].repeat(len(batch.x), 0)
 
@@ -159,7 +161,7 @@ def one_context(batch: Batch) -> Array | None:
 def constant_jacobian(flow: Bijection, batch: Batch) -> Residual:
     r"""A linear map has the same log-det everywhere."""
     # It may depend on the context, which is the same for all points here.
-    claimed = reported(flow, flow.forward(batch.x, one_context(batch)), len(batch.x))
+    claimed = reported(flow, flow.forward(batch.x, first_context_repeated(batch)), len(batch.x))
     return Residual(
         claimed - claimed[:1], scale=4 + np.abs(claimed), observed={"reported": claimed}
     )

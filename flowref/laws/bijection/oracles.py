@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.bijection.at_size import pulled_truly
-from flowref.laws.bijection.told_once import told_against, told_once
+from flowref.laws.bijection.structured_log_det import told_against, told_once
 from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.arithmetic import (
-    differences,
     finite_rows,
-    latents,
+    inverse_inputs,
     log_abs_det,
     reported,
     resolvable,
-    square,
+    richardson_jacobian,
+    square_matrices,
 )
 from flowref.laws.common.structure import LARGE
 from flowref.model import Array, Batch, Mapped, Residual, Unsupported
@@ -67,7 +67,7 @@ def jacobians(
     for row in range(min(len(x), DIFFERENCED)):
         one = slice(row, row + 1)
         contexts = None if context is None else context[one]
-        matrices[one], errors[row] = differences(flow.calls[which], x[one], contexts)
+        matrices[one], errors[row] = richardson_jacobian(flow.calls[which], x[one], contexts)
     return matrices, errors
 
 
@@ -79,7 +79,7 @@ def against_autograd(flow: Differentiable, which: str, x: Array, context: Array 
     if (x[0].size > LARGE or stepwise(flow, which)) and offers(flow, Walked):
         return against_structure(flow, which, x, context, out)
     matrices, errors = jacobians(flow, which, x, context)
-    square(matrices[:0])
+    square_matrices(matrices[:0])
     truth = log_abs_det(matrices)
     decidable = finite_rows(out.value) & resolvable(matrices, truth)
     slack = np.zeros(len(x))
@@ -143,7 +143,7 @@ def arbitrated(
     if x.size > DIFFERENCE_SIZE:
         return observed, ""
     try:
-        estimate, error = differences(call, x, context)
+        estimate, error = richardson_jacobian(call, x, context)
     except Exception:  # a step beside the point is refused, at the edge of a domain
         observed["disagrees"] = CANNOT_TELL
         return observed, ""
@@ -210,4 +210,4 @@ def arbitrate_forward(flow: Differentiable, batch: Batch) -> tuple[dict[str, Any
 
 def arbitrate_inverse(flow: Differentiable, batch: Batch) -> tuple[dict[str, Any], str]:
     """The three oracles for the inverse call at one point."""
-    return arbitrated(flow, "inverse", latents(flow, batch.x, batch.context), batch.context)
+    return arbitrated(flow, "inverse", inverse_inputs(flow, batch.x, batch.context), batch.context)

@@ -13,13 +13,13 @@ from flowref.laws.common.arithmetic import (
     reported,
     resolvable,
     rows_max,
-    square,
+    square_matrices,
 )
 from flowref.laws.common.cases import TRAINED
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det, true_gradients
 from flowref.laws.common.structure import WHOLE
-from flowref.model import EXACT, VOLUME, Array, Batch, Residual, Unsupported, draw, law
+from flowref.model import EXACT, VOLUME, Array, Batch, Residual, Unsupported, draw_points, law
 from flowref.model.abilities import Bijection, Differentiable, Invertible, offers
 
 ULP = 2.0**-53
@@ -59,7 +59,7 @@ def orientation(flow: Differentiable, batch: Batch) -> Residual:
             "nothing says that it is a bijection: it has no inverse and returns no log-det"
         )
     here = np.where(finite_rows(out.value), signs(flow, batch.x, batch.context), 0.0)
-    ordinary = draw(flow.domain, (REFERENCES, *flow.event_shape), np.random.default_rng(7))
+    ordinary = draw_points(flow.domain, (REFERENCES, *flow.event_shape), np.random.default_rng(7))
     there = np.zeros(rows)
     for point in ordinary:
         alone = batch.context is None
@@ -115,7 +115,7 @@ def derivative(flow: Differentiable, x: Array, context: Array | None) -> Array:
 
 def signs(flow: Differentiable, x: Array, context: Array | None) -> Array:
     """The sign of the determinant at each point, 0 where it cannot be told, ``(batch,)``."""
-    matrices = square(derivative(flow, x, context))
+    matrices = square_matrices(derivative(flow, x, context))
     truth = log_abs_det(matrices)
     largest = np.abs(matrices).max(2)
     with np.errstate(all="ignore"):
@@ -153,13 +153,13 @@ def honest_zero(flow: Differentiable, batch: Batch) -> Residual:
     if batch.x[0].size > WHOLE and offers(flow, PullingBijection):
         return zeros_at_size(flow, batch, out, claimed)
     matrices = derivative(flow, batch.x, batch.context).astype(np.float64)
-    square(matrices[:0])
+    square_matrices(matrices[:0])
     finite = finite_rows(out.value, claimed) & finite_rows(matrices)
     lies = np.zeros(len(batch.x), dtype=bool)
     for axis in (1, 2):
         suspected = finite & (claimed > honest(flow, batch.x, out.value, matrices, axis) + SLACK)
         for row in np.flatnonzero(suspected)[:EXAMINED]:
-            lies[row] |= flat(flow, batch.rows(slice(row, row + 1)), matrices[row], axis)
+            lies[row] |= is_flat_around(flow, batch.rows(slice(row, row + 1)), matrices[row], axis)
     return Residual(
         lies.astype(float),
         decidable=finite,
@@ -185,7 +185,7 @@ def honest(flow: Differentiable, x: Array, y: Array, matrices: Array, axis: int)
     return np.where(regular, bound, np.inf)
 
 
-def flat(flow: Differentiable, point: Batch, matrix: Array, axis: int) -> bool:
+def is_flat_around(flow: Differentiable, point: Batch, matrix: Array, axis: int) -> bool:
     """Whether the map is as flat on either side of a point as the zeros of its Jacobian along an
     axis say.
     """
@@ -198,12 +198,14 @@ def flat(flow: Differentiable, point: Batch, matrix: Array, axis: int) -> bool:
     there = (start + moves).reshape(-1, *point.x.shape[1:])
     if not flow.domain.holds(there).all():
         return False
-    change = images(flow, there, point.context) - images(flow, point.x, point.context)
+    change = images_of_points(flow, there, point.context) - images_of_points(
+        flow, point.x, point.context
+    )
     change = change if axis == 1 else change[:, zero]
     return bool((change == 0).all())
 
 
-def images(flow: Bijection, x: Array, context: Array | None) -> Array:
+def images_of_points(flow: Bijection, x: Array, context: Array | None) -> Array:
     """The images of points under the first context, ``(points, outputs)``."""
     contexts = None if context is None else np.repeat(context[:1], len(x), axis=0)
     value = np.asarray(flow.forward(x + 0.0, contexts).value, dtype=np.float64)

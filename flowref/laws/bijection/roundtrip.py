@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.bijection.excuses import Trip, lost, lost_latents
+from flowref.laws.bijection.excuses import Trip, lost_latents, round_trip_excuses
 from flowref.laws.bijection.search_reach import same_shape
 from flowref.laws.common.arithmetic import (
     TINY,
     back_inside,
     finite_rows,
-    inside,
-    latents,
+    inverse_inputs,
+    invertible_images,
     reported,
     rows_max,
 )
@@ -35,10 +35,10 @@ def unit(flow: Flow) -> float:
 
 def inverse_tolerance(flow: Flow, value: Array) -> Array:
     """What an iterative inverse promises, per point: absolute and relative alike."""
-    return promised(flow) * (1 + rows_max(value))
+    return promised_accuracy(flow) * (1 + rows_max(value))
 
 
-def promised(flow: Flow) -> float:
+def promised_accuracy(flow: Flow) -> float:
     """How exactly an iterative inverse is promised to be."""
     return flow.certainty.inverse
 
@@ -59,7 +59,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for every $x$ in the domain."""
     forward = flow.forward
     y = forward(batch.x, batch.context).value
-    image, usable = inside(flow, y)
+    image, usable = invertible_images(flow, y)
     back = flow.inverse(image, batch.context).value
     back = same_shape(back, batch.x)
     return Residual(
@@ -67,7 +67,9 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
         scale=rows_max(batch.x),
         allowed=inverse_tolerance(flow, batch.x) + unit(flow),
         decidable=usable,
-        excused=lost(flow, Trip(forward, batch.x, back, y, batch.context, promised(flow))),
+        excused=round_trip_excuses(
+            flow, Trip(forward, batch.x, back, y, batch.context, promised_accuracy(flow))
+        ),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
     )
 
@@ -88,7 +90,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
 def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""$f(f^{-1}(z)) = z$ for every $z$ in the codomain."""
     inverse = flow.inverse
-    z = latents(flow, batch.x, batch.context)
+    z = inverse_inputs(flow, batch.x, batch.context)
     x, usable = back_inside(flow, inverse(z + 0.0, batch.context).value)
     again = flow.forward(x + 0.0, batch.context).value
     slack: Array | float = unit(flow)
@@ -106,7 +108,9 @@ def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
         scale=rows_max(z),
         allowed=slack,
         decidable=usable & finite_rows(z) & (finite_rows(x) if flow.codomain is None else True),
-        excused=lost_latents(flow, Trip(inverse, z, again, x, batch.context, promised(flow))),
+        excused=lost_latents(
+            flow, Trip(inverse, z, again, x, batch.context, promised_accuracy(flow))
+        ),
         observed={"z": z, "inverse(z)": x, "f(inverse(z))": again},
     )
 

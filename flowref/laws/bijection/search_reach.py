@@ -42,7 +42,7 @@ def beyond_draws(flow: Invertible, x: Array, end: Array, y: Array, context: Arra
     found = np.zeros(len(x), dtype=bool)
     if searches(flow) and len(rows):
         given = None if context is None else context[rows]
-        way = [_shortened(x[rows], size) for size in ON_THE_WAY]
+        way = [_scaled_to_size(x[rows], size) for size in ON_THE_WAY]
         found[rows] = ~np.any([_missed(at, _brought_back(flow, at, given)) for at in way], axis=0)
     return found
 
@@ -55,7 +55,7 @@ def latent_beyond_draws(flow: Invertible, z: Array, again: Array, context: Array
         given = None if context is None else context[rows]
         missed = []
         for size in ON_THE_WAY:
-            at = _shortened(z[rows], size)
+            at = _scaled_to_size(z[rows], size)
             x, _ = attempt(flow.inverse, at + 0.0, given)
             y = None if x is None else attempt(flow.forward, x.value + 0.0, given)[0]
             missed.append(_missed(at, np.full_like(at, np.nan) if y is None else y.value))
@@ -63,7 +63,7 @@ def latent_beyond_draws(flow: Invertible, z: Array, again: Array, context: Array
     return found
 
 
-def _shortened(points: Array, size: float) -> Array:
+def _scaled_to_size(points: Array, size: float) -> Array:
     """Points on the way from 0 to some, as far out as that."""
     shape = (-1, *[1] * (points.ndim - 1))
     return points * (size / rows_max(points)).reshape(shape)

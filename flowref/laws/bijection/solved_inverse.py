@@ -9,7 +9,7 @@ from flowref.laws.bijection.log_det import (
     PulledInverse,
     brought_back,
 )
-from flowref.laws.common.arithmetic import finite_rows, inside, rows_max, square
+from flowref.laws.common.arithmetic import finite_rows, invertible_images, rows_max, square_matrices
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import (
     exact_log_det,
@@ -49,9 +49,9 @@ def solved_inverse_gradient(flow: DifferentiableInvertible, batch: Batch) -> Res
     parts in a hundred: $J_{f^{-1}}(f(x))\, J_f(x) = I$.
     """
     y = flow.forward(batch.x, batch.context).value
-    image, usable = inside(flow, y)
+    image, usable = invertible_images(flow, y)
     back = flow.inverse(image, batch.context).value
-    forward = square(flow.jacobian("forward", batch.x, batch.context)).astype(np.float64)
+    forward = square_matrices(flow.jacobian("forward", batch.x, batch.context)).astype(np.float64)
     matrix, error = attempt(flow.jacobian, "inverse", image, batch.context)
     if error:
         reason = f"autograd cannot differentiate its inverse ({error})"
@@ -60,7 +60,7 @@ def solved_inverse_gradient(flow: DifferentiableInvertible, batch: Batch) -> Res
         _, error = attempt(flow.vjp, "inverse", image, batch.context, np.ones_like(image), None)
         if error:
             raise Unsupported(f"no gradient passes through its inverse ({error})", waits=False)
-    inverse = square(matrix).astype(np.float64)
+    inverse = square_matrices(matrix).astype(np.float64)
     product = inverse @ forward
     size = (np.abs(inverse) @ np.abs(forward)).reshape(len(y), -1).max(1)
     # Of an output that depends on nothing no gradient was recorded: the search ran without.

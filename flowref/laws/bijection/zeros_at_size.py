@@ -33,18 +33,18 @@ def zeros_at_size(flow: PullingBijection, batch: Batch, out: Mapped, claimed: Ar
     value = np.asarray(out.value, dtype=np.float64)
     rows = len(value)
     rng = np.random.default_rng(batch.seed)
-    gradient = pulled(flow, batch, rng.standard_normal(value.shape))
+    gradient = vjp_rows(flow, batch, rng.standard_normal(value.shape))
     finite = finite_rows(value, claimed) & finite_rows(gradient)
     columns, still = gradient == 0, unmoved(flow, batch, value, rng)
     lies, open_ = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=bool)
     for row in np.flatnonzero(finite & (columns.any(1) | still.any(1))):
         one = batch.rows(slice(row, row + 1))
-        if columns[row].any() and flat(flow, one, value[row], columns[row]):
-            most = largest(flow, one, value[row], columns[row], rng)
+        if columns[row].any() and columns_move_nothing(flow, one, value[row], columns[row]):
+            most = log_det_upper_bound(flow, one, value[row], columns[row], rng)
             lies[row], open_[row] = claimed[row] > most, claimed[row] <= most
         if still[row].any():
             weights = np.where(still[row], rng.standard_normal(still[row].shape), 0.0)
-            open_[row] |= not pulled(flow, one, weights.reshape(1, *value.shape[1:])).any()
+            open_[row] |= not vjp_rows(flow, one, weights.reshape(1, *value.shape[1:])).any()
     open_ &= ~lies
     if finite.any() and (open_ | ~finite).all():
         raise Undecidable(
@@ -60,13 +60,13 @@ def zeros_at_size(flow: PullingBijection, batch: Batch, out: Mapped, claimed: Ar
     )
 
 
-def pulled(flow: PullingBijection, batch: Batch, weights: Array) -> Array:
+def vjp_rows(flow: PullingBijection, batch: Batch, weights: Array) -> Array:
     """What cotangents of the values pull back, ``(batch, inputs)``."""
     gradient = flow.vjp("forward", batch.x, batch.context, weights, None)
     return np.asarray(gradient, dtype=np.float64).reshape(len(batch.x), -1)
 
 
-def steps(flow: Bijection, x: Array) -> Array:
+def steps_in_domain(flow: Bijection, x: Array) -> Array:
     """A step for each coordinate that stays inside the domain."""
     low, high = flow.domain.ends
     flat = x.reshape(len(x), -1)
@@ -74,7 +74,7 @@ def steps(flow: Bijection, x: Array) -> Array:
     return np.asarray(np.clip(ASIDE * (1 + np.abs(flat)), 0.0, np.maximum(room, 0.0)))
 
 
-def moved(flow: Bijection, batch: Batch, step: Array) -> Array:
+def images_of_moved_points(flow: Bijection, batch: Batch, step: Array) -> Array:
     """The images of points beside, ``(batch, outputs)``."""
     there = (batch.x.reshape(len(step), -1) + step).reshape(batch.x.shape)
     return np.asarray(flow.forward(there, batch.context).value, dtype=np.float64).reshape(
@@ -84,24 +84,27 @@ def moved(flow: Bijection, batch: Batch, step: Array) -> Array:
 
 def unmoved(flow: Bijection, batch: Batch, value: Array, rng: np.random.Generator) -> Array:
     """The outputs that stay what they are, bit for bit, on either side of a point."""
-    step = steps(flow, batch.x)
+    step = steps_in_domain(flow, batch.x)
     step = step * rng.choice((-1.0, 1.0), step.shape)
     here = value.reshape(len(value), -1)
-    return np.asarray((moved(flow, batch, step) == here) & (moved(flow, batch, -step) == here))
-
-
-def flat(flow: Bijection, point: Batch, value: Array, columns: Array) -> bool:
-    """Whether nothing moves where some coordinates do."""
-    step = np.where(columns, steps(flow, point.x), 0.0)
-    here = value.reshape(1, -1)
-    return bool(
-        step[:, columns].all()
-        and (moved(flow, point, step) == here).all()
-        and (moved(flow, point, -step) == here).all()
+    return np.asarray(
+        (images_of_moved_points(flow, batch, step) == here)
+        & (images_of_moved_points(flow, batch, -step) == here)
     )
 
 
-def largest(
+def columns_move_nothing(flow: Bijection, point: Batch, value: Array, columns: Array) -> bool:
+    """Whether nothing moves where some coordinates do."""
+    step = np.where(columns, steps_in_domain(flow, point.x), 0.0)
+    here = value.reshape(1, -1)
+    return bool(
+        step[:, columns].all()
+        and (images_of_moved_points(flow, point, step) == here).all()
+        and (images_of_moved_points(flow, point, -step) == here).all()
+    )
+
+
+def log_det_upper_bound(
     flow: PullingBijection, point: Batch, value: Array, columns: Array, rng: np.random.Generator
 ) -> float:
     """The largest log-det that the map may have whose coordinates move it by rounding alone.
@@ -110,7 +113,7 @@ def largest(
     is short of that by a share of their variance, of which four times as much is added.
     """
     signs = (rng.choice((-1.0, 1.0), (1, *value.shape)) for _ in range(COTANGENTS))
-    squares = np.stack([pulled(flow, point, one)[0, ~columns] ** 2 for one in signs])
+    squares = np.stack([vjp_rows(flow, point, one)[0, ~columns] ** 2 for one in signs])
     mean = np.maximum(squares.mean(0), TINY)
     norms = 0.5 * np.log(mean) + squares.var(0) / mean**2 / COTANGENTS
     rounded = ULP * max(1.0, float(rows_max(value[None])[0])) / ASIDE

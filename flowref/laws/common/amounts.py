@@ -6,7 +6,7 @@ import math
 from typing import TypeVar
 
 from flowref.model.abilities import Flow
-from flowref.model.means import fitting
+from flowref.model.budget import affordable_rows
 
 T = TypeVar("T")
 
@@ -23,15 +23,17 @@ def planned(flow: Flow, usual: T, enough: T, operations: float = math.inf) -> T:
     return enough if sparing(flow, operations) else usual
 
 
-def rows_of(flow: Flow, usual: int, enough: int, *calls: str, graphed: bool = False) -> int:
+def affordable_row_count(
+    flow: Flow, usual: int, enough: int, *calls: str, graphed: bool = False
+) -> int:
     """How many points calls by these names are given: as many as fit into what the pair may take, between enough
     and usual; with the graph of the call, or without.
     """
-    fits = min(fitting(flow.facts.cost.of(name), graphed) for name in calls)
+    fits = min(affordable_rows(flow.facts.cost.of(name), graphed) for name in calls)
     return max(enough, min(usual, fits))
 
 
-def share_of(flow: Flow, operations: float) -> float:
+def measured_share(flow: Flow, operations: float) -> float:
     """Which share of the usual is measured, where a round trip of so many operations still has all of it."""
     return min(1.0, operations / max(1, flow.operations))
 
@@ -41,7 +43,7 @@ def stepwise(flow: Flow, call: str) -> bool:
     return flow.facts.cost.of(call).repeats
 
 
-def taken(flow: Flow, call: str, rows: float, times: float = 1) -> float:
+def call_work(flow: Flow, call: str, rows: float, times: float = 1) -> float:
     """The work of a call of so many points, made so often."""
     return times * flow.facts.cost.of(call).work.of(rows)
 

@@ -54,7 +54,7 @@ def returned(out: Mapped, batch: int) -> Array:
     return per_point(out.ladj, batch)
 
 
-def latents(flow: Bijection, x: Array, context: Array | None) -> Array:
+def inverse_inputs(flow: Bijection, x: Array, context: Array | None) -> Array:
     """Inputs for the inverse: the drawn points where a codomain is declared, else what forward made
     of them.
     """
@@ -63,7 +63,7 @@ def latents(flow: Bijection, x: Array, context: Array | None) -> Array:
     return np.asarray(flow.forward(x, context).value + 0.0)
 
 
-def inside(flow: Flow, y: Array) -> tuple[Array, Array]:
+def invertible_images(flow: Flow, y: Array) -> tuple[Array, Array]:
     """Images that an inverse can be asked about, and where they are the real ones, ``(batch,)``.
 
     Rounding takes images of a saturating map onto the edge of an open codomain, which an inverse
@@ -107,7 +107,7 @@ def _replaced(values: Array, usable: Array) -> tuple[Array, Array]:
     return kept, usable
 
 
-def square(jacobian: Array) -> Array:
+def square_matrices(jacobian: Array) -> Array:
     """A Jacobian as extended-precision square matrices."""
     if jacobian.shape[1] != jacobian.shape[2]:
         raise Unsupported("its Jacobian is not square")
@@ -124,7 +124,7 @@ def log_abs_det(jacobian: Array) -> Array:
     count, size = jacobian.shape[0], jacobian.shape[1]
     if size > EXTENDED_SIZE:
         return np.asarray(np.linalg.slogdet(jacobian.astype(np.float64))[1])
-    work = square(jacobian)
+    work = square_matrices(jacobian)
     broken = ~np.isfinite(work).all((1, 2))
     work[broken] = np.eye(size)
     total = np.zeros(count, dtype=np.longdouble)
@@ -166,7 +166,7 @@ def resolvable(jacobian: Array, log_det: Array) -> Array:
     return np.asarray(np.isfinite(log_det) & (smallest > TINY) & (canceled < 24.0))
 
 
-def differences(
+def richardson_jacobian(
     call: Callable[..., Mapped], x: Array, context: Array | None
 ) -> tuple[Array, float]:
     """The Jacobian at one point by central differences with Richardson's extrapolation, and its

@@ -20,7 +20,7 @@ from flowref.model import (
     Mapped,
     Silence,
     Unsupported,
-    draw,
+    draw_points,
     requires,
 )
 from flowref.model.abilities import Bijection, Flow, Living, Pulling, offers
@@ -41,7 +41,7 @@ class Differentiated(Bijection, Pulling, Protocol):
 
 
 @requires("its calls are too dear to be made in this circumstance as well", waits=True)
-def affordable(flow: Flow) -> bool:
+def affords_dozen_calls(flow: Flow) -> bool:
     """Whether a case may ask what it needs to know in a dozen calls."""
     return not sparing(flow)
 
@@ -78,7 +78,7 @@ def rows_alone(flow: Flow) -> bool:
 
 @requires("in train mode the rows of a batch depend on each other")
 def _seen_alone(flow: Flow) -> bool:
-    batch = ordinary(flow)
+    batch = ordinary_batch(flow)
     probed = probes(flow, batch, complete=False, calls=MAPS)
     for probe in probed:
         if random(flow, probe):
@@ -86,11 +86,11 @@ def _seen_alone(flow: Flow) -> bool:
         whole, error = attempt(probe)
         if error:
             raise Unsupported(f"in train mode {probe.name} {error}")
-        if moves(flow, probe):
+        if changes_between_calls(flow, probe):
             raise Unsupported(
                 f"in train mode a call of {probe.name} changes what the next one returns"
             )
-        if not all(_alike(flow, probe, whole, rows) for rows in _orders()):
+        if not all(_row_independent(flow, probe, whole, rows) for rows in _row_selections()):
             return False
     refused = sorted({*MAPS} & {*flow.calls} - {probe.name for probe in probed})
     if refused:
@@ -98,7 +98,7 @@ def _seen_alone(flow: Flow) -> bool:
     return True
 
 
-def moves(flow: Flow, probe: Probe) -> bool:
+def changes_between_calls(flow: Flow, probe: Probe) -> bool:
     """Whether a second call of one object returns something else, as where a call goes on with an iteration for a
     norm of weights, of which gradients know nothing.
     """
@@ -118,22 +118,22 @@ def _close(flow: Flow, one: Mapped, other: Mapped) -> bool:
     )
 
 
-def ordinary(flow: Flow, latents: bool = False) -> Batch:
+def ordinary_batch(flow: Flow, latents: bool = False) -> Batch:
     """A few points of the domain, or of the codomain."""
     rng = np.random.default_rng(7)
     context = flow.context_shape
     contexts = None if context is None else rng.standard_normal((ROWS, *context))
     shape = flow.latent_shape if latents else flow.event_shape
     support = (flow.codomain or REAL) if latents else flow.domain
-    return Batch(draw(support, (ROWS, *shape), rng), contexts, 7)
+    return Batch(draw_points(support, (ROWS, *shape), rng), contexts, 7)
 
 
-def _orders() -> list[np.ndarray]:
+def _row_selections() -> list[np.ndarray]:
     """Some of the rows, and all in another order."""
     return [np.arange(ROWS // 2), np.arange(ROWS)[::-1]]
 
 
-def _alike(flow: Flow, probe: Probe, whole: Mapped, rows: np.ndarray) -> bool:
+def _row_independent(flow: Flow, probe: Probe, whole: Mapped, rows: np.ndarray) -> bool:
     """Whether a call gives some rows what it gives them among all."""
     some, error = attempt(probe.rows(rows))
     if some is None or error:
@@ -168,7 +168,7 @@ TRAIN = Case(
     "train",
     "In train mode",
     {"mode": "train", "effort": 1, "scales": NEARBY, "lines": False},
-    affordable & mode_matters & rows_alone,
+    affords_dozen_calls & mode_matters & rows_alone,
 )
 
 
@@ -177,7 +177,7 @@ def records(flow: Differentiated) -> bool:
     """The inverse, which is turned around here, takes what the map gives and records a graph: who samples by it
     may need none. Raises `Unsupported` where it raises.
     """
-    points, context, _ = ordinary(flow, latents=True)
+    points, context, _ = ordinary_batch(flow, latents=True)
     images = attempt(flow.calls["inverse"], points, context)[0]
     if images is None:
         return True  # the affair of the map
@@ -203,13 +203,13 @@ AROUND = {
     "lines": False,
     "parted": False,
 }
-INVERSE = Case("inverse", "The other way round", AROUND, affordable & records)
+INVERSE = Case("inverse", "The other way round", AROUND, affords_dozen_calls & records)
 # What is kept for inference may be detached from the parameters: these are trained in train mode.
 INVERSE_IN_TRAINING = Case(
     "inverse",
     "The other way round, in train mode",
     {**AROUND, "mode": "train"},
-    affordable & records & rows_alone,
+    affords_dozen_calls & records & rows_alone,
 )
 TRAINED = Case(
     "trained",
@@ -242,7 +242,7 @@ RESIZED = Case(
     "other-size",
     "At events of another size",
     {"resized": True, "effort": 1, "scales": NEARBY, "lines": False, "parted": False},
-    affordable,
+    affords_dozen_calls,
 )
 MANY = Case(
     "many",

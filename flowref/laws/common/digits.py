@@ -12,10 +12,19 @@ import numpy as np
 
 from flowref.laws.common.amounts import sparing
 from flowref.laws.common.arithmetic import rows_max
-from flowref.laws.common.ends import representable
-from flowref.laws.common.outcomes import attempt, finite, log_det
+from flowref.laws.common.end_rounding import representable
+from flowref.laws.common.outcomes import attempt, finite_outcome_rows, row_log_dets
 from flowref.laws.common.probes import Probe
-from flowref.model import REAL, Array, Mapped, Support, Undecidable, Unsupported, draw, seed_of
+from flowref.model import (
+    REAL,
+    Array,
+    Mapped,
+    Support,
+    Undecidable,
+    Unsupported,
+    draw_points,
+    seed_of,
+)
 from flowref.model.abilities import Flow, Living, Parametric, Rounded, offers
 from flowref.model.call import OPPOSITE, How
 from flowref.model.steps import State
@@ -59,7 +68,7 @@ Both = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PrecisionComparison:
     """A call at ordinary points, in a precision and in double precision.
 
     ``rows``: which rows of the batch are compared; ``exact``: what double precision gives there; ``found``: what the
@@ -110,7 +119,7 @@ class Comparison:
         """Whether a call raises, or gives a nan: where digits are few it is as wrong as where there are many."""
         if self.found is None:
             return True
-        given = self.found.value[row], log_det(self.found, len(self.rows))[row]
+        given = self.found.value[row], row_log_dets(self.found, len(self.rows))[row]
         return any(bool(np.isnan(one).any()) for one in given)
 
     def _leaves_support(self, index: slice) -> bool:
@@ -127,12 +136,12 @@ class Comparison:
                 return True
         return False
 
-    def under(self, form: Format) -> Comparison | None:
+    def under(self, form: Format) -> PrecisionComparison | None:
         """The same points in another precision, but those of which digits are lost in this one; None where it
         computes nothing otherwise. Raises `Unsupported` where it does not run so.
         """
         rows = np.flatnonzero(~self.conspicuous)
-        probe, exact = self.probe.rows(rows), rows_of(self.exact, rows)
+        probe, exact = self.probe.rows(rows), outcome_rows(self.exact, rows)
         if self.found is None or not len(rows):
             return None
         there = replace(
@@ -140,11 +149,11 @@ class Comparison:
         )
         there = there.made()
         same = there.found is not None and not np.max(
-            distance(there.found, rows_of(self.found, rows), len(rows))
+            distance(there.found, outcome_rows(self.found, rows), len(rows))
         )
         return None if same else there
 
-    def made(self) -> Comparison:
+    def made(self) -> PrecisionComparison:
         """With the call made. Raises `Unsupported` where it does not run in this precision."""
         form, count = self.form, len(self.rows)
         found, raised = attempt(self.probe, form.how, dtype="float32")
@@ -168,7 +177,10 @@ class Comparison:
         count = len(self.rows)
         worse = np.argmax(np.nan_to_num(self.errors[row] / (1 + self.sizes[row]), posinf=1e300))
         if worse:
-            what, pair = "log-det", [log_det(one, count)[row] for one in (self.found, self.exact)]
+            what, pair = (
+                "log-det",
+                [row_log_dets(one, count)[row] for one in (self.found, self.exact)],
+            )
         else:
             values = [
                 np.ravel(np.asarray(one.value, np.float64)[row]) for one in (self.found, self.exact)
@@ -180,7 +192,7 @@ class Comparison:
         return f"the {what} of {self.probe.name} is {given} in {self.form.name} and {exact} in double precision"
 
 
-def compare(flow: Flow, probe: Probe, seed: int) -> Comparison | None:
+def compare_precision(flow: Flow, probe: Probe, seed: int) -> PrecisionComparison | None:
     """A call in single precision at those of its points that are ordinary: data up to `DATA`, or those that are given,
     latents up to `LATENTS`, values up to `LARGEST`, log-dets up to `LOG_DET` for every sixteen entries. None where none is.
     Raises `Unsupported` where it does not run in single precision.
@@ -199,16 +211,18 @@ def compare(flow: Flow, probe: Probe, seed: int) -> Comparison | None:
         refused or exact is None or not len(rows)
     ):  # rounding took a point out of the set that the call accepts
         return None
-    sizes = np.stack([rows_max(exact.value), np.abs(log_det(exact, len(rows)))], 1)
+    sizes = np.stack([rows_max(exact.value), np.abs(row_log_dets(exact, len(rows)))], 1)
     most = LOG_DET * max(1.0, probe.points[0].size / ORDINARY)
     density = exact.ladj is None and probe.name == "log_prob"
     moderate = (sizes <= (most if density else LARGEST, most)).all(1)
-    index = np.flatnonzero(finite(exact, len(rows)) & moderate)
+    index = np.flatnonzero(finite_outcome_rows(exact, len(rows)) & moderate)
     if not len(index):
         return None
-    rows, exact = rows[index], rows_of(exact, index)
+    rows, exact = rows[index], outcome_rows(exact, index)
     sizes = sizes[index]
-    return Comparison(flow, probe.rows(rows), seed, SINGLE, rows, exact, None, sizes, sizes).made()
+    return PrecisionComparison(
+        flow, probe.rows(rows), seed, SINGLE, rows, exact, None, sizes, sizes
+    ).made()
 
 
 def taken_from(flow: Flow, probe: Probe) -> Support:
@@ -218,10 +232,10 @@ def taken_from(flow: Flow, probe: Probe) -> Support:
 
 def necessary(flow: Flow, probe: Probe, seed: int, unit: float) -> Array:
     """How far value and log-det of one point move with a unit in inputs, contexts and parameters, ``(2,)``: as
-    `spread` moves them, and all coordinates to both sides.
+    `rounding_sensitivity` moves them, and all coordinates to both sides.
     """
     exact, nothing, endless = probe(), (np.zeros(1),) * 2, (np.full(1, np.inf),) * 2
-    moved = np.concatenate(spread(flow, seed, probe, exact, endless, nothing, unit))
+    moved = np.concatenate(rounding_sensitivity(flow, seed, probe, exact, endless, nothing, unit))
     step = UNITS * unit * room(taken_from(flow, probe), probe.points)
     for side in (-step, step):
         beside = probe.at(probe.points + side)()
@@ -229,7 +243,7 @@ def necessary(flow: Flow, probe: Probe, seed: int, unit: float) -> Array:
     return moved
 
 
-def spread(
+def rounding_sensitivity(
     flow: Flow,
     seed: int,
     probe: Probe,
@@ -295,7 +309,7 @@ def distance(first: Mapped, second: Mapped, rows: int) -> Both:
     """The largest difference of the values, and that of the log-dets, per row."""
     with np.errstate(all="ignore"):
         one, two = (np.asarray(out.value, dtype=np.float64) for out in (first, second))
-        return rows_max(one - two), np.abs(log_det(first, rows) - log_det(second, rows))
+        return rows_max(one - two), np.abs(row_log_dets(first, rows) - row_log_dets(second, rows))
 
 
 def at_an_end(support: Support, points: Array) -> Array:
@@ -321,7 +335,7 @@ def room(support: Support, points: Array) -> Array:
 
 def runs(flow: Flow, probe: Probe, form: Format) -> bool:
     """Whether a call takes any of some ordinary points in a precision."""
-    points = draw(
+    points = draw_points(
         flow.domain,
         (OTHERS, *flow.event_shape),
         np.random.default_rng(seed_of(1, "others") % 2**63),
@@ -357,7 +371,7 @@ def refused_row(probe: Probe, form: Format) -> tuple[int, str]:
     return int(guilty[0]), alone
 
 
-def rows_of(out: Mapped, index: Array) -> Mapped:
+def outcome_rows(out: Mapped, index: Array) -> Mapped:
     """Some rows of what a call of points returned."""
-    ladj = None if out.ladj is None else log_det(out, len(out.value))[index]
+    ladj = None if out.ladj is None else row_log_dets(out, len(out.value))[index]
     return Mapped(np.asarray(out.value)[index], ladj)

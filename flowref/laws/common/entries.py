@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.common.structure import Told, pivots
+from flowref.laws.common.structure import StructuredLogDet, pivots
 from flowref.model import Array, Stage
+from flowref.model.budget import means, too_large, too_long
 from flowref.model.cost import ENTRY, PRODUCT
-from flowref.model.means import means, too_large, too_long
 
 # Of the work that is left, what one Jacobian may take: an accusation needs three or more; copies of the
 # matrix that are held at one time.
@@ -30,7 +30,7 @@ def needed(stage: Stage) -> tuple[float, float]:
     return 8.0 * COPIES * size**2, size * stage.work() + elimination
 
 
-def refusal(stage: Stage) -> str:
+def entrywise_refusal(stage: Stage) -> str:
     """Why the Jacobian of a stage is not made entry by entry; empty where it is."""
     size = stage.x.shape[1]
     memory, work = needed(stage)
@@ -43,8 +43,8 @@ def refusal(stage: Stage) -> str:
     return ""
 
 
-def entry_by_entry(stage: Stage) -> Told | None:
-    """The log-det of the Jacobian at one point; see `refusal`."""
+def entry_by_entry(stage: Stage) -> StructuredLogDet | None:
+    """The log-det of the Jacobian at one point; see `entrywise_refusal`."""
     memory, work = needed(stage)
     means().ask("a Jacobian entry by entry", memory, work)
     size = stage.x.shape[1]
@@ -57,11 +57,15 @@ def entry_by_entry(stage: Stage) -> Told | None:
     if diagonal is not None:
         logs = np.log(np.abs(diagonal))
         error = rounded * float((1 + np.abs(logs)).sum())
-        return Told(np.array([logs.sum()]), np.array([error]), np.isfinite([error]), "triangular")
+        return StructuredLogDet(
+            np.array([logs.sum()]), np.array([error]), np.isfinite([error]), "triangular"
+        )
     found = eliminated(matrix.astype(np.float64), rounded)
     if found is None:
         return None
-    return Told(np.array([found[0]]), np.array([found[1]]), np.array([True]), "entry by entry")
+    return StructuredLogDet(
+        np.array([found[0]]), np.array([found[1]]), np.array([True]), "entry by entry"
+    )
 
 
 def eliminated(matrix: Array, rounded: float) -> tuple[float, float] | None:

@@ -81,14 +81,14 @@ def slopes_of(
     """Those of what ``read`` takes from a call of that name; what is conspicuous is measured on more rows,
     which decide.
     """
-    chosen = ordinary(batch.x)
+    chosen = ordinary_row_indices(batch.x)
 
     def compared(look: Look) -> Slopes:
         if look.index and jumps(flow, name, batch, chosen, read):
             raise Undecidable(
                 "what it draws jumps where parameters move, so that its noise is not held"
             )
-        recorded, measured = trained(flow, name, batch, chosen, look.count, read)
+        recorded, measured = grouped_derivatives(flow, name, batch, chosen, look.count, read)
         gaps, size = recorded - measured, np.abs(measured).mean(1)
         error = gaps.std(1, ddof=1) / np.sqrt(GROUPS)
         allowed = np.maximum(ERRORS * error, np.maximum(SHARE * size, CLOSE * (1 + size)))
@@ -138,7 +138,7 @@ def _at_once(moved: Callable[[float], Array], low: float, high: float, row: int)
     return bool(abs(after - before) > whole / 2)
 
 
-def trained(
+def grouped_derivatives(
     flow: Parametric,
     name: str,
     batch: Batch,
@@ -173,7 +173,7 @@ def trained(
     return recorded, measured
 
 
-def ordinary(x: Array) -> Array:
+def ordinary_row_indices(x: Array) -> Array:
     """The places of a few points that are not far out: there derivatives are of one size."""
     size = np.abs(x.reshape(len(x), -1)).max(1)
     good = np.flatnonzero(np.isfinite(size) & (size <= max(ORDINARY, float(np.median(size)))))

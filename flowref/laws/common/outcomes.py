@@ -49,7 +49,7 @@ def met_a_graph(error: str) -> bool:
     return "backward through the graph a second time" in error
 
 
-def finite(out: Mapped, rows: int) -> Array:
+def finite_outcome_rows(out: Mapped, rows: int) -> Array:
     """Rows of which value and log-det are finite, ``(rows,)``."""
     value = np.asarray(out.value, dtype=np.float64)
     good = (
@@ -57,15 +57,15 @@ def finite(out: Mapped, rows: int) -> Array:
         if len(value) == rows
         else np.zeros(rows, dtype=bool)
     )
-    return np.asarray(good & np.isfinite(log_det(out, rows)))
+    return np.asarray(good & np.isfinite(row_log_dets(out, rows)))
 
 
-def log_det(out: Mapped, rows: int) -> Array:
+def row_log_dets(out: Mapped, rows: int) -> Array:
     """The log-det of each row; zeros where none is offered."""
     return np.zeros(rows) if out.ladj is None else per_point(out.ladj, rows)
 
 
-def gap(first: Mapped, second: Mapped, rows: int, allowed: float = 0.0) -> Array:
+def outcome_gap(first: Mapped, second: Mapped, rows: int, allowed: float = 0.0) -> Array:
     """How far two outcomes of one batch are apart, relative to their own size, ``(rows, 2)``: value
     and log-det.
 
@@ -81,15 +81,15 @@ def gap(first: Mapped, second: Mapped, rows: int, allowed: float = 0.0) -> Array
         size = np.maximum(np.abs(one), np.abs(two)).max(1, initial=0.0)
         apart = np.maximum(np.abs(one - two).max(1, initial=0.0) - allowed * (1 + size), 0.0)
         value = np.where(apart == 0, 0.0, apart / np.where(size > 0, size, 1.0))
-        a, b = log_det(first, rows), log_det(second, rows)
+        a, b = row_log_dets(first, rows), row_log_dets(second, rows)
         ladj = np.abs(a - b) / (4 + np.abs(a)) if not allowed else np.zeros(rows)
     columns = np.stack([value, ladj], 1)
     columns = np.where(np.isnan(columns), np.inf, columns)
-    columns[~finite(first, rows)] = np.nan
+    columns[~finite_outcome_rows(first, rows)] = np.nan
     return columns
 
 
-def compared(
+def agreement_residual(
     pairs: Sequence[tuple[Mapped, Mapped, float]], rows: int, note: str = "", extra: float = 0.0
 ) -> Residual:
     """The rounding residual of outcomes that should agree; ``extra``: a difference that concerns
@@ -97,10 +97,10 @@ def compared(
     """
     worst = np.full(rows, extra)
     for first, second, allowed in pairs:
-        worst = np.maximum(worst, gap(first, second, rows, allowed).max(1))
+        worst = np.maximum(worst, outcome_gap(first, second, rows, allowed).max(1))
     good = np.ones(rows, dtype=bool)
     for first, _, _ in pairs:
-        good &= finite(first, rows)
+        good &= finite_outcome_rows(first, rows)
     return Residual(worst, 1.0, decidable=good, note=note if worst[good].any() else "")
 
 
@@ -147,6 +147,6 @@ def same_bits(first: Array, second: Array) -> bool:
     return np.issubdtype(first.dtype, np.inexact) and np.array_equal(first, second, equal_nan=True)
 
 
-def listed(names: Sequence[str]) -> str:
+def listed_names(names: Sequence[str]) -> str:
     """A few names for a sentence."""
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.common.amounts import sparing, stepwise
-from flowref.laws.common.outcomes import attempt, compared, flags, gap, listed
+from flowref.laws.common.outcomes import (
+    agreement_residual,
+    attempt,
+    flags,
+    listed_names,
+    outcome_gap,
+)
 from flowref.model import (
     Array,
     Batch,
@@ -149,7 +155,7 @@ def probes(
     it: a call that is there without noise and not under it would look like rounding.
     """
     ready: list[Probe] = []
-    for which, *inputs in _asked(flow, batch, calls):
+    for which, *inputs in _calls_with_inputs(flow, batch, calls):
         if which == "forward":
             ready.append(probe_of(flow, which, *inputs))
             continue
@@ -177,7 +183,7 @@ def rowless(out: Any, rows: int) -> str:
     return "" if shape[:1] == (rows,) else f"returns shape {shape} for {rows} points"
 
 
-def _asked(flow: Flow, batch: Batch, calls: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def _calls_with_inputs(flow: Flow, batch: Batch, calls: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """The calls that are there, each with its inputs."""
     x, context = batch.x, batch.context
     maps, forwards = "forward" in flow.calls, flow.normalizing == "forward"
@@ -257,8 +263,10 @@ def random(flow: Flow, probe: Probe) -> bool:
         return False
     first, again, other = life
     rows = len(probe.points)
-    steady = np.nan_to_num(gap(first, again, rows), nan=0.0).max(initial=0.0)
-    return bool(np.nan_to_num(gap(first, other, rows), nan=0.0).max(initial=0.0) > 1e3 * steady)
+    steady = np.nan_to_num(outcome_gap(first, again, rows), nan=0.0).max(initial=0.0)
+    return bool(
+        np.nan_to_num(outcome_gap(first, other, rows), nan=0.0).max(initial=0.0) > 1e3 * steady
+    )
 
 
 def data(flow: Flow, batch: Batch) -> Array:
@@ -286,10 +294,12 @@ def agree(
     if all_refused and all(second is None for _, _, second in seen):
         raise Unsupported(all_refused)
     rows = max(len(one.points) for one in probed if not one.draws)
-    return same(((one, first, second or first) for one, first, second in seen), rows, note)
+    return probe_agreement_residual(
+        ((one, first, second or first) for one, first, second in seen), rows, note
+    )
 
 
-def same(
+def probe_agreement_residual(
     seen: Iterable[tuple[Probe, Mapped, Mapped]], rows: int, note: str, extra: float = 0.0
 ) -> Residual:
     """The rounding residual of two outcomes of each probe that should agree, named where one does
@@ -299,18 +309,18 @@ def same(
     apart: list[str] = []
     for one, first, second in seen:
         if one.name not in (*MAPS, *KERNELS):
-            first, second = (_spread(out, rows, one.pointwise) for out in (first, second))
+            first, second = (_row_per_point(out, rows, one.pointwise) for out in (first, second))
             # What is not finite says nothing of the other calls.
             good = np.asarray(np.isfinite(first.value).reshape(rows, -1).all(1))
             first, second = _where(good, first), _where(good, second)
         pairs.append((first, second, one.tolerance))
-        if (np.nan_to_num(gap(first, second, rows, one.tolerance)) > 0).any():
+        if (np.nan_to_num(outcome_gap(first, second, rows, one.tolerance)) > 0).any():
             apart.append(one.name)
-    named = f"{note} ({listed(sorted(set(apart)))})" if set(apart) - set(MAPS) else note
-    return compared(pairs, rows, named, extra)
+    named = f"{note} ({listed_names(sorted(set(apart)))})" if set(apart) - set(MAPS) else note
+    return agreement_residual(pairs, rows, named, extra)
 
 
-def _spread(out: Mapped, rows: int, pointwise: bool) -> Mapped:
+def _row_per_point(out: Mapped, rows: int, pointwise: bool) -> Mapped:
     """An outcome with a row for each point; one that has none is repeated for each."""
     value = np.asarray(out.value, dtype=np.float64)
     if pointwise and len(value) == rows:
@@ -339,7 +349,7 @@ def echo_of(calls: Sequence[str], complete: bool = True) -> Echo:
         def moved() -> Array:
             columns = [np.zeros(rows)]
             for probe, before in zip(probed, clean, strict=True):
-                columns.append(_moved(probe, before, rows))
+                columns.append(_change_since_call(probe, before, rows))
             return np.asarray(math.sqrt(2) * np.stack(columns).max(0))
 
         return moved
@@ -347,7 +357,7 @@ def echo_of(calls: Sequence[str], complete: bool = True) -> Echo:
     return echo
 
 
-def _moved(probe: Probe, before: Mapped, rows: int) -> Array:
+def _change_since_call(probe: Probe, before: Mapped, rows: int) -> Array:
     """How far a call is now from what it returned before, ``(rows,)``; nan at points that it refuses
     now. A point of which it returned nothing finite is not looked at.
     """
@@ -357,15 +367,18 @@ def _moved(probe: Probe, before: Mapped, rows: int) -> Array:
     if refused:
         halves = np.array_split(np.arange(rows), 2)
         return np.concatenate(
-            [_moved(probe.rows(half), _rows(before, half, rows), len(half)) for half in halves]
+            [
+                _change_since_call(probe.rows(half), _outcome_rows(before, half, rows), len(half))
+                for half in halves
+            ]
         )
     if probe.name not in MAPS:
-        before, out = (_spread(one, rows, probe.pointwise) for one in (before, out))
-    apart = gap(before, out, rows, probe.tolerance)
+        before, out = (_row_per_point(one, rows, probe.pointwise) for one in (before, out))
+    apart = outcome_gap(before, out, rows, probe.tolerance)
     return np.asarray(np.nan_to_num(apart, nan=0.0, posinf=np.nan).max(1))
 
 
-def _rows(out: Mapped, index: Array, rows: int) -> Mapped:
+def _outcome_rows(out: Mapped, index: Array, rows: int) -> Mapped:
     """Some rows of an outcome."""
     ladj = out.ladj
     if ladj is not None and np.ndim(ladj) and len(np.asarray(ladj)) == rows:
@@ -377,7 +390,7 @@ def absent(seen: Sequence[str], rows: int, note: str, **details: Any) -> Residua
     """The exact residual of a law by which nothing of a kind is seen: ``note`` takes the names of
     what was.
     """
-    return flags(bool(seen), rows, note.format(listed(seen)), **details)
+    return flags(bool(seen), rows, note.format(listed_names(seen)), **details)
 
 
 def lived(flow: Living, steps: Sequence[Step[Any]], refusal: str, fresh: bool = False) -> Life:

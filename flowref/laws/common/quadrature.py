@@ -75,11 +75,11 @@ def where_mass_is(flow: Flow, batch: Batch, size: int) -> Array:
                 return drawn
         except Exception:  # the sampling law speaks of samples; the mass can be looked for without
             pass
-    from flowref.model import draw
+    from flowref.model import draw_points
 
-    return draw(flow.density_support, (512, *flow.density_shape), np.random.default_rng(0)).reshape(
-        512, size
-    )
+    return draw_points(
+        flow.density_support, (512, *flow.density_shape), np.random.default_rng(0)
+    ).reshape(512, size)
 
 
 def _peak(flow: Flow, samples: Array, batch: Batch) -> float:

@@ -17,7 +17,7 @@ FEW_DOWN = (2.0**-12, 2.0**-15)
 DOUBT = 20.0
 
 
-def directions(shape: tuple[int, ...], seed: int) -> Array:
+def unit_directions(shape: tuple[int, ...], seed: int) -> Array:
     """A direction of unit length per point."""
     direction = np.random.default_rng(seed).standard_normal(shape)
     flat = direction.reshape(len(direction), -1)
@@ -25,7 +25,7 @@ def directions(shape: tuple[int, ...], seed: int) -> Array:
     return np.asarray((flat / length).reshape(shape))
 
 
-def within(x: Array, direction: Array, support: Support | None) -> Array:
+def direction_within_support(x: Array, direction: Array, support: Support | None) -> Array:
     """A direction, cut down in the coordinates in which the largest step would come near an end of
     a bounded set.
     """
@@ -54,7 +54,7 @@ class Quotient(NamedTuple):
         same kinks agree by chance.
         """
         sides = np.abs(claimed - self.slopes[1:]) <= DOUBT * self.gaps
-        finer = np.arange(len(self.gaps))[:, None] >= _finite(self.gaps).argmin(0)
+        finer = np.arange(len(self.gaps))[:, None] >= _nan_to_inf(self.gaps).argmin(0)
         found = sides & finer
         at, every = found.argmax(0), np.arange(len(claimed))
         believed = found.any(0)
@@ -121,12 +121,12 @@ def quotient(
         jumps.append(np.abs((ahead - here) / step - (here - behind) / step))
     stacked = np.stack(slopes)
     gaps = np.abs(np.diff(stacked, axis=0))
-    best = _finite(gaps).argmin(0)
+    best = _nan_to_inf(gaps).argmin(0)
     every = np.arange(rows)
     slope, error = stacked[best + 1, every], gaps[best, every]
     smooth = jumps[-1] <= 0.25 * jumps[0] + 1e-6 * (1 + np.abs(slope))
     return Quotient(slope, error, inside & smooth, stacked, gaps)
 
 
-def _finite(gaps: Array) -> Array:
+def _nan_to_inf(gaps: Array) -> Array:
     return np.where(np.isfinite(gaps), gaps, np.inf)

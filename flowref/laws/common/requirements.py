@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowref.model import Unsupported, requires
 from flowref.model.abilities import Flow
-from flowref.model.silence import UNMOVED
+from flowref.model.not_judged import UNMOVED
 
 COUPLED = "its rows meet by definition: it normalizes by the batch in eval mode too, or they are members of a set"
 DRAWN = "its log-det is drawn at random, and judged by its mean: map/log-det[estimate]"

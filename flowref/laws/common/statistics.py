@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from flowref.model import Array, Residual, Undecidable
-from flowref.model.means import Beyond
+from flowref.model.budget import Beyond
 
 # Standard errors that a mean may be off by, where nothing else is said, and the false-alarm rate of each look.
 ERRORS, LEVEL = 5.0, 1e-3
@@ -200,10 +200,10 @@ def infinite_variance(weights: Array) -> bool:
     ordered = np.sort(finite)
     over = ordered[-count:] - ordered[-count - 1]
     over = over[over > 0]
-    return len(over) >= TRIED and shape_of(over) > INFINITE
+    return len(over) >= TRIED and pareto_shape(over) > INFINITE
 
 
-def shape_of(values: Array) -> float:
+def pareto_shape(values: Array) -> float:
     """The shape k of a generalized Pareto distribution that positive values are drawn from: its variance is
     infinite for k above a half.
 

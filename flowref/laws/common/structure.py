@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flowref.model import Array, Stage
-from flowref.model.means import means
+from flowref.model.budget import means
 
 # Of events of more entries than this no Jacobian is made.
 LARGE = 128
@@ -34,7 +34,7 @@ ASIDE = 2.0**-7
 
 
 @dataclass(frozen=True)
-class Told:
+class StructuredLogDet:
     """log|det| of a stage at each point, its error, and where it is known, all ``(batch,)``;
     ``how``: by which structure.
     """
@@ -44,10 +44,10 @@ class Told:
     known: Array
     how: str
 
-    def first_of(self, batch: int) -> Told:
+    def first_of(self, batch: int) -> StructuredLogDet:
         """What is told of one point, as the first of several of which nothing else is known."""
         rest = np.zeros(batch - 1)
-        return Told(
+        return StructuredLogDet(
             np.append(self.log_det[:1], rest),
             np.append(self.error[:1], rest),
             np.append(self.known[:1], rest > 0),
@@ -125,7 +125,7 @@ def _ratios_met(probes: Array, pulled: Array) -> bool:
     return False
 
 
-def one_entry_each(stage: Stage, rng: np.random.Generator) -> Told | None:
+def one_entry_each(stage: Stage, rng: np.random.Generator) -> StructuredLogDet | None:
     """The log-det of what maps each entry by itself, to whatever place."""
     everything = np.ones(stage.y.shape[1], dtype=bool)
     if stage.x.shape[1] != len(everything):
@@ -135,12 +135,14 @@ def one_entry_each(stage: Stage, rng: np.random.Generator) -> Told | None:
         return None  # most maps are told apart by two
     pulled = stage.pull(probes)
     found = [monomial(*pair, everything, None) for pair in zip(probes, pulled, strict=True)]
-    return _told(
+    return _structured_log_det(
         [None if one is None else (one.log_det, one.error) for one in found], "elementwise"
     )
 
 
-def _told(found: list[tuple[float, float] | None], how: str) -> Told | None:
+def _structured_log_det(
+    found: list[tuple[float, float] | None], how: str
+) -> StructuredLogDet | None:
     """What was found at each point, None where it was at none."""
     known = np.array([one is not None for one in found])
     if not known.any():
@@ -148,7 +150,7 @@ def _told(found: list[tuple[float, float] | None], how: str) -> Told | None:
     pairs = np.array([one or (0.0, 0.0) for one in found])
     # An entry is known no better than its predictions were met, and its product no better than the
     # sum of that.
-    return Told(pairs[:, 0], 4 * pairs[:, 1], known, how)
+    return StructuredLogDet(pairs[:, 0], 4 * pairs[:, 1], known, how)
 
 
 def copies(stage: Stage, rng: np.random.Generator) -> list[tuple[Array, Array]]:
@@ -182,7 +184,7 @@ def copies(stage: Stage, rng: np.random.Generator) -> list[tuple[Array, Array]]:
 
 def in_two_steps(
     stage: Stage, rows: Array, columns: Array | None, rng: np.random.Generator
-) -> Told | None:
+) -> StructuredLogDet | None:
     r"""The log-det of a map whose chosen outputs depend on the chosen inputs one by one, and of
     which the others do so where what was chosen is held: a coupling, or two.
 
@@ -219,10 +221,10 @@ def in_two_steps(
             if head is None or tail is None
             else (head.log_det + tail.log_det, head.error + tail.error)
         )
-    return _told(found, "coupling")
+    return _structured_log_det(found, "coupling")
 
 
-def position_by_position(stage: Stage, rng: np.random.Generator) -> Told | None:
+def position_by_position(stage: Stage, rng: np.random.Generator) -> StructuredLogDet | None:
     """The log-det of what mixes the channels at each position, and nothing else; channels come first,
     or last.
     """
@@ -231,13 +233,13 @@ def position_by_position(stage: Stage, rng: np.random.Generator) -> Told | None:
     return _mixed(stage, rng, False) or _mixed(stage, rng, True)
 
 
-def _mixed(stage: Stage, rng: np.random.Generator, last: bool) -> Told | None:
+def _mixed(stage: Stage, rng: np.random.Generator, last: bool) -> StructuredLogDet | None:
     channels = stage.shape[-1 if last else 0]
     batch, size = stage.x.shape
     positions = size // channels
     if positions * channels != size or positions < 2 or not 2 <= channels <= CHANNELS:
         return None
-    if not _stays(stage, channels, positions, last):
+    if not _is_positionwise(stage, channels, positions, last):
         return None
     weights = rng.uniform(1, 2, positions) * rng.choice((-1.0, 1.0), positions)
     probes = np.zeros((batch, channels + 2, channels, positions))
@@ -260,10 +262,10 @@ def _mixed(stage: Stage, rng: np.random.Generator, last: bool) -> Told | None:
             found.append(None)
             continue
         found.append(determinant(blocks[row], missed[row]))
-    return _told(found, "position by position")
+    return _structured_log_det(found, "position by position")
 
 
-def _stays(stage: Stage, channels: int, positions: int, last: bool) -> bool:
+def _is_positionwise(stage: Stage, channels: int, positions: int, last: bool) -> bool:
     """Whether what is pulled back from one position comes back there alone, at some point: most maps
     are told apart by that.
     """
@@ -315,7 +317,7 @@ def pivots(matrix: Array) -> Array | None:
     return entries
 
 
-def whole(stage: Stage) -> Told | None:
+def dense_log_det(stage: Stage) -> StructuredLogDet | None:
     """The log-det of the Jacobian, entry by entry."""
     size = stage.x.shape[1]
     if size != stage.y.shape[1] or size > WHOLE:
@@ -339,4 +341,4 @@ def whole(stage: Stage) -> Told | None:
         else:
             logs = np.log(np.abs(diagonal))
             found.append((float(logs.sum()), 4 * UNIT * float((1 + np.abs(logs)).sum())))
-    return _told(found, " or ".join(sorted(hows)))
+    return _structured_log_det(found, " or ".join(sorted(hows)))

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import finite_rows, inside, returned, rows_max
+from flowref.laws.common.arithmetic import finite_rows, invertible_images, returned, rows_max
 from flowref.model import GIVEN, NEARBY, Array, Batch, Mapped, Residual, Unsupported, law, requires
 from flowref.model.abilities import Arranged, Bijection, Composite, Flow, Invertible
 
@@ -44,7 +44,7 @@ def differing(first: Mapped, second: Mapped, x: Array) -> Residual:
     return Residual(gap, scale=4 + rows_max(first.value), decidable=decidable)
 
 
-def arranged(flow: Arranged, expression: Any, batch: Batch, which: str = "forward") -> Mapped:
+def composed_call(flow: Arranged, expression: Any, batch: Batch, which: str = "forward") -> Mapped:
     """The library's own composition of the subject's parts."""
     return flow.arrange(expression, batch.x, batch.context, which)
 
@@ -95,7 +95,7 @@ def additive(flow: Composite, batch: Batch) -> Residual:
 )
 def inverse_reverses(flow: CompositeInvertible, batch: Batch) -> Residual:
     r"""The inverse of a composite is the inverses of its parts in reverse order."""
-    z, usable = inside(flow, flow.forward(batch.x, batch.context).value)
+    z, usable = invertible_images(flow, flow.forward(batch.x, batch.context).value)
     whole = flow.inverse(z, batch.context).value
     x = z + 0.0
     for part in reversed(flow.part_maps):
@@ -118,9 +118,9 @@ def inverse_reverses(flow: CompositeInvertible, batch: Batch) -> Residual:
 def associative(flow: ArrangedComposite, batch: Batch) -> Residual:
     """Nesting does not matter: chain(f, chain(g, h)) = chain(chain(f, g), h) = chain(f, g, h)."""
     count = len(flow.parts)
-    flat = arranged(flow, ("chain", *range(count)), batch)
-    right = arranged(flow, ("chain", 0, ("chain", *range(1, count))), batch)
-    left = arranged(flow, ("chain", ("chain", *range(count - 1)), count - 1), batch)
+    flat = composed_call(flow, ("chain", *range(count)), batch)
+    right = composed_call(flow, ("chain", 0, ("chain", *range(1, count))), batch)
+    left = composed_call(flow, ("chain", ("chain", *range(count - 1)), count - 1), batch)
     first, second = differing(flat, right, batch.x), differing(flat, left, batch.x)
     return Residual(
         np.concatenate([first.value, second.value], axis=1),
@@ -141,7 +141,7 @@ def in_order(flow: ArrangedComposite, batch: Batch) -> Residual:
     """A chain applies its first element first: chain(f, g)(x) = g(f(x))."""
     first, second = flow.part_maps[0], flow.part_maps[1]
     nested = second(first(batch.x, batch.context).value, batch.context).value
-    chained = arranged(flow, ("chain", 0, 1), batch)
+    chained = composed_call(flow, ("chain", 0, 1), batch)
     return differing(Mapped(chained.value, None), Mapped(nested, None), batch.x)
 
 
@@ -161,7 +161,7 @@ def single_map(flow: Flow) -> bool:
 def empty_is_identity(flow: Arranged, batch: Batch) -> Residual:
     """The empty chain is the identity, with log-det 0."""
     try:
-        out = arranged(flow, ("chain",), batch)
+        out = composed_call(flow, ("chain",), batch)
     except Unsupported:
         raise
     except Exception as error:  # a library may refuse an empty chain; that is no wrong value
@@ -181,7 +181,7 @@ def empty_is_identity(flow: Arranged, batch: Batch) -> Residual:
 def single_is_itself(flow: ArrangedBijection, batch: Batch) -> Residual:
     """A chain of one element is that element: chain(f)(x) = f(x), value and log-det."""
     return differing(
-        arranged(flow, ("chain", "self"), batch),
+        composed_call(flow, ("chain", "self"), batch),
         flow.forward(batch.x, batch.context),
         batch.x,
     )

@@ -8,9 +8,15 @@ import numpy as np
 
 from flowref.laws.common.amounts import sparing
 from flowref.laws.common.cases import CONTEXT, INVERSE, TRAIN, TRAINED
-from flowref.laws.common.outcomes import attempt, finite, log_det
+from flowref.laws.common.outcomes import attempt, finite_outcome_rows, row_log_dets
 from flowref.laws.common.probes import Probe, probe_of
-from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
+from flowref.laws.common.quotients import (
+    DOUBT,
+    STEPS_DOWN,
+    direction_within_support,
+    quotient,
+    unit_directions,
+)
 from flowref.laws.common.requirements import (
     calculated,
     exact_values,
@@ -29,7 +35,7 @@ from flowref.model import (
     Support,
     Undecidable,
     Unsupported,
-    draw,
+    draw_points,
     law,
 )
 from flowref.model.abilities import Bijection, Density, Flow, Pulling, offers
@@ -65,20 +71,24 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     out = probe()
     if of == "value" and np.shape(out.value)[:1] != (rows,):
         raise Undecidable(f"{which} returns shape {np.shape(out.value)} for {rows} points")
-    weights = directions(np.shape(out.value), batch.seed + 1) if of == "value" else np.ones(rows)
+    weights = (
+        unit_directions(np.shape(out.value), batch.seed + 1) if of == "value" else np.ones(rows)
+    )
     if of == "log-det" and (out.ladj is None or np.ndim(out.ladj) == 0):
         raise Unsupported("its log-det is a constant")
 
     def measure(at: Array) -> Array:
         result = probe.at(at)()
         if of == "log-det":
-            return log_det(result, rows)
+            return row_log_dets(result, rows)
         return np.asarray(
             (np.asarray(result.value, dtype=np.float64) * weights).reshape(rows, -1).sum(1)
         )
 
     support = flow.density_support if which == "log_prob" else flow.domain
-    direction = within(points, directions(points.shape, batch.seed) * (1 + np.abs(points)), support)
+    direction = direction_within_support(
+        points, unit_directions(points.shape, batch.seed) * (1 + np.abs(points)), support
+    )
     with np.errstate(all="ignore"):
         difference = quotient(measure, points, direction, support, sparing(flow, LENGTHY))
     slope = difference.slope
@@ -110,7 +120,7 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
         reach = (np.abs(gradient) * np.abs(points)).reshape(rows, -1).sum(1)
         rounding = rounding + 2.0**-53 * np.nan_to_num(reach) / STEPS_DOWN[-1]
         allowed = DOUBT * (difference.error + rounding) + rough + 1e-7 * np.abs(slope)
-    good = finite(out, rows) & difference.resolved(allowed)
+    good = finite_outcome_rows(out, rows) & difference.resolved(allowed)
     plain = np.isfinite(along)
     size = sized(points, support)
     if flow.facts.preprocessing is not None:
@@ -168,7 +178,7 @@ def of_members(flow: Flow) -> bool:
     shape = flow.event_shape
     if len(shape) != 2 or shape[0] < 2 or flow.context_shape is not None or which not in flow.calls:
         return False
-    x = draw(flow.domain, (2, *shape), np.random.default_rng(4))
+    x = draw_points(flow.domain, (2, *shape), np.random.default_rng(4))
     one, two = (attempt(flow.calls[which], points, None)[0] for points in (x, x[:, ::-1].copy()))
     if one is None or two is None:
         return False
@@ -202,13 +212,13 @@ def clipped(probe: Probe, row: int, gradient: Array, of: str, support: Support) 
     moves[np.arange(len(entries)), entries] = 1 + np.abs(point[entries])
     shape = (len(entries), *probe.points.shape[1:])
     here = np.repeat(point[None], len(entries), 0).reshape(shape)
-    moves = STEPS_DOWN[-1] * within(here, moves.reshape(shape), support)
+    moves = STEPS_DOWN[-1] * direction_within_support(here, moves.reshape(shape), support)
     moved = (moves != 0).reshape(len(entries), -1).any(1)
     several = probe.rows(np.full(2 * len(entries), row)).at(
         np.concatenate([here + moves, here - moves])
     )
     out = several()
-    seen = log_det(out, len(several.points)) if of == "log-det" else np.asarray(out.value)
+    seen = row_log_dets(out, len(several.points)) if of == "log-det" else np.asarray(out.value)
     ahead, behind = np.asarray(seen).reshape(2, len(entries), -1)
     return bool(((ahead == behind).all(1) & moved).any())
 

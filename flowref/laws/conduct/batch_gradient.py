@@ -7,10 +7,15 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.common.arithmetic import reported
-from flowref.laws.common.cases import affordable, mode_matters, moves, rows_alone
+from flowref.laws.common.cases import (
+    affords_dozen_calls,
+    changes_between_calls,
+    mode_matters,
+    rows_alone,
+)
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import probe_of
-from flowref.laws.common.quotients import DOUBT, directions, quotient
+from flowref.laws.common.quotients import DOUBT, quotient, unit_directions
 from flowref.laws.common.requirements import exact_log_det
 from flowref.model import (
     ADVICE,
@@ -21,7 +26,7 @@ from flowref.model import (
     Residual,
     Undecidable,
     Unsupported,
-    draw,
+    draw_points,
     law,
 )
 from flowref.model.abilities import Bijection, Living, Pulling
@@ -43,7 +48,7 @@ class Trained(Bijection, Pulling, Living, Protocol):
     scales=NEARBY,
     mode="train",
     local=False,
-    applies=affordable & mode_matters & exact_log_det,
+    applies=affords_dozen_calls & mode_matters & exact_log_det,
     source="Ioffe and Szegedy 2015, algorithm 1: the gradient flows through the statistics of the batch",
 )
 def batch_gradient(flow: Trained, batch: Batch) -> Residual:
@@ -53,11 +58,11 @@ def batch_gradient(flow: Trained, batch: Batch) -> Residual:
     if rows_alone(flow):
         raise Unsupported("in train mode each row is by itself", waits=False)
     rng = np.random.default_rng(batch.seed)
-    x = draw(flow.domain, (ROWS, *flow.event_shape), rng)
+    x = draw_points(flow.domain, (ROWS, *flow.event_shape), rng)
     shape = flow.context_shape
     context = None if shape is None else rng.standard_normal((ROWS, *shape))
     probe = probe_of(flow, "forward", x, context)
-    if moves(flow, probe):
+    if changes_between_calls(flow, probe):
         raise Unsupported("in train mode a call changes what the next one returns", waits=False)
     out = probe()
     weights, each = rng.standard_normal(np.shape(out.value)), rng.standard_normal(ROWS)
@@ -68,7 +73,7 @@ def batch_gradient(flow: Trained, batch: Batch) -> Residual:
         volume = each @ reported(flow, result, ROWS) if told else 0.0
         return np.array([float((weights * result.value).sum() + volume)])
 
-    direction = directions(x.shape, batch.seed) * (1 + np.abs(x))
+    direction = unit_directions(x.shape, batch.seed) * (1 + np.abs(x))
     difference = quotient(total, x[None], direction[None], None)
     found, refused = attempt(flow.vjp, "forward", x, context, weights, each if told else None)
     if refused:

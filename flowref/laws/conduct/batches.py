@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from flowref.laws.common.amounts import share_of
-from flowref.laws.common.outcomes import attempt, finite, gap
+from flowref.laws.common.amounts import measured_share
+from flowref.laws.common.outcomes import attempt, finite_outcome_rows, outcome_gap
 from flowref.laws.common.probes import POINTWISE, Probe, echo_of, probes, random
 from flowref.laws.common.requirements import not_estimator
 from flowref.model import NEARBY, Array, Batch, Mapped, Residual, law
@@ -40,38 +40,41 @@ def batch_content(flow: Flow, batch: Batch) -> Residual:
     for probe in probes(flow, batch, complete=False, calls=POINTWISE):
         whole = probe()
         if probe.name == "forward":
-            good &= finite(whole, rows)
-        found = apart(flow, probe, whole)
+            good &= finite_outcome_rows(whole, rows)
+        found = batch_composition_gap(flow, probe, whole)
         if np.nanmax(found, initial=0.0) > APART and random(flow, probe):
             continue
-        columns.append(np.where(finite(whole, rows), found, 0.0))
+        columns.append(np.where(finite_outcome_rows(whole, rows), found, 0.0))
     value = np.stack(columns).max(0)
     note = "a point's result depends on what else is in its batch" if value[good].any() else ""
     return Residual(value, 1.0, decidable=good, note=note)
 
 
-def apart(flow: Flow, probe: Probe, whole: Mapped) -> Array:
+def batch_composition_gap(flow: Flow, probe: Probe, whole: Mapped) -> Array:
     """How far the results of the points move, ``(rows,)``, relative to their own size."""
     rows = len(probe.points)
     arrangements = [np.zeros(EQUAL, dtype=int)]
-    if LARGE * math.prod(probe.points.shape[1:]) <= ENTRIES and share_of(flow, OPERATIONS) == 1:
+    if (
+        LARGE * math.prod(probe.points.shape[1:]) <= ENTRIES
+        and measured_share(flow, OPERATIONS) == 1
+    ):
         arrangements.append(np.arange(LARGE) % rows)
     worst = np.zeros(rows)
     for index in arrangements:
         out, refused = attempt(probe.rows(index))
         if not refused:
-            np.maximum.at(worst, index, moved(probe, whole, index, out))
+            np.maximum.at(worst, index, change_between_batches(probe, whole, index, out))
     if probe.name == "forward" and not flow.domain.bounded and flow.domain.kind == "real":
         index = np.append(np.arange(rows), 0)
         points = probe.points[index]
         points[-1] = TAIL * (1 + np.abs(points[-1]))
         out, refused = attempt(probe.rows(index).at(points))
         if not refused:
-            worst = np.maximum(worst, moved(probe, whole, index[:-1], out))
+            worst = np.maximum(worst, change_between_batches(probe, whole, index[:-1], out))
     return worst
 
 
-def moved(probe: Probe, whole: Mapped, index: Array, out: Mapped) -> Array:
+def change_between_batches(probe: Probe, whole: Mapped, index: Array, out: Mapped) -> Array:
     """How far results of some rows are from those that the same points had before."""
     count, rows = len(index), len(probe.points)
     value = np.asarray(out.value)
@@ -82,4 +85,4 @@ def moved(probe: Probe, whole: Mapped, index: Array, out: Mapped) -> Array:
     told = told and len(ladj) == rows and len(other) == len(value)
     first = Mapped(np.asarray(whole.value)[index], ladj[index] if told else None)
     second = Mapped(value[:count], other[:count] if told else None)
-    return np.asarray(gap(first, second, count, probe.tolerance).max(1))
+    return np.asarray(outcome_gap(first, second, count, probe.tolerance).max(1))

@@ -6,9 +6,9 @@ import numpy as np
 
 from flowref.laws.common.amounts import sparing
 from flowref.laws.common.cases import CONTEXT, TRAIN
-from flowref.laws.common.outcomes import attempt, finite, flags, log_det
+from flowref.laws.common.outcomes import attempt, finite_outcome_rows, flags, row_log_dets
 from flowref.laws.common.probes import probe_of
-from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient
+from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, quotient, unit_directions
 from flowref.laws.common.requirements import (
     has_parameters,
     in_double,
@@ -39,7 +39,7 @@ MODERATE, APPROXIMATE = 3.0, 1e-4
 ENTRIES = 8
 
 
-def call_of(flow: Flow) -> str:
+def judged_call(flow: Flow) -> str:
     """The call whose results are judged: the log-density, else the one that normalizes, else the way that
     there is.
     """
@@ -67,7 +67,7 @@ def context_gradient(flow: Pulling, batch: Batch) -> Residual:
     """Where gradients reach the context, they are the derivatives of log_prob, or of value and log-det, in
     the context: no part of its way is cut off.
     """
-    which = call_of(flow)
+    which = judged_call(flow)
     rows, context = len(batch.x), batch.context
     if context is None:
         raise Unsupported("it takes no context", waits=False)
@@ -76,16 +76,16 @@ def context_gradient(flow: Pulling, batch: Batch) -> Residual:
     if probe.tolerance:
         raise Unsupported("it iterates")
     out = probe()
-    weights = directions(np.shape(out.value), batch.seed + 1)
+    weights = unit_directions(np.shape(out.value), batch.seed + 1)
     own = out.ladj is not None and np.ndim(out.ladj) > 0
 
     def measure(at: Array) -> Array:
         result = probe_of(flow, which, batch.x, at)()
         value = np.asarray(result.value, dtype=np.float64) * weights
         total = value.reshape(rows, -1).sum(1)
-        return np.asarray(total + log_det(result, rows) if own else total)
+        return np.asarray(total + row_log_dets(result, rows) if own else total)
 
-    direction = directions(context.shape, batch.seed)
+    direction = unit_directions(context.shape, batch.seed)
     with np.errstate(all="ignore"):
         difference = quotient(measure, context, direction, None, sparing(flow))
     ones = np.ones(rows) if own else None
@@ -102,7 +102,7 @@ def context_gradient(flow: Pulling, batch: Batch) -> Residual:
         allowed = DOUBT * (difference.error + rounding) + APPROXIMATE * (
             np.abs(difference.slope) + 1e-2
         )
-    judged = finite(out, rows) & difference.resolved(allowed) & np.isfinite(along)
+    judged = finite_outcome_rows(out, rows) & difference.resolved(allowed) & np.isfinite(along)
     note = f"autograd's derivative of {which} in the context differs from its difference quotient"
     return difference.residual(along, allowed, judged, note)
 
@@ -122,12 +122,12 @@ def context_reached(flow: Pulling, batch: Batch) -> Residual:
     """Where what comes out follows the context smoothly, gradients reach the context, unless it is cut off on
     purpose.
     """
-    which = call_of(flow)
+    which = judged_call(flow)
     rows, context = len(batch.x), batch.context
     if context is None:
         raise Unsupported("it takes no context", waits=False)
     context = np.clip(np.asarray(context, np.float64), -MODERATE, MODERATE)
-    direction = directions(context.shape, batch.seed)
+    direction = unit_directions(context.shape, batch.seed)
     values = []
     for step in (0.0, SHORT, LONG):
         out = probe_of(flow, which, batch.x, context + step * direction)()
@@ -137,7 +137,7 @@ def context_reached(flow: Pulling, batch: Batch) -> Residual:
     moves = (np.abs(short).max(1, initial=0.0) > size) & (
         np.abs(long - 2 * short).max(1, initial=0.0) <= ALIKE * np.abs(long).max(1, initial=0.0)
     )
-    weights = directions(np.shape(out.value), batch.seed + 1)
+    weights = unit_directions(np.shape(out.value), batch.seed + 1)
     own = out.ladj is not None and np.ndim(out.ladj) > 0
     ones = np.ones(rows) if own else None
     gradient, refused = attempt(flow.vjp, which, batch.x, context, weights, ones, "context")
@@ -166,7 +166,7 @@ def context_used(flow: Flow, batch: Batch) -> Residual:
 
     An advice: some layers take a context for the sake of their neighbors.
     """
-    which = call_of(flow)
+    which = judged_call(flow)
     rows, context = len(batch.x), batch.context
     if context is None:
         raise Unsupported("it takes no context", waits=False)
@@ -176,7 +176,7 @@ def context_used(flow: Flow, batch: Batch) -> Residual:
     def entries(at: Array) -> Array:
         out = probe_of(flow, which, batch.x, at.reshape(shape))()
         values = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
-        ladj = [] if out.ladj is None else [log_det(out, rows)[:, None]]
+        ladj = [] if out.ladj is None else [row_log_dets(out, rows)[:, None]]
         return np.concatenate([values, *ladj], 1)
 
     here = entries(context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowref.laws.common.amounts import sparing
 from flowref.laws.common.outcomes import attempt, flags
-from flowref.laws.common.probes import WITH_KERNELS, data, lived, probes, same
+from flowref.laws.common.probes import WITH_KERNELS, data, lived, probe_agreement_residual, probes
 from flowref.laws.common.requirements import has_modules, repeatable
 from flowref.laws.conduct.state import NUDGE, UNTRAINABLE, Steps, movable
 from flowref.model import ADVICE, EXACT, Batch, Life, Residual, Unsupported, law
@@ -45,7 +45,7 @@ def copies_equal(flow: Living, batch: Batch) -> Residual:
     original = flow.play(asked)
     # A copy that is refused (a lambda inside, a cached tensor that is no leaf) is loud and no wrong
     # copy.
-    lives = [_copied(flow, [copy, *asked])[0] for copy in COPIES.values()]
+    lives = [_attempt_copy(flow, [copy, *asked])[0] for copy in COPIES.values()]
     pairs = [
         (probe, first, second)
         for life in lives
@@ -54,10 +54,10 @@ def copies_equal(flow: Living, batch: Batch) -> Residual:
     ]
     if not pairs:
         raise Unsupported("it refuses to be copied")
-    return same(pairs, len(batch.x), "a copy returns something else")
+    return probe_agreement_residual(pairs, len(batch.x), "a copy returns something else")
 
 
-def _copied(flow: Living, steps: Steps) -> tuple[Life | None, str]:
+def _attempt_copy(flow: Living, steps: Steps) -> tuple[Life | None, str]:
     """Like `attempt`, but an ability that the object lacks is a refusal too: there are other ways
     to copy.
     """
@@ -80,12 +80,12 @@ def copies_independent(flow: Living, batch: Batch) -> Residual:
     """Moving the parameters of a deep copy leaves the original as it was."""
     probed = probes(flow, batch, calls=WITH_KERNELS)
     asked = [probe.step() for probe in probed]
-    life, error = _copied(flow, [*asked, Branch(batch.seed, NUDGE), *asked])
+    life, error = _attempt_copy(flow, [*asked, Branch(batch.seed, NUDGE), *asked])
     if life is None:
         raise Unsupported(f"it refuses to be copied ({error})")
     count = len(asked)
     pairs = zip(probed, life[:count], life[count + 1 :], strict=True)
-    return same(pairs, len(batch.x), "the original moved with its copy")
+    return probe_agreement_residual(pairs, len(batch.x), "the original moved with its copy")
 
 
 @law(
@@ -106,7 +106,9 @@ def folded_equal(flow: Living, batch: Batch) -> Residual:
     if error:
         raise Unsupported(f"it cannot be folded, or called then ({error})")
     pairs = zip(probed, original[1:], folded[2:], strict=True)
-    return same(pairs, len(batch.x), "what its layers are folded to returns something else")
+    return probe_agreement_residual(
+        pairs, len(batch.x), "what its layers are folded to returns something else"
+    )
 
 
 @law(
@@ -124,16 +126,16 @@ def can_be_copied(flow: Living, batch: Batch) -> Residual:
     step = Learn(data(flow, batch), batch.context)
     steps: Steps = [Train(), *([step] * 2 if flow.trainable else [])]
     if sparing(flow):
-        if not _copied(flow, [*steps, *COPIES.values()])[1]:
+        if not _attempt_copy(flow, [*steps, *COPIES.values()])[1]:
             return flags(False, len(batch.x))  # each a copy of the last one
         for way, copy in COPIES.items():  # what is refused as it is built needs no training
-            _, error = _copied(flow, [copy])
+            _, error = _attempt_copy(flow, [copy])
             if error:
                 return flags(True, len(batch.x), f"{way}: {error}")
     lived(flow, steps, UNTRAINABLE)
     refusals = []
     for way, copy in COPIES.items():
-        _, error = _copied(flow, [*steps, copy])
+        _, error = _attempt_copy(flow, [*steps, copy])
         if error:
             refusals.append(f"{way}: {error}")
     return flags(bool(refusals), len(batch.x), "; ".join(refusals[:1]))

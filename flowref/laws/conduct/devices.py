@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.laws.common.outcomes import attempt, listed
+from flowref.laws.common.outcomes import attempt, listed_names
 from flowref.laws.common.probes import (
     POINTWISE,
     WITH_KERNELS,
@@ -42,7 +42,7 @@ def device_follow(flow: Living, batch: Batch) -> Residual:
     return there. Of what is meant for other devices: of libraries, of code that speaks of devices, and of what holds
     tensors of its own that stay behind.
     """
-    return followed(flow, batch, meant=True)
+    return device_residual(flow, batch, meant=True)
 
 
 @law(
@@ -56,10 +56,10 @@ def device_follow(flow: Living, batch: Batch) -> Residual:
 )
 def device_unmentioned(flow: Living, batch: Batch) -> Residual:
     """The same of code that speaks of no device: it is the first thing to break on a GPU, and right without one."""
-    return followed(flow, batch, meant=False)
+    return device_residual(flow, batch, meant=False)
 
 
-def followed(flow: Living, batch: Batch, meant: bool) -> Residual:
+def device_residual(flow: Living, batch: Batch, meant: bool) -> Residual:
     """What calls and training steps do on another device. Raises `Unsupported` of an object that is meant for
     others where it is asked of one that is not, and the other way round.
     """
@@ -148,8 +148,8 @@ class Found:
         """
         wrong, failed = "", ""
         try:
-            wrong, failed = _outcome(flow, there)
-            if (wrong or failed) and any(_outcome(flow, plain)):
+            wrong, failed = _device_faults(flow, there)
+            if (wrong or failed) and any(_device_faults(flow, plain)):
                 return
         except Unsupported as error:
             failed = str(error)
@@ -161,24 +161,26 @@ class Found:
 
     def residual(self, rows: int, note: str) -> Residual:
         """What was found. Raises `Unsupported` where nothing can be judged."""
-        unknown = "; ".join(f"{reason} ({listed(names)})" for reason, names in self.unknown.items())
+        unknown = "; ".join(
+            f"{reason} ({listed_names(names)})" for reason, names in self.unknown.items()
+        )
         if not (self.wrong or self.judged):
             raise Unsupported(
                 next(iter(self.unknown), "none of its calls is judged"), waits=self.waits
             )
-        seen = [f"{listed(names)} {what}" for what, names in self.wrong.items()]
+        seen = [f"{listed_names(names)} {what}" for what, names in self.wrong.items()]
         return absent(seen, rows, note, road=unknown and f"not judged on another device: {unknown}")
 
 
-def _outcome(flow: Living, life: list[Step[Any]]) -> tuple[str, str]:
+def _device_faults(flow: Living, life: list[Step[Any]]) -> tuple[str, str]:
     """What a life shows to be wrong, and what it raised besides."""
     outcomes, error = attempt(flow.play, life)
     located = [] if error else [one for one in outcomes if isinstance(one, Located)]
-    wrong = next(filter(None, map(_told, located)), "")
+    wrong = next(filter(None, map(_device_step_fault, located)), "")
     return wrong, error or next((one.failed for one in located if one.failed), "")
 
 
-def _told(one: Located) -> str:
+def _device_step_fault(one: Located) -> str:
     """What is wrong with a step on another device."""
     if one.refused:
         return f"raised {one.refused}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowref.laws.common.cases import NO_GRAD
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.common.probes import WITH_KERNELS, probes, same
+from flowref.laws.common.probes import WITH_KERNELS, probe_agreement_residual, probes
 from flowref.laws.common.requirements import repeatable
 from flowref.model import NEARBY, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Living
@@ -47,5 +47,5 @@ def earlier_calls(flow: Living, batch: Batch) -> Residual:
     first, last, later = (life[len(begin) + at * count :][:count] for at in range(3))
     behind = list(zip(moved, alone, last, strict=True))
     ahead = list(zip(probed, first, later, strict=True))
-    written = same(ahead, rows, "").per_row().max(initial=0.0) > 0
-    return same([*behind, *ahead], rows, AFTER if written else BEFORE)
+    written = probe_agreement_residual(ahead, rows, "").per_row().max(initial=0.0) > 0
+    return probe_agreement_residual([*behind, *ahead], rows, AFTER if written else BEFORE)

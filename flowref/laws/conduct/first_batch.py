@@ -14,7 +14,7 @@ from flowref.laws.conduct.first_batch_inside import (
     NEAR,
     ROUNDED,
     of_layers,
-    one_context,
+    probe_with_one_context,
 )
 from flowref.laws.conduct.train_mode import has_modes
 from flowref.laws.conduct.training_batches import (
@@ -24,7 +24,7 @@ from flowref.laws.conduct.training_batches import (
 )
 from flowref.model import EXACT, GIVEN, Array, Batch, Residual, Unsupported, law
 from flowref.model.steps import State, Train
-from flowref.model.structure.lines import by_entry, fitted
+from flowref.model.structure.lines import by_entry, fit_lines
 
 # By how much a first batch lies higher.
 HIGHER = 40.0
@@ -51,7 +51,7 @@ def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:
     """
     if flow.domain.kind != "real":
         raise Unsupported("its domain is not all reals", waits=False)
-    asked = one_context(flow, batch, flow.normalizing)
+    asked = probe_with_one_context(flow, batch, flow.normalizing)
     again = asked.at(3.0 * asked.points[::-1] + 1.0)
     run = asked.step()
     steps = [State(), Train(), run, State(), again.step(), State()]
@@ -72,7 +72,7 @@ def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:
     return flags(bool(notes), len(batch.x), "; ".join(notes))
 
 
-def first(flow: LivingBijection, asked: Probe, points: Array, draws: int = 0) -> Array:
+def first_batch_output(flow: LivingBijection, asked: Probe, points: Array, draws: int = 0) -> Array:
     """What a first batch comes out as."""
     run = asked.at(np.ascontiguousarray(points)).step(draws=draws)
     return np.asarray(played(flow, [Train(), run], fresh=True).of(run).value, dtype=np.float64)
@@ -80,13 +80,16 @@ def first(flow: LivingBijection, asked: Probe, points: Array, draws: int = 0) ->
 
 def of_size(flow: LivingBijection, asked: Probe, y: Array) -> str:
     """What is wrong with how the first output follows the size and the place of the first batch."""
-    outputs = [y, *(first(flow, asked, factor * asked.points) for factor in FACTORS[1:])]
+    outputs = [
+        y,
+        *(first_batch_output(flow, asked, factor * asked.points) for factor in FACTORS[1:]),
+    ]
     power = power_of(outputs)
     if power is None:
         return ""
     if min(abs(power), abs(power - 1)) > NEAR:
         return f"its first output grows as the power {power:.2g} of its first batch"
-    moved = first(flow, asked, asked.points + HIGHER)
+    moved = first_batch_output(flow, asked, asked.points + HIGHER)
     line = channel_lines(asked.points, y)
     if line is None or moved.shape != y.shape or not np.isfinite(moved).all():
         return ""
@@ -102,10 +105,10 @@ def of_size(flow: LivingBijection, asked: Probe, y: Array) -> str:
 
 def of_order(flow: LivingBijection, asked: Probe, y: Array) -> str:
     """What is wrong with how the first output follows the order of the rows."""
-    if not near(first(flow, asked, asked.points, draws=1), y):
+    if not equal_but_for_summation(first_batch_output(flow, asked, asked.points, draws=1), y):
         return ""  # it draws
     order = np.random.default_rng(1).permutation(len(asked.points))
-    if near(first(flow, asked, asked.points[order]), y[order]):
+    if equal_but_for_summation(first_batch_output(flow, asked, asked.points[order]), y[order]):
         return ""
     return "the order of the rows of its first batch matters"
 
@@ -117,7 +120,7 @@ def of_positions(flow: LivingBijection, asked: Probe, x: Array, y: Array) -> str
         return ""
     order = np.random.default_rng(2).permutation(x[0].size // x.shape[line.channel])
     shuffled, expected = (shuffle(values, order, line.channel) for values in (x, y))
-    if near(first(flow, asked, shuffled), expected):
+    if equal_but_for_summation(first_batch_output(flow, asked, shuffled), expected):
         return ""
     return "the order of the positions in its first batch matters"
 
@@ -136,7 +139,7 @@ def channel_lines(x: Array, y: Array) -> ChannelLines | None:
     """The lines of each entry, where an output is that."""
     if x.shape != y.shape or not np.isfinite(y).all():
         return None
-    *both, off = fitted(by_entry(x), by_entry(y))
+    *both, off = fit_lines(by_entry(x), by_entry(y))
     if off.max() > ROUNDED * np.abs(y).max():
         return None
     slope, level = (one.reshape(x.shape[1:]) for one in both)
@@ -158,7 +161,7 @@ def shuffle(values: Array, order: Array, channel: int) -> Array:
     return np.asarray(np.moveaxis(flat.reshape(front.shape), 1, channel))
 
 
-def near(one: Array, other: Array) -> bool:
+def equal_but_for_summation(one: Array, other: Array) -> bool:
     """Whether two outputs are the same, but for the order in which a mean was summed."""
     same = one.shape == other.shape
     return same and bool(np.abs(one - other).max() <= ROUNDED * (1 + np.abs(other).max()))

@@ -12,7 +12,17 @@ from flowref.laws.common.probes import Probe, probe_of
 from flowref.laws.common.requirements import in_double, repeatable
 from flowref.laws.conduct.train_mode import has_modes
 from flowref.laws.conduct.training_batches import ordinary_rows, played
-from flowref.model import EXACT, GIVEN, Array, Batch, Residual, Unsupported, draw, law, requires
+from flowref.model import (
+    EXACT,
+    GIVEN,
+    Array,
+    Batch,
+    Residual,
+    Unsupported,
+    draw_points,
+    law,
+    requires,
+)
 from flowref.model.abilities import Density, Flow, Living
 from flowref.model.steps import State, Trace, Train
 
@@ -53,7 +63,7 @@ def first_batch_layers(flow: LivingDensity, batch: Batch) -> Residual:
     """
     if flow.domain.kind != "real":
         raise Unsupported("its domain is not all reals", waits=False)
-    asked = one_context(flow, batch, "log_prob")
+    asked = probe_with_one_context(flow, batch, "log_prob")
     again = asked.at(3.0 * asked.points[::-1] + 1.0)
     steps = [State(), Train(), asked.step(), State(), again.step(), State()]
     state, _, _, settled, _, later = played(flow, steps, fresh=True)
@@ -64,10 +74,10 @@ def first_batch_layers(flow: LivingDensity, batch: Batch) -> Residual:
     return flags(bool(note), len(batch.x), note)
 
 
-def one_context(flow: Flow, batch: Batch, call: str) -> Probe:
+def probe_with_one_context(flow: Flow, batch: Batch, call: str) -> Probe:
     """A call at ordinary points, with one context for all of them."""
     rows = ordinary_rows(flow)
-    x = draw(flow.domain, (rows, *flow.event_shape), np.random.default_rng(batch.seed))
+    x = draw_points(flow.domain, (rows, *flow.event_shape), np.random.default_rng(batch.seed))
     context = None if batch.context is None else np.repeat(batch.context[:1], rows, 0)
     return probe_of(flow, call, x, context)
 
@@ -105,7 +115,7 @@ def of_layers(flow: Living, asked: Probe, tensors: Sequence[str]) -> str:
     then its output stays as it is, or grows likewise.
     """
     names = sorted({name.rpartition(".")[0] for name in tensors} - {""})[:LAYERS]
-    runs = [within(flow, asked.at(factor * asked.points), names) for factor in FACTORS]
+    runs = [first_layer_runs(flow, asked.at(factor * asked.points), names) for factor in FACTORS]
     for name in names:
         each = [one.get(name) for one in runs]
         if any(one is None for one in each):
@@ -118,7 +128,7 @@ def of_layers(flow: Living, asked: Probe, tensors: Sequence[str]) -> str:
     return ""
 
 
-def within(flow: Living, asked: Probe, names: Sequence[str]) -> dict[str, Ran]:
+def first_layer_runs(flow: Living, asked: Probe, names: Sequence[str]) -> dict[str, Ran]:
     """The first run of named layers in a first batch; nothing where that is not traced."""
     points, *others = asked.inputs
     trace = Trace(asked.name, points, others[0] if others else None, names)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, finite, flags, gap
+from flowref.laws.common.outcomes import attempt, finite_outcome_rows, flags, outcome_gap
 from flowref.laws.common.probes import (
     BATCHED,
     POINTWISE,
@@ -70,7 +70,7 @@ def strides_agree(flow: Flow, batch: Batch) -> Residual:
     def outcomes(probe: Probe) -> Outcomes:
         plain = probe()
         others = [attempt(probe, layout=layout)[0] for layout in layouts_of(probe.points)]
-        if any(one and apart(plain, one) for one in others) and random(flow, probe):
+        if any(one and outcomes_differ(plain, one) for one in others) and random(flow, probe):
             return  # random numbers are laid out as the input is
         yield from ((plain, one) for one in others)
         # An expanded input repeats its first row.
@@ -100,10 +100,10 @@ def _at_first(one: Array | float | None, other: Array | float | None) -> Any:
     return rows
 
 
-def apart(first: Mapped, second: Mapped) -> bool:
+def outcomes_differ(first: Mapped, second: Mapped) -> bool:
     """Whether two outcomes differ by more than rounding."""
     rows = len(first.value) if np.ndim(first.value) else 0
-    return bool((np.nan_to_num(gap(first, second, rows)) > APART).any()) if rows else False
+    return bool((np.nan_to_num(outcome_gap(first, second, rows)) > APART).any()) if rows else False
 
 
 @law(
@@ -174,7 +174,7 @@ def batch_one(flow: Flow, batch: Batch) -> Residual:
                     f"{probe.name} refuses a point that it takes beside another: {refused}"
                 )
             taken = taken if refused else row
-            if refused or not finite(pair, 2).all():
+            if refused or not finite_outcome_rows(pair, 2).all():
                 continue
             alone, error = attempt(probe.rows(np.array([row])))
             wrong = error or _wrong_alone(pair, alone)
@@ -201,7 +201,7 @@ def _wrong_alone(pair: Mapped, alone: Mapped) -> str:
     # A log-det that has no batch axis has the same shape in both.
     if one != two and one != (1, *two[1:]):
         return f"log-det of shape {one}, expected {(1, *two[1:])}"
-    return "" if finite(alone, 1).all() else NOT_FINITE
+    return "" if finite_outcome_rows(alone, 1).all() else NOT_FINITE
 
 
 def _rounding_decides(probe: Probe, row: int, seed: int) -> bool:
@@ -217,9 +217,9 @@ def _rounding_decides(probe: Probe, row: int, seed: int) -> bool:
         point = (one.points * (1 + noise)).astype(one.points.dtype)
         alone, error = attempt(one.at(point))
         pair, refused = attempt(two.at(np.repeat(point, 2, 0)))
-        if not error and finite(alone, 1).all():
+        if not error and finite_outcome_rows(alone, 1).all():
             return True
-        if not refused and not finite(pair, 2).all():
+        if not refused and not finite_outcome_rows(pair, 2).all():
             return True
     return False
 
@@ -255,9 +255,11 @@ def nan_containment(flow: Flow, batch: Batch) -> Residual:
             continue
         if ladj_shape(dirty) != ladj_shape(clean) or len(dirty.value) != rows:
             continue
-        judged |= others & finite(clean, rows)
+        judged |= others & finite_outcome_rows(clean, rows)
         dirt = dirty if ladj_shape(dirty)[:1] == (rows,) else Mapped(dirty.value, None)
-        bad = np.maximum(bad, others & finite(clean, rows) & ~finite(dirt, rows))
+        bad = np.maximum(
+            bad, others & finite_outcome_rows(clean, rows) & ~finite_outcome_rows(dirt, rows)
+        )
     return flags(bad, rows, "a nan in one point reached another", trivial=~judged)
 
 

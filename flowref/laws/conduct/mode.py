@@ -8,13 +8,13 @@ import numpy as np
 
 from flowref.laws.common.cases import CONTEXT, MANY, NO_GRAD
 from flowref.laws.common.outcomes import (
+    agreement_residual,
     attempt,
     changed,
-    compared,
-    finite,
+    finite_outcome_rows,
     flags,
-    gap,
-    listed,
+    listed_names,
+    outcome_gap,
     state_gap,
 )
 from flowref.laws.common.probes import (
@@ -91,7 +91,7 @@ def protocol(flow: Living, batch: Batch) -> Residual:
     # are made of.
     stuck = not evaluating.recursed and not flow.certainty.estimate
     note = (
-        f"{listed(wrong)} did not return the module"
+        f"{listed_names(wrong)} did not return the module"
         if wrong
         else "a submodule stayed in train mode after eval()"
     )
@@ -141,7 +141,7 @@ def train_ignores_grad_mode(flow: Living, batch: Batch) -> Residual:
     _, bare, after = lived(flow, [Train(), probe.step("no_grad"), State()], refusal)
     note = "a train-mode pass differs under no_grad"
     apart = state_gap(before, after)
-    return compared([(plain, bare, probe.tolerance)], len(batch.x), note, apart)
+    return agreement_residual([(plain, bare, probe.tolerance)], len(batch.x), note, apart)
 
 
 @law(
@@ -163,11 +163,16 @@ def not_a_direction(flow: Invertible, batch: Batch) -> Residual:
     if back is None:
         # The inverse refuses points that forward takes in train mode, so forward is not that map.
         return flags(False, rows)
-    away, near = gap(here, trained, rows)[:, 0], gap(back, trained, rows)[:, 0]
+    away, near = outcome_gap(here, trained, rows)[:, 0], outcome_gap(back, trained, rows)[:, 0]
     # Accused only where all points agree: one point may be fixed by chance, or be an involution's.
     switched = bool((near < 1e-9).all() and (away > 1e-3).all())
     note = "in train mode forward returned what inverse returns in eval mode"
-    return flags(switched, rows, note, decidable=finite(here, rows) & finite(back, rows))
+    return flags(
+        switched,
+        rows,
+        note,
+        decidable=finite_outcome_rows(here, rows) & finite_outcome_rows(back, rows),
+    )
 
 
 # Names of what a solver counts the evaluations of its field in, for whoever wants to read it.
@@ -296,7 +301,7 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
     columns, good = [], np.ones(rows, dtype=bool)
     for probe in probes(flow, batch, calls=POINTWISE):
         whole = probe()
-        here = finite(whole, rows)
+        here = finite_outcome_rows(whole, rows)
         if probe.name in MAPS:
             good &= here
         found = [
@@ -307,12 +312,12 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
             if a_set:
                 raise Undecidable("it draws random numbers for each place")
             # The draws of a point are those of its place: no point is moved, and another is changed.
-            found = [_beside(probe, whole, int(order[0]))]
+            found = [_influence_on_other_rows(probe, whole, int(order[0]))]
         columns += [np.where(here[:, None] | (probe.name in MAPS), one, 0.0) for one in found]
     value = np.stack(columns).max(0).max(1)
     depends = "its place in the set" if a_set else "its batch"
     note = f"a point's result depends on {depends}" if value[good].any() else ""
-    if note and any(map(_summed, probes(flow, batch, complete=False, calls=MAPS))):
+    if note and any(map(_sums_log_dets, probes(flow, batch, complete=False, calls=MAPS))):
         note = OF_BATCH
     return Residual(value, 1.0, decidable=good, note=note)
 
@@ -327,7 +332,7 @@ def _arrangements(order: Array, batch: Batch) -> list[Array]:
     return [np.asarray(one) for one in found]
 
 
-def _summed(probe: Probe) -> bool:
+def _sums_log_dets(probe: Probe) -> bool:
     """Whether the one log-det of two points is the sum, or the mean, of those that they have alone."""
     last = len(probe.points) - 1
     asked = [attempt(probe.rows(np.asarray(rows)))[0] for rows in ([0], [last], [0, last])]
@@ -353,17 +358,17 @@ def _rearranged(probe: Probe, whole: Mapped, index: Array, required: bool) -> Ar
         ladj = _ladj_rows(whole, rows, index, part)
         expected = Mapped(np.asarray(whole.value)[index], ladj)
         got = Mapped(part.value, None if ladj is None else part.ladj)
-        np.maximum.at(column, index, gap(expected, got, len(index), probe.tolerance))
+        np.maximum.at(column, index, outcome_gap(expected, got, len(index), probe.tolerance))
     return column
 
 
-def _beside(probe: Probe, whole: Mapped, row: int) -> Array:
+def _influence_on_other_rows(probe: Probe, whole: Mapped, row: int) -> Array:
     """How far the results of the other points move where one point becomes another, ``(rows, 2)``."""
     rows = len(probe.points)
     index = np.arange(rows)
     index[row] = (row + 1) % rows
     other = probe.rows(index)()
-    column = gap(whole, other, rows, probe.tolerance)
+    column = outcome_gap(whole, other, rows, probe.tolerance)
     column[row] = 0.0
     return column
 

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from flowref.laws.common.cases import CONTEXT, INVERSE_IN_TRAINING, TRAIN
-from flowref.laws.common.ends import finite_beside
-from flowref.laws.common.outcomes import attempt, finite
+from flowref.laws.common.end_rounding import finite_beside
+from flowref.laws.common.outcomes import attempt, finite_outcome_rows
 from flowref.laws.common.probes import Probe, absent, data, probes
-from flowref.laws.common.quotients import directions
+from flowref.laws.common.quotients import unit_directions
 from flowref.laws.common.requirements import (
     has_parameters,
     in_double,
@@ -50,7 +50,7 @@ class LivingParametric(Parametric, Living, Protocol):
     """Parameters that can be named."""
 
 
-def asked(flow: Flow, batch: Batch) -> list[Probe]:
+def training_probes(flow: Flow, batch: Batch) -> list[Probe]:
     """The calls that training differentiates: the one that normalizes, and the log-density."""
     found = probes(flow, batch, complete=False, calls=("forward", "inverse", "log_prob"))
     names = {flow.normalizing, "log_prob"}
@@ -69,11 +69,13 @@ def slope_of(flow: Parametric, probe: Probe, seed: int, only: str = "") -> tuple
     rows, value = len(probe.points), values_of(out)
     size = np.abs(value).reshape(rows, -1).max(1, initial=0.0)
     largest = max(LARGEST, NATS * probe.points[0].size) if value.ndim == 1 else LARGEST
-    usable = finite(out, rows) & finite_beside(flow, name, inputs, seed) & (size < largest)
+    usable = (
+        finite_outcome_rows(out, rows) & finite_beside(flow, name, inputs, seed) & (size < largest)
+    )
     some = inputs if usable.all() else tuple(one if one is None else one[usable] for one in inputs)
     shape = value[usable].shape
     mapped = value.ndim > 1 and usable.any()
-    weights = directions(shape, seed + 1) if mapped else np.ones(shape)
+    weights = unit_directions(shape, seed + 1) if mapped else np.ones(shape)
     return Slope(flow, name, some, seed, values_of, weights, name != "log_prob", only), usable
 
 
@@ -86,7 +88,7 @@ def culprits(flow: LivingParametric, batch: Batch) -> dict[str, Any]:
     """The parameters whose own derivative is another one."""
     (weights,) = flow.play([Weights()])
     found: dict[str, Any] = {}
-    for probe in asked(flow, batch):
+    for probe in training_probes(flow, batch):
         for name in list(weights)[:NAMED]:
             slope, usable = slope_of(flow, probe, batch.seed, name)
             if not usable.any():
@@ -98,7 +100,7 @@ def culprits(flow: LivingParametric, batch: Batch) -> dict[str, Any]:
     return found
 
 
-def in_training(flow: Living, probe: Probe) -> bool:
+def gradients_only_in_training(flow: Living, probe: Probe) -> bool:
     """Whether parameters get gradients in train mode, and none whatever in eval mode."""
     learnt = []
     for mode in (Train(), Eval()):
@@ -115,7 +117,7 @@ def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
 
 def slopes(flow: Parametric, batch: Batch) -> Iterator[tuple[Probe, Slope, Array]]:
     """The derivatives of the calls that training differentiates."""
-    for probe in asked(flow, batch):
+    for probe in training_probes(flow, batch):
         slope, usable = slope_of(flow, probe, batch.seed)
         if usable.any():
             yield probe, slope, usable
@@ -151,7 +153,11 @@ def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
     judged, found = np.zeros(len(batch.x), dtype=bool), []
     for probe, slope, usable in slopes(flow, batch):
         compared = slope.compared()
-        if not compared.slope and offers(flow, LivingParametric) and in_training(flow, probe):
+        if (
+            not compared.slope
+            and offers(flow, LivingParametric)
+            and gradients_only_in_training(flow, probe)
+        ):
             raise Unsupported(
                 "in eval mode it records nothing for its parameters, in training it does"
             )
@@ -169,7 +175,7 @@ def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
 
 
 @requires("its log-det is exact, and its gradients are held to differences")
-def estimates(flow: Flow) -> bool:
+def is_estimated_or_adaptive(flow: Flow) -> bool:
     """What is estimated, or solved by steps that adapt, is no match for differences."""
     return flow.certainty.estimate
 
@@ -183,7 +189,7 @@ def estimates(flow: Flow) -> bool:
     size=7,
     scales=NEARBY,
     local=False,
-    applies=in_double & true_gradients & estimates & has_parameters & moves_little,
+    applies=in_double & true_gradients & is_estimated_or_adaptive & has_parameters & moves_little,
     source="a time, a scale or a net that is detached before a solver takes it is never trained "
     "(Chen et al., arXiv:1806.07366, section 2: the end time has a gradient, too)",
     pointwise=True,

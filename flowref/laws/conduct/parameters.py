@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.amounts import rows_of, sparing
+from flowref.laws.common.amounts import affordable_row_count, sparing
 from flowref.laws.common.cases import CONTEXT
 from flowref.laws.common.outcomes import attempt, flags, met_a_graph
 from flowref.laws.common.probes import absent, data
@@ -25,7 +25,7 @@ from flowref.model import (
     Residual,
     Undecidable,
     Unsupported,
-    draw,
+    draw_points,
     law,
 )
 from flowref.model.abilities import Living
@@ -53,7 +53,7 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
     finite for every parameter; and that of the input is where all entries are zero or one, and differences have a limit.
     """
     # Points without special values: where a map has a kink, a gradient may not exist.
-    points = draw(flow.domain, batch.x.shape, np.random.default_rng(batch.seed))
+    points = draw_points(flow.domain, batch.x.shape, np.random.default_rng(batch.seed))
     ordinary = Batch(points, batch.context, batch.seed)
     life, error = attempt(flow.play, [Learn(data(flow, ordinary), batch.context)])
     if error.startswith(("ValueError", "NotImplementedError")):
@@ -180,8 +180,8 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
     # Points without special values, enough of them for every unit to see some.
     rng = np.random.default_rng(batch.seed)
     called = "log_prob" if "log_prob" in flow.calls else flow.normalizing
-    count = rows_of(flow, POINTS, 2, called, graphed=True)
-    points = draw(flow.domain, (count, *flow.event_shape), rng)
+    count = affordable_row_count(flow, POINTS, 2, called, graphed=True)
+    points = draw_points(flow.domain, (count, *flow.event_shape), rng)
     shape = flow.context_shape
     context = None if shape is None else rng.standard_normal((count, *shape))
     step = Learn(data(flow, Batch(points, context, batch.seed)), context)

@@ -14,7 +14,7 @@ ENTRIES, STEP = 24, 2.0**-10
 
 def jacobian_gap(flow: Any, batch: Batch) -> Figure:
     """The Jacobian of forward: autograd's, and that of differences."""
-    true = differences(batch, lambda x, context: flow.forward(x, context).value)
+    true = jacobian_by_differences(batch, lambda x, context: flow.forward(x, context).value)
     count = len(true)
     x = np.repeat(batch.x[:1], count, axis=0)
     context = None if batch.context is None else np.repeat(batch.context[:1], count, axis=0)
@@ -26,18 +26,18 @@ def jacobian_gap(flow: Any, batch: Batch) -> Figure:
 def log_det_gradient_gap(flow: Any, batch: Batch) -> Figure:
     """The gradient of the log-det: autograd's, and that of differences."""
     reported = flow.vjp("forward", batch.x, batch.context, None, np.ones(1))
-    true = differences(batch, lambda x, c: per_point(flow.forward(x, c).ladj, len(x)))
+    true = jacobian_by_differences(batch, lambda x, c: per_point(flow.forward(x, c).ladj, len(x)))
     return _figure("autograd minus differences: gradient of the log-det", reported, true)
 
 
 def score_gap(flow: Any, batch: Batch) -> Figure:
     """The gradient of the log-density: autograd's, and that of differences."""
     reported = flow.vjp("log_prob", batch.x, batch.context, np.ones(1), None)
-    true = differences(batch, lambda x, context: flow.log_prob(x, context))
+    true = jacobian_by_differences(batch, lambda x, context: flow.log_prob(x, context))
     return _figure("autograd minus differences: gradient of log p(x)", reported, true)
 
 
-def differences(batch: Batch, call: Any) -> Array:
+def jacobian_by_differences(batch: Batch, call: Any) -> Array:
     """The Jacobian of a call at one point, ``(outputs, inputs)``, by central differences of two
     steps, extrapolated.
     """

@@ -9,7 +9,7 @@ import numpy as np
 
 from flowref.laws.common.cases import CONTEXT_NO_GRAD, NO_GRAD
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.common.probes import BATCHED, POINTWISE, Probe, probes, same
+from flowref.laws.common.probes import BATCHED, POINTWISE, Probe, probe_agreement_residual, probes
 from flowref.laws.common.requirements import repeatable
 from flowref.laws.conduct.state import not_fixed, nudge
 from flowref.model import NEARBY, Batch, Mapped, Residual, Unsupported, law
@@ -54,12 +54,12 @@ def same_tensor(flow: Living, batch: Batch) -> Residual:
     for name, (one, other) in lives.items():
         found = _compared(flow, probed, one, other)
         seen += found
-        if found and same(found, rows, "").per_row().max() > 0:
+        if found and probe_agreement_residual(found, rows, "").per_row().max() > 0:
             stale.append(name)
     if not seen:
         raise Unsupported("it takes one point at a time, and has no parameters that move")
     note = "the same tensor was answered with a result of before "
-    return same(seen, rows, note + " and before ".join(stale))
+    return probe_agreement_residual(seen, rows, note + " and before ".join(stale))
 
 
 def _compared(

@@ -10,7 +10,7 @@ import numpy as np
 
 from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.cases import ONE_CONTEXT
-from flowref.laws.common.outcomes import attempt, flags, listed
+from flowref.laws.common.outcomes import attempt, flags, listed_names
 from flowref.laws.common.probes import Probe, few, probe_of
 from flowref.laws.common.requirements import in_double
 from flowref.laws.density.consistency import unconditional, unconditional_or_bound
@@ -78,8 +78,8 @@ def sample_none(flow: Sampler, batch: Batch) -> Residual:
 )
 def samples_differ(flow: LivingSampler, batch: Batch) -> Residual:
     """Two calls of sample draw other points."""
-    probe = drawing(flow, batch, "sample")
-    first, second = (np.asarray(out.value) for out in drawn(flow, probe, ONE, OTHER))
+    probe = sampling_probe(flow, batch, "sample")
+    first, second = (np.asarray(out.value) for out in draws_in_states(flow, probe, ONE, OTHER))
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         raise Unsupported("its samples are not finite")
     alike = first.shape == second.shape and bool((first == second).all())
@@ -99,8 +99,8 @@ def samples_differ(flow: LivingSampler, batch: Batch) -> Residual:
 )
 def samples_repeat(flow: LivingSampler, batch: Batch) -> Residual:
     """Under the same seed the same samples are drawn."""
-    probe = drawing(flow, batch, "sample")
-    first, second = (np.asarray(out.value) for out in drawn(flow, probe, ONE, ONE))
+    probe = sampling_probe(flow, batch, "sample")
+    first, second = (np.asarray(out.value) for out in draws_in_states(flow, probe, ONE, ONE))
     differ = first.shape != second.shape or not np.allclose(first, second, equal_nan=True)
     return flags(differ, len(batch.x), "two calls under the same seed drew different points")
 
@@ -119,7 +119,7 @@ def samples_repeat(flow: LivingSampler, batch: Batch) -> Residual:
 )
 def sample_dtype(flow: Sampler, batch: Batch) -> Residual:
     """A float64 object samples float64, also under the float32 default dtype that users have."""
-    probe = drawing(flow, batch, "sample")
+    probe = sampling_probe(flow, batch, "sample")
     observation, error = attempt(probe.observe, "float32")
     if error and "dtype" not in error:
         raise Unsupported(f"it cannot be watched ({error})")
@@ -199,11 +199,11 @@ def carried(flow: LivingSampler, batch: Batch) -> Residual:
     ]
     gradients = dict(zip(seen.names, seen.largest, strict=True))
     lost = [name for name in shares if not gradients[name]]
-    note = f"samples of rsample move with {listed(lost)}, and carry no gradient to it"
+    note = f"samples of rsample move with {listed_names(lost)}, and carry no gradient to it"
     return flags(bool(lost), len(batch.x), note, trivial=np.full(len(batch.x), not shares))
 
 
-def drawing(flow: Flow, batch: Batch, which: str) -> Probe:
+def sampling_probe(flow: Flow, batch: Batch, which: str) -> Probe:
     """A call that draws a few points; of a conditional density for as many contexts."""
     count, context = few(flow, which), None
     if flow.context_shape is not None:
@@ -212,7 +212,7 @@ def drawing(flow: Flow, batch: Batch, which: str) -> Probe:
     return probe_of(flow, which, count, batch.seed % 2**31, context)
 
 
-def drawn(flow: Living, probe: Probe, *states: int) -> list[Mapped]:
+def draws_in_states(flow: Living, probe: Probe, *states: int) -> list[Mapped]:
     """What one object draws, call after call, in given random states."""
     life, error = attempt(flow.play, [probe.step(draws=state) for state in states])
     if error:

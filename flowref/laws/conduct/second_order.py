@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.laws.common.amounts import sparing
-from flowref.laws.common.outcomes import finite
-from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient
+from flowref.laws.common.outcomes import finite_outcome_rows
+from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, quotient, unit_directions
 from flowref.laws.conduct.autograd import BijectionPulling, differentiable
 from flowref.model import CONTRACT, GIVEN, Array, Batch, Residual, law
 
@@ -29,9 +29,9 @@ def double_backward(flow: BijectionPulling, batch: Batch) -> Residual:
     """Autograd's second derivative of forward is the derivative of its first."""
     vjp, rows = flow.vjp, len(batch.x)
     out = flow.forward(batch.x, batch.context)
-    weights = directions(np.shape(out.value), batch.seed + 1)
+    weights = unit_directions(np.shape(out.value), batch.seed + 1)
     cotangents = (weights, None if out.ladj is None else np.ones(rows))
-    direction = directions(batch.x.shape, batch.seed) * (1 + np.abs(batch.x))
+    direction = unit_directions(batch.x.shape, batch.seed) * (1 + np.abs(batch.x))
 
     def measure(at: Array) -> Array:
         gradient = np.asarray(vjp("forward", at, batch.context, *cotangents), dtype=np.float64)
@@ -50,7 +50,7 @@ def double_backward(flow: BijectionPulling, batch: Batch) -> Residual:
     return difference.residual(
         along,
         allowed,
-        finite(out, rows) & difference.resolved(allowed),
+        finite_outcome_rows(out, rows) & difference.resolved(allowed),
         "autograd's second derivative of forward differs from the difference quotient of the first",
         trivial=(along == 0) & (slope <= allowed),
     )

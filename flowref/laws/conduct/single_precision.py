@@ -10,14 +10,14 @@ from flowref.laws.common.digits import (
     HALVES,
     LARGEST,
     ORDINARY,
-    Comparison,
+    PrecisionComparison,
     allowances,
-    compare,
+    compare_precision,
     distance,
     in_float32,
-    spread,
+    rounding_sensitivity,
 )
-from flowref.laws.common.outcomes import attempt, finite, listed, log_det
+from flowref.laws.common.outcomes import attempt, finite_outcome_rows, listed_names, row_log_dets
 from flowref.laws.common.probes import MAPS, probes, tolerance_of
 from flowref.laws.common.requirements import in_double, not_estimator
 from flowref.model import (
@@ -46,7 +46,7 @@ SUM, SHARE = 1e-3, 2.0**-18
 
 
 @requires("it is a composite; its parts are judged on their own")
-def single(flow: Flow) -> bool:
+def is_single_map(flow: Flow) -> bool:
     """A single map: the rounding of what is handed from part to part is nobody's instability."""
     return not offers(flow, Composite)
 
@@ -67,7 +67,7 @@ def used_in_single(flow: Flow) -> bool:
     effort=4,
     size=16,
     scales=NEARBY,
-    applies=in_double & single & not_estimator,
+    applies=in_double & is_single_map & not_estimator,
     source="Higham, Accuracy and Stability of Numerical Algorithms, section 1.5: mixed forward-backward stability",
     pointwise=True,
     version=2,
@@ -100,21 +100,23 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
             raise Unsupported(f"it does not run in float32 ({error or 'another shape'})")
         floors = (
             np.maximum(np.maximum(1, rows_max(probe.points)), rows_max(np.asarray(exact.value))),
-            4 + np.abs(log_det(exact, rows)),
+            4 + np.abs(row_log_dets(exact, rows)),
         )
         errors = distance(exact, single, rows)
-        moved, refused = attempt(spread, flow, batch.seed, probe, exact, errors, floors)
+        moved, refused = attempt(
+            rounding_sensitivity, flow, batch.seed, probe, exact, errors, floors
+        )
         if refused:
             # One float32 unit takes a point out of the set that the call accepts.
             continue
         here = (
-            finite(exact, rows)
-            & finite(single, rows)
+            finite_outcome_rows(exact, rows)
+            & finite_outcome_rows(single, rows)
             & (rows_max(probe.points) <= reach)
             & np.isfinite(moved[0] + moved[1])
         )
         here &= (rows_max(np.asarray(exact.value)) <= LARGEST) & (
-            np.abs(log_det(exact, rows)) <= LARGEST * max(1.0, batch.x[0].size / ORDINARY)
+            np.abs(row_log_dets(exact, rows)) <= LARGEST * max(1.0, batch.x[0].size / ORDINARY)
         )
         for column, (apart, allowed) in enumerate(
             zip(errors, allowances(moved, floors), strict=True)
@@ -155,7 +157,7 @@ def two_digits(flow: Flow, batch: Batch) -> Residual:
     precision leaves them more. Ordinary are data with coordinates up to 10, or those that are given, latents up to 4,
     values up to 10^4 and log-dets up to 60 for every sixteen entries.
     """
-    return lost(len(batch.x), compared(flow, batch))
+    return lost_digits_residual(len(batch.x), single_precision_comparisons(flow, batch))
 
 
 @requires("it is integrated to an accuracy that half precision has not")
@@ -180,21 +182,21 @@ def under_autocast(flow: Flow, batch: Batch) -> Residual:
     they have digits in single precision, and moving inputs, contexts and parameters by a unit of the half
     precision leaves some.
     """
-    half = [one.under(form) for one in compared(flow, batch) for form in HALVES]
+    half = [one.under(form) for one in single_precision_comparisons(flow, batch) for form in HALVES]
     if not any(half):
         raise Unsupported("autocast changes nothing of it", waits=False)
-    return lost(len(batch.x), [one for one in half if one is not None])
+    return lost_digits_residual(len(batch.x), [one for one in half if one is not None])
 
 
-def compared(flow: Flow, batch: Batch) -> list[Comparison]:
+def single_precision_comparisons(flow: Flow, batch: Batch) -> list[PrecisionComparison]:
     """The calls that iterate to no accuracy of their own, in single precision."""
     calls = [name for name in MAPS if not tolerance_of(flow, name)]
     probed = probes(flow, batch, complete=False, calls=calls)
-    found = [compare(flow, probe, batch.seed) for probe in probed]
+    found = [compare_precision(flow, probe, batch.seed) for probe in probed]
     return [one for one in found if one is not None]
 
 
-def lost(rows: int, found: list[Comparison]) -> Residual:
+def lost_digits_residual(rows: int, found: list[PrecisionComparison]) -> Residual:
     """Rows of which a call loses digits without need, said of the first."""
     broken, judged, notes = np.zeros(rows), np.zeros(rows, dtype=bool), []
     for one in found:
@@ -233,9 +235,9 @@ def wide_sums(flow: Flow, batch: Batch) -> Residual:
             )
     if not notes and not error.any():
         raise Unsupported("nothing of it is added up in half precision", waits=False)
-    return Residual(error, allowed=allowed, nats=error, note=listed(notes))
+    return Residual(error, allowed=allowed, nats=error, note=listed_names(notes))
 
 
 def log_dets(out: Mapped, name: str, rows: int) -> Array:
     """The log-det of each row, or its log-density."""
-    return per_point(out.value, rows) if name == "log_prob" else log_det(out, rows)
+    return per_point(out.value, rows) if name == "log_prob" else row_log_dets(out, rows)

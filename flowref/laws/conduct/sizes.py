@@ -12,8 +12,8 @@ import numpy as np
 
 from flowref.laws.common.amounts import planned, sparing
 from flowref.laws.common.cases import NO_GRAD
-from flowref.laws.common.outcomes import attempt, flags, gap
-from flowref.laws.common.probes import POINTWISE, Probe, probes, same
+from flowref.laws.common.outcomes import attempt, flags, outcome_gap
+from flowref.laws.common.probes import POINTWISE, Probe, probe_agreement_residual, probes
 from flowref.laws.common.requirements import not_estimator
 from flowref.model import (
     ADVICE,
@@ -93,12 +93,16 @@ def earlier_sizes(flow: Living, batch: Batch) -> Residual:
         return Residual(np.full(rows, np.inf), note=note)
     if not seen:
         raise Unsupported("it takes batches of one size only")
-    return same(seen, rows, "calls made before at other sizes change the result")
+    return probe_agreement_residual(
+        seen, rows, "calls made before at other sizes change the result"
+    )
 
 
 def unchanged(pairs: Iterable[tuple[Mapped, Mapped]], rows: int) -> bool:
     """Whether outcomes are the same up to rounding."""
-    return all(np.nan_to_num(gap(one, other, rows), nan=0.0).max() <= ALIKE for one, other in pairs)
+    return all(
+        np.nan_to_num(outcome_gap(one, other, rows), nan=0.0).max() <= ALIKE for one, other in pairs
+    )
 
 
 def not_by_its_first_points(
@@ -126,19 +130,19 @@ def beforehand(probed: Sequence[Probe], rows: int, together: bool) -> Iterator[l
     fewer = [probe.rows([0]).step() for probe in probed]
     more = [probe.rows([*range(rows), 0]).step() for probe in probed]
     yield from [[*fewer, *more]] if together else [fewer, more]
-    for change in (turned, halved):
+    for change in (transposed_images, upper_image_halves):
         changed = [(probe, change(probe.points)) for probe in probed]
         yield [probe.at(points).step() for probe, points in changed if points is not None]
 
 
-def turned(points: Array) -> Array | None:
+def transposed_images(points: Array) -> Array | None:
     """Images on their side, if that is another size."""
     if points.ndim != 4 or points.shape[2] == points.shape[3]:
         return None
     return np.ascontiguousarray(points.swapaxes(2, 3))
 
 
-def halved(points: Array) -> Array | None:
+def upper_image_halves(points: Array) -> Array | None:
     """The upper halves of images."""
     if points.ndim != 4 or points.shape[2] % 4:
         return None

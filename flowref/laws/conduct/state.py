@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from flowref.laws.common.amounts import planned, sparing
-from flowref.laws.common.outcomes import attempt, changed, compared, flags, met_a_graph, state_gap
+from flowref.laws.common.outcomes import (
+    agreement_residual,
+    attempt,
+    changed,
+    flags,
+    met_a_graph,
+    state_gap,
+)
 from flowref.laws.common.probes import (
     WITH_KERNELS,
     Probe,
@@ -20,8 +27,8 @@ from flowref.laws.common.probes import (
     data,
     lived,
     normalizing_probe,
+    probe_agreement_residual,
     probes,
-    same,
 )
 from flowref.laws.common.requirements import has_modules, has_parameters, repeatable
 from flowref.laws.common.structure import LARGE
@@ -34,7 +41,7 @@ from flowref.model import (
     Mapped,
     Residual,
     Unsupported,
-    draw,
+    draw_points,
     law,
     requires,
 )
@@ -96,7 +103,7 @@ def _bears(flow: Living, seed: int) -> bool:
         return known[1]
     rng = np.random.default_rng(seed)
     context = None if flow.context_shape is None else rng.standard_normal((1, *flow.context_shape))
-    batch = Batch(draw(flow.domain, (1, *flow.event_shape), rng), context, seed)
+    batch = Batch(draw_points(flow.domain, (1, *flow.event_shape), rng), context, seed)
     asked, refused = attempt(probes, flow, batch, False, WITH_KERNELS)
     steps = [] if refused else [probe.step() for probe in asked]
     life, refused = attempt(flow.play, [Train(), Nudge(seed, NUDGE), Eval(), *steps])
@@ -131,7 +138,7 @@ def lives_agree(
     for other in others:
         second = flow.play([*other, *asked])[len(other) :]
         seen += zip(probed, first, second, strict=True)
-    return same(seen, len(batch.x), note)
+    return probe_agreement_residual(seen, len(batch.x), note)
 
 
 def refused(error: str) -> bool:
@@ -202,7 +209,7 @@ def resume_equals_continue(flow: Living, batch: Batch) -> Residual:
     states = [index for index, step in enumerate(asked) if isinstance(step, State)]
     distance = max(state_gap(kept[index], resumed[index + 1]) for index in states)
     note = "the training step after loading differs from the one without"
-    return compared([(kept[1], resumed[2], probe.tolerance)], rows, note, distance)
+    return agreement_residual([(kept[1], resumed[2], probe.tolerance)], rows, note, distance)
 
 
 @law(
@@ -228,14 +235,14 @@ def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
     last: Steps = [probe.step("checkpoint"), probe.step(), State(), Graphs()]
     if steps and sparing(flow):  # both of the lives below in one, if nothing is refused
         played, error = attempt(play, [Train(), *steps, Eval(), step, Train(), *last])
-        if not error and not _held(played):
+        if not error and not _buffers_with_graph(played):
             return absent([], rows, "")
     played, error = attempt(play, [Train(), *steps, *last])
     if met_a_graph(error) and not met_a_graph(attempt(play, [Train(), *steps[:1]])[1]):
         return flags(True, rows, "a training step ran into the graph of an earlier one")
     if error:
         raise Unsupported(f"{UNTRAINABLE} ({error})")
-    buffers = _held(played, None if steps else set())
+    buffers = _buffers_with_graph(played, None if steps else set())
     if buffers or not steps:
         return absent(buffers, rows, "{} hold an autograd graph after training")
     _, error = attempt(play, [Train(), *steps, Eval(), step])
@@ -263,10 +270,12 @@ def no_graph_of_the_last_call(flow: Living, batch: Batch) -> Residual:
     played, error = attempt(flow.play, [Train(), probe.step("checkpoint"), State(), Graphs()])
     if error:
         raise Unsupported(f"{UNTRAINABLE} ({error})")
-    return absent(_held(played, set()), len(batch.x), "{} hold an autograd graph after a batch")
+    return absent(
+        _buffers_with_graph(played, set()), len(batch.x), "{} hold an autograd graph after a batch"
+    )
 
 
-def _held(played: Life, parameters: set[str] | None = None) -> list[str]:
+def _buffers_with_graph(played: Life, parameters: set[str] | None = None) -> list[str]:
     """Buffers that hold a graph at the end of a life, of which the second step is one of training, or
     whose ``parameters`` are these.
 

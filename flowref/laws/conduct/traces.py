@@ -12,20 +12,22 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import MAPS, Outcomes, Probe, agree, probes
-from flowref.laws.conduct.samples import continuous, drawing
+from flowref.laws.conduct.samples import continuous, sampling_probe
 from flowref.model import EXACT, GIVEN, NEARBY, Array, Batch, Mapped, Residual, Unsupported, law
-from flowref.model.abilities import Keyed, Pulling, Traced
+from flowref.model.abilities import Keyed, Pulling, TraceableFlow
 
 # Rows of traces that come before, so that it is another one.
 FEWER = (2, 3)
 SAME = 1e-6
 
 
-class Graded(Traced, Pulling, Protocol):
+class Graded(TraceableFlow, Pulling, Protocol):
     """A flow whose calls are traced, and differentiated."""
 
 
-def own(flow: Traced, batch: Batch, before: Sequence[int], note: str, *how: str) -> Residual:
+def retraced_residual(
+    flow: TraceableFlow, batch: Batch, before: Sequence[int], note: str, *how: str
+) -> Residual:
     """Calls against those of the object itself, or of what was made of it."""
     raised: list[str] = []
 
@@ -55,9 +57,9 @@ def own(flow: Traced, batch: Batch, before: Sequence[int], note: str, *how: str)
     source="jax.tree_util: what transformations, optimizers and checkpoints hand back is an object put "
     "together from its leaves",
 )
-def tree_roundtrip(flow: Traced, batch: Batch) -> Residual:
+def tree_roundtrip(flow: TraceableFlow, batch: Batch) -> Residual:
     """An object that was flattened into its leaves and put together again gives what it gave."""
-    return own(flow, batch, (), "the object was put together from its leaves")
+    return retraced_residual(flow, batch, (), "the object was put together from its leaves")
 
 
 @law(
@@ -70,11 +72,11 @@ def tree_roundtrip(flow: Traced, batch: Batch) -> Residual:
     version=2,
     source="jax.errors.UnexpectedTracerError: a value of a trace is kept in the object and used after it",
 )
-def traced_again(flow: Traced, batch: Batch) -> Residual:
+def traced_again(flow: TraceableFlow, batch: Batch) -> Residual:
     """A call that was traced can be traced again, for another number of points, and gives the same; no
     traced value stays in the object, or in what it refers to.
     """
-    return own(flow, batch, FEWER, "the call was traced before")
+    return retraced_residual(flow, batch, FEWER, "the call was traced before")
 
 
 @law(
@@ -87,9 +89,11 @@ def traced_again(flow: Traced, batch: Batch) -> Residual:
     source="equinox.tree_serialise_leaves: what is read back into an object of the same structure is that "
     "which was saved",
 )
-def saved_leaves(flow: Traced, batch: Batch) -> Residual:
+def saved_leaves(flow: TraceableFlow, batch: Batch) -> Residual:
     """An object whose leaves were saved, and read back into one of zeros, gives what it gave."""
-    return own(flow, batch, (), "the object was read back from what was saved", "saved")
+    return retraced_residual(
+        flow, batch, (), "the object was read back from what was saved", "saved"
+    )
 
 
 @law(
@@ -102,9 +106,9 @@ def saved_leaves(flow: Traced, batch: Batch) -> Residual:
     source="jax.jit: a number of Python among the leaves of an argument is traced, and it is static where it "
     "is closed over",
 )
-def numbers_traced(flow: Traced, batch: Batch) -> Residual:
+def numbers_traced(flow: TraceableFlow, batch: Batch) -> Residual:
     """Numbers that an object holds as leaves give the same when they are traced as when they are static."""
-    return own(flow, batch, (), "the numbers of the object were traced", "numbers")
+    return retraced_residual(flow, batch, (), "the numbers of the object were traced", "numbers")
 
 
 @law(
@@ -149,7 +153,7 @@ def gradient_traced(flow: Graded, batch: Batch) -> Residual:
 )
 def key_decides(flow: Keyed, batch: Batch) -> Residual:
     """The same key draws the same points, compiled or not, and another key draws others."""
-    probe = drawing(flow, batch, "sample")
+    probe = sampling_probe(flow, batch, "sample")
     count, seed, *more = probe.inputs
     first = np.asarray(flow.sample(count, seed, *more))
     eager, error = attempt(probe, how="compile")
@@ -159,9 +163,9 @@ def key_decides(flow: Keyed, batch: Batch) -> Residual:
     if not (np.isfinite(first).all() and np.isfinite(other).all()):
         raise Unsupported("its samples are not finite")
     again = np.asarray(eager.value)
-    if not alike(first, again):
+    if not same_draws(first, again):
         return flags(True, len(batch.x), "the same key drew other points when it was not compiled")
-    if alike(first, other):
+    if same_draws(first, other):
         return flags(True, len(batch.x), "two keys drew the same points")
     return flags(
         kept(first, other),
@@ -181,6 +185,6 @@ def kept(one: Array, other: Array) -> bool:
     return bool((varied & np.isclose(first, second, rtol=SAME, atol=SAME).all(0)).any())
 
 
-def alike(one: Array, other: Array) -> bool:
+def same_draws(one: Array, other: Array) -> bool:
     """Whether two draws are the same, but for rounding."""
     return one.shape == other.shape and bool(np.allclose(one, other, rtol=SAME, atol=SAME))

@@ -8,7 +8,7 @@ from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.requirements import exact_log_det, in_double
 from flowref.laws.conduct.train_mode import has_modes
-from flowref.laws.conduct.training_batches import LivingBijection, ordinary, played
+from flowref.laws.conduct.training_batches import LivingBijection, ordinary_probe, played
 from flowref.model import (
     EXACT,
     GIVEN,
@@ -48,7 +48,7 @@ def train_log_det_of_matrix(flow: LivingBijection, batch: Batch) -> Residual:
     if len(flow.event_shape) != 1 or flow.event_shape[0] > FEATURES:
         raise Unsupported("its events are no short vectors", waits=False)
     count = ROWS_EACH * (flow.event_shape[0] + 2)
-    asked = ordinary(flow, batch.seed, "forward", count)
+    asked = ordinary_probe(flow, batch.seed, "forward", count)
     run = asked.step()
     fixed, out = played(flow, [Eval(), run])[-1], played(flow, [Train(), run])[-1]
     if np.array_equal(fixed.value, out.value):
@@ -92,7 +92,7 @@ def rows_count_alike(flow: LivingBijection, batch: Batch) -> Residual:
     """What a batch leaves in the state in train mode does not depend on which of its rows comes first, or
     last, where the order of the others does not matter.
     """
-    asked = ordinary(flow, batch.seed, flow.normalizing, ORDERED)
+    asked = ordinary_probe(flow, batch.seed, flow.normalizing, ORDERED)
     first = list(range(ORDERED))
     ends, between = [first[-1], *first[1:-1], first[0]], [0, 2, 3, 1, *first[4:]]
     steps: list[Step[object]] = [Train(), asked.step(), State()]
@@ -104,12 +104,13 @@ def rows_count_alike(flow: LivingBijection, batch: Batch) -> Residual:
     others = [
         played(flow, [Train(), asked.rows(order).step(), State()])[-1] for order in (ends, between)
     ]
-    if error or any(apart(after[name], again[-1][name]) for name in names):
+    if error or any(tensors_differ(after[name], again[-1][name]) for name in names):
         raise Unsupported("what a batch leaves in its state is random", waits=False)
     led = [
         name
         for name in names
-        if apart(after[name], others[0][name]) and not apart(after[name], others[1][name])
+        if tensors_differ(after[name], others[0][name])
+        and not tensors_differ(after[name], others[1][name])
     ]
     note = f"which row of a batch comes first or last decides what it leaves in {', '.join(led)}"
     return flags(bool(led), len(batch.x), note)
@@ -125,7 +126,7 @@ def counts(before: Array | None, after: Array) -> bool:
     )
 
 
-def apart(one: Array, other: Array) -> bool:
+def tensors_differ(one: Array, other: Array) -> bool:
     """Whether two states of a tensor differ by more than rounding."""
     return one.shape != other.shape or bool(
         (np.abs(one - other) > ROUNDED * (1e-3 + np.abs(one).max(initial=0.0))).any()

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from flowref.laws.bijection.roundtrip import inverse_tolerance
-from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
+from flowref.laws.common.arithmetic import finite_rows, invertible_images, reported, rows_max
 from flowref.laws.common.outcomes import attempt, changed
 from flowref.laws.common.probes import DRAWING, Probe, probe_of, probes
 from flowref.laws.common.requirements import exact_log_det, repeatable
@@ -66,7 +66,7 @@ def inverts_alike(flow: Flow) -> bool:
     return normalizer is None or normalizer.call != "inverse"
 
 
-def in_training(probe: Probe) -> Mapped:
+def call_in_train_mode(probe: Probe) -> Mapped:
     """A call in train mode; a call that is refused there is no violation."""
     try:
         return probe(how="train")
@@ -103,7 +103,7 @@ def both(flow: Bijection, batch: Batch) -> tuple[Mapped, Mapped, Array]:
     applicable where at most points it is not: a few may round to the same.
     """
     first = flow.forward(batch.x, batch.context)
-    second = in_training(probe_of(flow, "forward", batch.x, batch.context))
+    second = call_in_train_mode(probe_of(flow, "forward", batch.x, batch.context))
     same = np.zeros(len(first.value), dtype=bool)
     if first.value.shape == second.value.shape:
         same = (first.value == second.value).reshape(len(same), -1).all(1)
@@ -113,7 +113,7 @@ def both(flow: Bijection, batch: Batch) -> tuple[Mapped, Mapped, Array]:
     return first, second, same
 
 
-def beyond(flow: Flow, difference: Array, size: Array) -> Array:
+def excess_over_rounding(flow: Flow, difference: Array, size: Array) -> Array:
     """How far a difference exceeds a few units in the last place of the precision that is judged; nan
     stays nan.
     """
@@ -140,7 +140,9 @@ def train_log_det(flow: Bijection, batch: Batch) -> Residual:
     if not np.array_equal(first, second) and offers(flow, Living) and drawn_anew(flow, batch):
         raise Undecidable(ESTIMATE)
     return Residual(
-        beyond(flow, first - second, 4 + np.where(np.isfinite(first), np.abs(first), 0.0)),
+        excess_over_rounding(
+            flow, first - second, 4 + np.where(np.isfinite(first), np.abs(first), 0.0)
+        ),
         decidable=same & finite_rows(evaluated.value, first),
         nats=first - second,
         observed={"in eval mode": first, "in train mode": second},
@@ -175,11 +177,13 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     chooses its steps by that as well.
     """
     evaluated, _, same = both(flow, batch)
-    z, usable = inside(flow, evaluated.value)
+    z, usable = invertible_images(flow, evaluated.value)
     first = flow.inverse(z, batch.context)
     probe = probe_of(flow, "inverse", z + 0.0, batch.context)
-    second = in_training(probe)
-    off = beyond(flow, first.value - second.value, rows_max(z) + rows_max(first.value))
+    second = call_in_train_mode(probe)
+    off = excess_over_rounding(
+        flow, first.value - second.value, rows_max(z) + rows_max(first.value)
+    )
     allowed = inverse_tolerance(flow, first.value).reshape(-1, *[1] * (off.ndim - 1))
     off = np.where(off > allowed, off, 0.0 * off)
     if (off > 0).any() and offers(flow, Living) and settles(flow, probe, first, second):
@@ -222,7 +226,9 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
     if not np.array_equal(first, second) and drawn_anew(flow, batch):
         raise Undecidable(ESTIMATE)
     return Residual(
-        beyond(flow, first - second, 4 + np.where(np.isfinite(second), np.abs(second), 0.0)),
+        excess_over_rounding(
+            flow, first - second, 4 + np.where(np.isfinite(second), np.abs(second), 0.0)
+        ),
         decidable=same & finite_rows(evaluated.value, second),
         observed={"at first, in train mode": first, "then, in eval mode": second},
     )
@@ -251,16 +257,18 @@ def train_density(flow: LivingDensity, batch: Batch) -> Residual:
     if not witnesses:
         raise Unsupported("it offers neither a map nor samples to compare", waits=False)
     for probe in witnesses:
-        if not np.array_equal(probe().value, in_training(probe).value, equal_nan=True):
+        if not np.array_equal(probe().value, call_in_train_mode(probe).value, equal_nan=True):
             raise Unsupported("training changes the map itself")
     gaps, good = np.zeros(rows), np.zeros(rows, dtype=bool)
     for probe in probes(flow, batch, complete=False, calls=DENSITIES):
-        first, (second, error) = probe(), attempt(in_training, probe)
+        first, (second, error) = probe(), attempt(call_in_train_mode, probe)
         if error or np.shape(first.value) != np.shape(second.value):
             continue
         if random_in_training(flow, probe) or (seen is DRAWING and coupled(flow, probe)):
             continue
-        apart = beyond(flow, first.value - second.value, 4 + np.abs(np.asarray(first.value)))
+        apart = excess_over_rounding(
+            flow, first.value - second.value, 4 + np.abs(np.asarray(first.value))
+        )
         known = np.atleast_1d(np.isfinite(first.value))
         if len(known) == rows:  # bits per dimension may be one number for all
             gaps = np.maximum(gaps, np.where(known, apart, 0.0).reshape(rows, -1).max(1))
@@ -283,7 +291,7 @@ def coupled(flow: LivingDensity, probe: Probe) -> bool:
     if error or changed(life[1], life[3]):
         return True
     value, half = np.asarray(life[2].value), max(len(probe.points) // 2, 1)
-    few, error = attempt(in_training, probe.rows(slice(half)))
+    few, error = attempt(call_in_train_mode, probe.rows(slice(half)))
     if error or np.shape(value)[:1] != (len(probe.points),):
         return True
     same = SAME[flow.dtype]

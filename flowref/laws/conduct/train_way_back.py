@@ -6,7 +6,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from flowref.laws.common.arithmetic import NOT_BACK, finite_rows, inside, reported, rows_max
+from flowref.laws.common.arithmetic import (
+    NOT_BACK,
+    finite_rows,
+    invertible_images,
+    reported,
+    rows_max,
+)
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.probes import probe_of
 from flowref.laws.common.requirements import exact_log_det
@@ -56,7 +62,7 @@ def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
     """In train mode, inverse undoes the call of forward that was made before it: it draws no noise
     of its own, and normalizes by the same statistics.
     """
-    trained, evaluated = (there_and_back(flow, batch, mode) for mode in (Train(), Eval()))
+    trained, evaluated = (round_trip_in_mode(flow, batch, mode) for mode in (Train(), Eval()))
     lost = LOST[flow.dtype] + 100 * flow.certainty.inverse
     good = evaluated.off <= KEPT[flow.dtype] + flow.certainty.inverse
     value = np.where(good, trained.off, 0.0)
@@ -86,7 +92,7 @@ def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
     """In train mode, where inverse undoes the call of forward that was made before it, its log-det is minus that of
     this call.
     """
-    trained, evaluated = (there_and_back(flow, batch, mode) for mode in (Train(), Eval()))
+    trained, evaluated = (round_trip_in_mode(flow, batch, mode) for mode in (Train(), Eval()))
     kept = KEPT[flow.dtype] + flow.certainty.inverse
     rows = len(batch.x)
     sums = [
@@ -125,7 +131,7 @@ class Journey(NamedTuple):
     off: Array
 
 
-def there_and_back(flow: LivingInvertible, batch: Batch, mode: Step[Any]) -> Journey:
+def round_trip_in_mode(flow: LivingInvertible, batch: Batch, mode: Step[Any]) -> Journey:
     """Both calls of one object in a mode. Raises `Unsupported` where one is refused."""
     x, context = batch.x, batch.context
     onward = probe_of(flow, "forward", x, context).step()
@@ -133,7 +139,7 @@ def there_and_back(flow: LivingInvertible, batch: Batch, mode: Step[Any]) -> Jou
     if error:
         raise Unsupported(f"its forward is refused in train mode ({error})", waits=False)
     try:
-        z, usable = inside(flow, np.asarray(life[1].value, dtype=np.float64))
+        z, usable = invertible_images(flow, np.asarray(life[1].value, dtype=np.float64))
     except Undecidable as reason:
         raise Unsupported(str(reason)) from None
     back = probe_of(flow, "inverse", z, context).step(draws=None)

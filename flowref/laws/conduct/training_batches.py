@@ -21,7 +21,7 @@ from flowref.model import (
     Life,
     Residual,
     Unsupported,
-    draw,
+    draw_points,
     law,
 )
 from flowref.model.abilities import Bijection, Flow, Invertible, Living
@@ -48,12 +48,12 @@ def ordinary_rows(flow: Flow) -> int:
     return planned(flow, ROWS, FEW_ROWS) if flow.positioned else ROWS
 
 
-def ordinary(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:
+def ordinary_probe(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:
     """A call at ordinary points, whatever the batch of the law holds."""
     rows = rows or ordinary_rows(flow)
     if flow.context_shape is not None:
         raise Unsupported("it takes contexts", waits=False)
-    x = draw(flow.domain, (rows, *flow.event_shape), np.random.default_rng(seed))
+    x = draw_points(flow.domain, (rows, *flow.event_shape), np.random.default_rng(seed))
     return probe_of(flow, which, x, None)
 
 
@@ -73,7 +73,7 @@ def train_roundtrip(flow: LivingInvertible, batch: Batch) -> Residual:
     """In train mode, an inverse that gives back the mean of the batch that forward has just been
     given gives back its spread.
     """
-    before, asked = (ordinary(flow, batch.seed + at, "forward") for at in (1, 0))
+    before, asked = (ordinary_probe(flow, batch.seed + at, "forward") for at in (1, 0))
     warm: list[Step[object]] = [Train(), before.step(), asked.step()]
     x, y = asked.points, np.asarray(played(flow, warm)[2].value)
     undo = Run("inverse", y, None, draws=0)

@@ -17,14 +17,14 @@ SHARE = 0.3
 SOURCE = "Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1"
 
 
-class LivingBijection(Bijection, Living, Protocol):
+class RepeatableBijection(Bijection, Living, Protocol):
     """A map that is called more than once."""
 
 
 @requires("it has no map that is called more than once")
 def solves(flow: Flow) -> bool:
     """Its calls can be looked at, or the beginning of one that was cut short."""
-    return bool(flow.facts.unended) or offers(flow, LivingBijection)
+    return bool(flow.facts.unended) or offers(flow, RepeatableBijection)
 
 
 @law(
@@ -48,7 +48,7 @@ def noise_once_per_solve(flow: Flow, batch: Batch) -> Residual:
     An advice: steps of fixed length have the same mean with fresh noise, which those that an error
     estimate chooses have not, and may never end.
     """
-    if offers(flow, LivingBijection):
+    if offers(flow, RepeatableBijection):
         deterministic(flow, batch)
         redrawn, cut = flow.forward.observe(batch.x, batch.context).redrawn, ""
     else:
@@ -72,7 +72,7 @@ def noise_once_per_solve(flow: Flow, batch: Batch) -> Residual:
     applies=estimator,
     source=f"{SOURCE}: the noise is drawn anew for each solve, or the mean of estimates is no trace",
 )
-def noise_of_its_own(flow: LivingBijection, batch: Batch) -> Residual:
+def noise_of_its_own(flow: RepeatableBijection, batch: Batch) -> Residual:
     """A log-det that is estimated by noise is estimated by other noise in the next call of the same
     object.
     """
@@ -87,7 +87,7 @@ def noise_of_its_own(flow: LivingBijection, batch: Batch) -> Residual:
     )
 
 
-def estimates(flow: LivingBijection, batch: Batch, *draws: int) -> list[np.ndarray]:
+def estimates(flow: RepeatableBijection, batch: Batch, *draws: int) -> list[np.ndarray]:
     """The log-dets of calls of one object, each from a random state of its own."""
     before = [Eval()] if flow.stateful else []
     runs = [Run("forward", batch.x, batch.context, draws=one) for one in draws]
@@ -95,7 +95,7 @@ def estimates(flow: LivingBijection, batch: Batch, *draws: int) -> list[np.ndarr
     return [np.asarray(out.ladj, dtype=np.float64) for out in outs]
 
 
-def deterministic(flow: LivingBijection, batch: Batch) -> None:
+def deterministic(flow: RepeatableBijection, batch: Batch) -> None:
     """Raise `Unsupported` where values depend on random numbers: then draws have other reasons."""
     before = [Eval()] if flow.stateful else []
     one, other = (

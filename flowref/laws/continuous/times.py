@@ -41,7 +41,7 @@ def times_add_up(flow: Timed, batch: Batch) -> Residual:
     whole = flow.forward(batch.x, batch.context)
     first = flow.between(batch.x, batch.context, 0.0, CUT)
     second = flow.between(first.value, batch.context, CUT, 1.0)
-    gap, scale = _apart(second.value, whole.value), rows_max(whole.value)
+    gap, scale = _difference_or_inf(second.value, whole.value), rows_max(whole.value)
     allowed = _slack(flow, first.value, second, batch.context)
     usable = finite_rows(whole.value, first.value, second.value)
     observed = {"the whole time": whole.value, "one part after the other": second.value}
@@ -110,7 +110,7 @@ def states_on_the_way(flow: Staged, batch: Batch) -> Residual:
     )
 
 
-def _apart(one: Array, other: Array) -> Array:
+def _difference_or_inf(one: Array, other: Array) -> Array:
     same = np.shape(one) == np.shape(other)
     return np.asarray(one - other) if same else np.full(np.shape(other), np.inf)
 

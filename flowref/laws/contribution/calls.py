@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.common.outcomes import attempt, finite, log_det
+from flowref.laws.common.outcomes import attempt, finite_outcome_rows, row_log_dets
 from flowref.laws.common.probes import accepted
 from flowref.model import Array, Batch, Mapped, Undecidable, Unsupported, per_point
 from flowref.model.abilities import Pushing, TwoWay
@@ -20,7 +20,7 @@ def contribution(out: Mapped, rows: int) -> Array:
     return per_point(out.ladj, rows)
 
 
-def pushed(
+def stochastic_forward(
     flow: Pushing, x: Array, seed: int, what: str = "ordinary points"
 ) -> tuple[Array, Array]:
     """Latents of data, and what was contributed. Raises `Undecidable` where ``what`` they are is refused."""
@@ -30,7 +30,7 @@ def pushed(
     return np.asarray(out.value, dtype=np.float64), contribution(out, len(x))
 
 
-def pulled(flow: TwoWay, z: Array, seed: int) -> Mapped:
+def stochastic_inverse(flow: TwoWay, z: Array, seed: int) -> Mapped:
     """What the inverse makes of latents. Raises `Undecidable` where these are refused."""
     out, refused = attempt(flow.pull, z, seed, None)
     if refused:
@@ -40,13 +40,13 @@ def pulled(flow: TwoWay, z: Array, seed: int) -> Mapped:
 
 def data_of(flow: TwoWay, z: Array, seed: int) -> Array:
     """Data of latents. Raises `Undecidable` where these are refused, or not finite."""
-    x = np.asarray(pulled(flow, z, seed).value, dtype=np.float64)
+    x = np.asarray(stochastic_inverse(flow, z, seed).value, dtype=np.float64)
     if not np.isfinite(x).all() or x.shape != (len(z), *flow.event_shape):
         raise Undecidable("inverse gives no finite data of the shape of events")
     return x
 
 
-def taken(flow: Pushing, batch: Batch) -> Array:
+def accepted_points(flow: Pushing, batch: Batch) -> Array:
     """The points of a batch, with those that forward refuses replaced by one that it takes."""
     x, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
     if x is None:
@@ -61,9 +61,9 @@ def measurable(flow: Pushing, batch: Batch, largest: float = math.inf) -> tuple[
     What is infinite in a row makes sums over all of them no number, and a batch keeps its size, since
     random numbers are drawn for all rows together.
     """
-    rows, x = len(batch.x), taken(flow, batch)
+    rows, x = len(batch.x), accepted_points(flow, batch)
     out = flow.push(x, batch.seed, batch.context)
-    good = finite(out, rows) & (np.abs(log_det(out, rows)) < largest)
+    good = finite_outcome_rows(out, rows) & (np.abs(row_log_dets(out, rows)) < largest)
     if not good.any():
         raise Undecidable("no row could be measured: none has a contribution of ordinary size")
     index = np.where(good, np.arange(rows), np.flatnonzero(good)[0])

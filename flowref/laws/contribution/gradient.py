@@ -10,13 +10,19 @@ import numpy as np
 from flowref.laws.common.amounts import sparing
 from flowref.laws.common.held_noise import slopes_of
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, directions, quotient, within
+from flowref.laws.common.quotients import (
+    DOUBT,
+    STEPS_DOWN,
+    direction_within_support,
+    quotient,
+    unit_directions,
+)
 from flowref.laws.common.requirements import has_parameters, in_double, true_gradients
 from flowref.laws.common.slopes import APPROXIMATE, Slope
 from flowref.laws.conduct.parameter_gradients import LARGEST
 from flowref.laws.conduct.state import not_fixed
-from flowref.laws.contribution.calls import contribution, measurable, taken
-from flowref.laws.contribution.places import whole
+from flowref.laws.contribution.calls import accepted_points, contribution, measurable
+from flowref.laws.contribution.places import is_integer_valued
 from flowref.model import (
     BOUND,
     NEARBY,
@@ -99,8 +105,10 @@ def point_gradient(flow: PushingDifferentiable, batch: Batch) -> Residual:
 
     Measured along a direction, against differences, away from kinks.
     """
-    x, rows = taken(flow, batch), len(batch.x)
-    direction = within(x, directions(x.shape, batch.seed) * (1 + np.abs(x)), flow.domain)
+    x, rows = accepted_points(flow, batch), len(batch.x)
+    direction = direction_within_support(
+        x, unit_directions(x.shape, batch.seed) * (1 + np.abs(x)), flow.domain
+    )
 
     def measure(at: Array) -> Array:
         return contribution(flow.push(at, batch.seed, batch.context), rows)
@@ -158,7 +166,7 @@ def sample_gradient(flow: PushingParametric, batch: Batch) -> Residual:
     batch, usable = measurable(flow, batch, LARGEST)
     rows = len(batch.x)
     z = np.asarray(flow.push(batch.x, batch.seed, batch.context).value, dtype=np.float64)
-    if any(whole(entry) for entry in z.reshape(rows, -1).T):
+    if any(is_integer_valued(entry) for entry in z.reshape(rows, -1).T):
         raise Undecidable("it draws whole numbers, through which gradients may pass on purpose")
     return slopes_of(flow, "push", batch, contribution).residual(
         usable,

@@ -10,10 +10,15 @@ from typing import cast
 import numpy as np
 
 from flowref.laws.common.statistics import ERRORS, Finding, Look, Mean, two_stage
-from flowref.laws.contribution.calls import Given, contribution, pulled, pushed
+from flowref.laws.contribution.calls import (
+    Given,
+    contribution,
+    stochastic_forward,
+    stochastic_inverse,
+)
 from flowref.laws.contribution.places import SAY, placed, proposals
 from flowref.laws.contribution.sets import drawn_on, normal_on
-from flowref.laws.contribution.weights import cut, filled, weighed
+from flowref.laws.contribution.weights import filled, truncated_mean_weight, weighed
 from flowref.model import (
     NEARBY,
     STATISTICAL,
@@ -39,7 +44,7 @@ MISSING = 0.02
 
 
 @requires("its events have more than sixteen entries", waits=True)
-def few_entries(flow: Flow) -> bool:
+def few_weighted_entries(flow: Flow) -> bool:
     """Weights of many entries are spread too unevenly."""
     return math.prod(flow.event_shape) <= LARGEST
 
@@ -52,7 +57,7 @@ def few_entries(flow: Flow) -> bool:
     scales=NEARBY,
     effort=2,
     size=1,
-    applies=few_entries,
+    applies=few_weighted_entries,
     version=3,
     source="importance sampling: e^V q(z) is on average over what forward draws a density of x "
     "(Nielsen et al., arXiv:2007.02731; Wu et al., arXiv:2002.06707), so that its mass is 1",
@@ -97,7 +102,7 @@ def _mean_weight(flow: Pushing, support: Support, look: Look) -> Mean:
         return weighed(flow, support, look.count, look.seed).mass
     except Undecidable:
         # However much the heaviest hold: what is left of them when they are cut may be too much.
-        least = cut(flow, support, look.count, look.seed)
+        least = truncated_mean_weight(flow, support, look.count, look.seed)
         if least is None or least.mean - 1 <= least.room(SHARE):
             raise
         return least
@@ -147,9 +152,9 @@ def _shares(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[Array
     """W / (1 + W) of pairs that were drawn forward, and 1 / (1 + W) of pairs drawn backward."""
     proposal = proposals(flow, inside, seed)[0]
     x = proposal.draw(np.random.default_rng(seed), count)
-    z, given = pushed(flow, x, seed)
+    z, given = stochastic_forward(flow, x, seed)
     latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed + 7), count)
-    back = pulled(flow, latents, seed + 8)
+    back = stochastic_inverse(flow, latents, seed + 8)
     data = np.asarray(back.value, dtype=np.float64)
     if back.ladj is not None:
         returned = -contribution(back, count)

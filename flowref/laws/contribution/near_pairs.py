@@ -16,9 +16,9 @@ from flowref.laws.common.statistics import (
     center_and_spread,
     two_stage,
 )
-from flowref.laws.contribution.calls import Given, data_of, pushed
-from flowref.laws.contribution.integral import few_entries
-from flowref.laws.contribution.places import whole
+from flowref.laws.contribution.calls import Given, data_of, stochastic_forward
+from flowref.laws.contribution.integral import few_weighted_entries
+from flowref.laws.contribution.places import is_integer_valued
 from flowref.laws.contribution.sets import Leaning, drawn_on, leaning, whole_entries
 from flowref.laws.contribution.weights import MOST, filled
 from flowref.model import NEARBY, STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
@@ -57,7 +57,7 @@ class Bump(NamedTuple):
         if self.lean is None:
             return _near(inside, self.z, self.wide_z, count, rng)
         drawn = self.lean.draw(count, rng).reshape(count, *self.z.shape)
-        return _kept(inside, drawn, self.z)
+        return _replace_outside_support(inside, drawn, self.z)
 
     def log_prob(self, z: Array) -> Array:
         """How high the bump is at latents, in logarithms."""
@@ -74,7 +74,7 @@ class Bump(NamedTuple):
     scales=NEARBY,
     effort=2,
     size=1,
-    applies=few_entries,
+    applies=few_weighted_entries,
     version=4,
     source="V = log p(x | z) - log q(z | x) (Nielsen et al., arXiv:2007.02731): q(z | x) e^V is p(x | z), at "
     "each pair, so that a bump around one has one mass",
@@ -89,7 +89,7 @@ def near_pairs(flow: TwoWay, batch: Batch) -> Residual:
     """
     flow = cast(TwoWay, Given(flow, batch))
     inside = filled(flow, batch.seed)
-    bumps = around(flow, inside, batch.seed)
+    bumps = pair_bumps(flow, inside, batch.seed)
 
     def worst(look: Look) -> Finding:
         nonlocal bumps
@@ -107,12 +107,12 @@ def near_pairs(flow: TwoWay, batch: Batch) -> Residual:
     return two_stage(worst, STAGES, batch.seed + 1000, CONSPICUOUS).residual()
 
 
-def around(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
+def pair_bumps(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
     """Pairs that the inverse draws and forward draws again, with widths of what spreads there."""
     latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed), FEW)
     data = data_of(flow, latents, seed + 1)
-    again, v = pushed(flow, data, seed + 2, "what the inverse gives")
-    discrete = whole(data)
+    again, v = stochastic_forward(flow, data, seed + 2, "what the inverse gives")
+    discrete = is_integer_valued(data)
     wide, counted = WIDTH * center_and_spread(latents)[1], whole_entries(inside, flow.latent_shape)
     # Half of the pairs are those of which contributions differ most from what is usual, but for the last:
     # there what is wrong by a factor is wrong by most.
@@ -156,7 +156,10 @@ def leaning_bumps(flow: TwoWay, data: Array, seed: int) -> list[Bump]:
 
 def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> Finding | None:
     """The mass of a bump by both directions; None where few draws decide about one of them."""
-    each = [drawn(flow, inside, bump, count // CALLS, seed + 17 * call) for call in range(CALLS)]
+    each = [
+        bump_weights_and_heights(flow, inside, bump, count // CALLS, seed + 17 * call)
+        for call in range(CALLS)
+    ]
     weights, heights = (np.stack(ones) for ones in zip(*each, strict=True))
     if not np.isfinite(weights).all():
         return None
@@ -181,7 +184,9 @@ def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> 
     return None if 0 < forward < backward and Mean.of(weights).uneven else found
 
 
-def drawn(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> tuple[Array, Array]:
+def bump_weights_and_heights(
+    flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int
+) -> tuple[Array, Array]:
     """Of one call forward the weights of a bump, of one backward how high it is at what is drawn."""
     rng = np.random.default_rng(seed)
     if bump.wide_x is None:
@@ -190,7 +195,7 @@ def drawn(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> t
         x, usable = _near(flow.domain, bump.x, bump.wide_x, count, rng)
         # The bump is the density of these points, up to its height.
         log_r = -float(np.log(math.sqrt(2 * math.pi) * bump.wide_x).sum())
-    z, v = pushed(flow, x, seed + 1)
+    z, v = stochastic_forward(flow, x, seed + 1)
     there = v + bump.log_prob(z) - log_r
     with np.errstate(over="ignore"):
         weights = np.where(usable & _holds(inside, z), np.exp(there), 0.0)
@@ -218,10 +223,12 @@ def _near(
     support: Support, center: Array, wide: Array, count: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Normal points around one, and which of them lie in a set; the others are that one itself."""
-    return _kept(support, center + wide * rng.standard_normal((count, *center.shape)), center)
+    return _replace_outside_support(
+        support, center + wide * rng.standard_normal((count, *center.shape)), center
+    )
 
 
-def _kept(support: Support, x: Array, center: Array) -> tuple[Array, Array]:
+def _replace_outside_support(support: Support, x: Array, center: Array) -> tuple[Array, Array]:
     """Points, that one in the place of those outside a set, and which lie in it."""
     inside = _holds(support, x)
     return np.where(inside.reshape(-1, *[1] * center.ndim), x, center), inside

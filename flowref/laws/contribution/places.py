@@ -86,7 +86,7 @@ def placed(flow: Pushing, seed: int) -> Place:
         raise Undecidable(
             f"its codomain is not declared, and calls do not show where latents lie; {SAY}"
         )
-    return share_of(flow, support, seed)
+    return share_on_latents(flow, support, seed)
 
 
 def latents_of(flow: Pushing, seed: int, count: int) -> Array | None:
@@ -113,7 +113,7 @@ def seen(z: Array) -> Support | None:
     flat = z.reshape(len(z), -1)
     if not flat.shape[1]:
         return None
-    counted = [whole(entry) for entry in flat.T]
+    counted = [is_integer_valued(entry) for entry in flat.T]
     if any(counted):
         each = [
             _levels_of(entry) if one else spread_over(entry[:, None])
@@ -151,7 +151,7 @@ def spread_over(z: Array) -> Support | None:
     return None
 
 
-def share_of(flow: Pushing, support: Support, seed: int) -> Place:
+def share_on_latents(flow: Pushing, support: Support, seed: int) -> Place:
     """How much of the distribution on a set is on latents. Of a forward that draws nothing, those that
     come back from the inverse; of one that draws, those in the range of what it draws at the data that
     the inverse made of them.
@@ -191,7 +191,7 @@ def proposals(flow: Pushing, inside: Support, seed: int) -> list[Points | Levels
     x: Array = np.asarray(out.value, dtype=np.float64).reshape(len(latents), -1)
     if not np.isfinite(x).all() or x.shape[1] != math.prod(shape):
         return [plain]
-    if whole(x):
+    if is_integer_valued(x):
         return [Levels(x.min(0).reshape(shape), x.max(0).reshape(shape))]
     if flow.domain.kind != "real":
         return [plain]
@@ -202,6 +202,6 @@ def proposals(flow: Pushing, inside: Support, seed: int) -> list[Points | Levels
     return [*around, plain]
 
 
-def whole(x: Array) -> bool:
+def is_integer_valued(x: Array) -> bool:
     """Whether data are whole numbers, of which there is more than one."""
     return bool((x == np.round(x)).all() and (x != x.flat[0]).any())

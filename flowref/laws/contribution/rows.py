@@ -8,7 +8,7 @@ from flowref.laws.common.amounts import sparing
 from flowref.laws.common.arithmetic import rows_max
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import Finding, Look, two_stage
-from flowref.laws.contribution.calls import contribution, taken
+from flowref.laws.contribution.calls import accepted_points, contribution
 from flowref.model import (
     EXACT,
     GIVEN,
@@ -44,7 +44,7 @@ MANY, OFTEN = 200, 1024
     source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): x and z are one event; a chain accepts each "
     "of its walkers by itself (Wu et al., arXiv:2002.06707)",
 )
-def rows_independent(flow: Pushing, batch: Batch) -> Residual:
+def rows_independent_contribution(flow: Pushing, batch: Batch) -> Residual:
     """With the same random seed, a row comes out the same whatever the other rows of its batch hold.
 
     The batch keeps its size, since random numbers are drawn for all rows together.
@@ -52,7 +52,7 @@ def rows_independent(flow: Pushing, batch: Batch) -> Residual:
     rows = len(batch.x)
     if rows < 2:
         raise Undecidable("the batch has one row")
-    points = taken(flow, batch)
+    points = accepted_points(flow, batch)
     kept = np.arange(rows) < (rows + 1) // 2
     shape = (-1, *[1] * (points.ndim - 1))
     # Points of the same batch in the places of others lie in the domain, too.
@@ -82,7 +82,7 @@ def finite_for_every_draw(flow: Pushing, batch: Batch) -> Residual:
     contribution.
     """
     rows = len(batch.x)
-    points = taken(flow, batch)
+    points = accepted_points(flow, batch)
     good, bad = np.zeros(rows, dtype=bool), np.zeros(rows, dtype=bool)
     for seed in range(batch.seed, batch.seed + SEEDS):
         out = flow.push(points, seed, batch.context)

@@ -55,7 +55,7 @@ class Points(NamedTuple):
 
     def draw(self, rng: np.random.Generator, count: int) -> Array:
         """So many points."""
-        size, kind = (count, *self.shape), _kind(self.support)
+        size, kind = (count, *self.shape), _support_kind(self.support)
         if kind == "product":
             columns = [one.draw(rng, count) for one in self._entries()]
             return np.stack(columns, -1).reshape(size)
@@ -68,7 +68,7 @@ class Points(NamedTuple):
 
     def log_prob(self, x: Array) -> Array:
         """The log-density of each row."""
-        kind = _kind(self.support)
+        kind = _support_kind(self.support)
         if kind == "product":
             columns = np.moveaxis(x.reshape(len(x), -1), -1, 0)
             found = [one.log_prob(c) for one, c in zip(self._entries(), columns, strict=True)]
@@ -78,7 +78,7 @@ class Points(NamedTuple):
         else:
             folded = kind in ("above", "below")
             spread = np.asarray(self.spread, dtype=np.float64)
-            t = ((_folded(self.support, x) if folded else x) - self.center) / spread
+            t = ((_distance_from_end(self.support, x) if folded else x) - self.center) / spread
             each = log_t(t) - np.log(spread) + (math.log(2) if folded else 0.0)
         total = each.reshape(len(x), -1).sum(1)
         orders = (
@@ -105,7 +105,7 @@ def normal_on(support: Support, shape: tuple[int, ...], z: Array) -> Array:
     where that is needed, uniform between two ends, and geometric on whole numbers without end; -inf
     outside.
     """
-    kind, flat = _kind(support), z.reshape(len(z), -1)
+    kind, flat = _support_kind(support), z.reshape(len(z), -1)
     if kind == "product":
         columns = zip(support.coordinates, flat.T, strict=True)
         return np.asarray(np.sum([normal_on(one, (), column) for one, column in columns], 0))
@@ -123,7 +123,7 @@ def normal_on(support: Support, shape: tuple[int, ...], z: Array) -> Array:
         inside = ((flat >= support.low) & (flat <= support.high)).all(1)
         return np.where(inside, -flat.shape[1] * math.log(support.high - support.low), -np.inf)
     folded = kind in ("above", "below")
-    shifted = _folded(support, flat) if folded else flat
+    shifted = _distance_from_end(support, flat) if folded else flat
     total = -0.5 * (shifted**2 + math.log(2 * math.pi)).sum(1)
     if folded:
         total = np.where((shifted >= 0).all(1), total + flat.shape[1] * math.log(2), -np.inf)
@@ -138,7 +138,7 @@ def drawn_on(
     support: Support, shape: tuple[int, ...], rng: np.random.Generator, count: int
 ) -> Array:
     """Points of the distribution of `normal_on`."""
-    kind, size = _kind(support), (count, *shape)
+    kind, size = _support_kind(support), (count, *shape)
     if kind == "product":
         columns = [drawn_on(one, (), rng, count) for one in support.coordinates]
         return np.stack(columns, -1).reshape(size)
@@ -187,7 +187,7 @@ def _whole_numbers(support: Support, size: tuple[int, ...], rng: np.random.Gener
     return np.asarray(steps - (rng.geometric(1 - DECAY, size) - 1.0))
 
 
-def _folded(support: Support, x: Array) -> Array:
+def _distance_from_end(support: Support, x: Array) -> Array:
     """How far from its one end points lie."""
     return np.asarray(x - support.low if math.isfinite(support.low) else support.high - x)
 
@@ -196,7 +196,7 @@ def _unfolded(support: Support, far: Array) -> Array:
     return np.asarray(support.low + far if math.isfinite(support.low) else support.high - far)
 
 
-def _kind(support: Support) -> str:
+def _support_kind(support: Support) -> str:
     """How distributions on a support are made; `Unsupported` where none is known."""
     if support.coordinates:
         return "product"

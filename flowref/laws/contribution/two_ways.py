@@ -11,7 +11,7 @@ import numpy as np
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import ERRORS, Finding, Look, two_stage
 from flowref.laws.contribution.calls import Given, contribution, data_of
-from flowref.laws.contribution.integral import SHARE, STAGES, few_entries
+from flowref.laws.contribution.integral import SHARE, STAGES, few_weighted_entries
 from flowref.laws.contribution.places import Levels, proposals
 from flowref.laws.contribution.sets import Points, drawn_on, normal_on
 from flowref.laws.contribution.weights import filled, weighed
@@ -34,7 +34,7 @@ CALLS, SHARE_IN_COMMON, COMMON = 16, 0.02, 0.02
     scales=NEARBY,
     effort=2,
     size=1,
-    applies=few_entries,
+    applies=few_weighted_entries,
     version=4,
     source="importance sampling: the layer's inverse draws from the density that its contributions give "
     "(Nielsen et al., arXiv:2007.02731, where V is defined by both conditionals)",
@@ -188,7 +188,7 @@ def _one_call(
     x = proposal.draw(np.random.default_rng(seed), rows)
     out, refused = attempt(flow.push, x, seed + 1, None)
     latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed + 2), rows)
-    drawn = None if refused else _drawn(flow, latents, seed + 3)
+    drawn = None if refused else _inverse_samples(flow, latents, seed + 3)
     if drawn is None:
         return None
     data, returned = drawn
@@ -207,7 +207,7 @@ def _one_call(
     return one, other
 
 
-def _drawn(flow: TwoWay, latents: Array, seed: int) -> tuple[Array, Array] | None:
+def _inverse_samples(flow: TwoWay, latents: Array, seed: int) -> tuple[Array, Array] | None:
     """Data that the inverse draws, and the contribution of forward there: its own where it draws
     nothing, else that which the inverse returns.
     """

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from flowref.laws.common.statistics import Mean, at_least, guarded
-from flowref.laws.contribution.calls import pushed
+from flowref.laws.contribution.calls import stochastic_forward
 from flowref.laws.contribution.places import AGAIN, SAY, Levels, placed, proposals
 from flowref.laws.contribution.sets import Points, normal_on
 from flowref.model import Array, Support, Undecidable
@@ -48,7 +48,7 @@ def weighed(flow: Pushing, inside: Support, count: int, seed: int) -> Weighed:
     raise few
 
 
-def cut(flow: Pushing, inside: Support, count: int, seed: int) -> Mean | None:
+def truncated_mean_weight(flow: Pushing, inside: Support, count: int, seed: int) -> Mean | None:
     """Of the first proposal the mean of weights that count up to a bound; None where it is not known."""
     proposal = proposals(flow, inside, seed)[0]
     x = proposal.draw(np.random.default_rng(seed), count)
@@ -61,7 +61,7 @@ def cut(flow: Pushing, inside: Support, count: int, seed: int) -> Mean | None:
 def _log_weights(
     flow: Pushing, inside: Support, proposal: Points | Levels, x: Array, seed: int
 ) -> Array:
-    z, contributed = pushed(flow, x, seed)
+    z, contributed = stochastic_forward(flow, x, seed)
     with np.errstate(over="ignore", invalid="ignore"):
         log_w = contributed + normal_on(inside, flow.latent_shape, z)
     # Those of a few points far out may be beyond all numbers: there q is 0.
@@ -82,12 +82,12 @@ def filled(flow: Pushing, seed: int) -> Support:
     # Of one number among several that are alike the others lie on both sides with this chance.
     around = ((AGAIN - 1) / (AGAIN + 1)) ** math.prod(flow.latent_shape)
     seen = place.share >= NEARLY * around
-    if not place.sure and (seen or abs(_mass(flow, place.support, seed) - 1) <= LACKING):
+    if not place.sure and (seen or abs(_density_mass(flow, place.support, seed) - 1) <= LACKING):
         return place.support
     raise Undecidable(f"its codomain is not declared, and may be less than {place.support}; {SAY}")
 
 
-def _mass(flow: Pushing, support: Support, seed: int) -> float:
+def _density_mass(flow: Pushing, support: Support, seed: int) -> float:
     """The mass of the density, or 0 where this many points do not tell it."""
     for count in COUNTS:
         try:

@@ -11,10 +11,17 @@ import numpy as np
 
 from flowref.laws.bijection.excuses import Trip, flattened
 from flowref.laws.bijection.roundtrip import inverse_tolerance
-from flowref.laws.common.arithmetic import finite_rows, inside, reported, rows_max
+from flowref.laws.common.arithmetic import finite_rows, invertible_images, reported, rows_max
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import has_modules
-from flowref.laws.coupling.parts import DINH, LivingCoupling, conditioned, flat, line, parts
+from flowref.laws.coupling.parts import (
+    DINH,
+    LivingCoupling,
+    conditioned,
+    flat_entries,
+    kept_and_transformed,
+    level_and_slope,
+)
 from flowref.laws.coupling.structure import copying, straight
 from flowref.model import (
     ADVICE,
@@ -48,7 +55,9 @@ RANDOM = 1e-6
 UNBOUNDED = "no bound of its scales is documented"
 
 
-def bent(flow: Living, which: str, how: str, size: float = 0.0) -> Callable[..., Mapped]:
+def call_with_altered_conditioner(
+    flow: Living, which: str, how: str, size: float = 0.0
+) -> Callable[..., Mapped]:
     """A call of the coupling with another conditioner."""
 
     def call(x: Array, context: Array | None = None) -> Mapped:
@@ -70,13 +79,16 @@ def any_conditioner(flow: InvertibleCoupling, batch: Batch) -> Residual:
     r"""$f^{-1}(f(x)) = x$ for a conditioner that is not injective and has no derivative: $|\theta|$
     in place of $\theta$.
     """
-    forward, inverse = bent(flow, "forward", "folded"), bent(flow, "inverse", "folded")
+    forward, inverse = (
+        call_with_altered_conditioner(flow, "forward", "folded"),
+        call_with_altered_conditioner(flow, "inverse", "folded"),
+    )
     y = np.asarray(forward(batch.x, batch.context).value)
-    image, usable = inside(flow, y)
+    image, usable = invertible_images(flow, y)
     x = np.asarray(inverse(image, batch.context).value)
     # What the round trip loses with its own conditioner is the affair of
     # map/inverse.
-    own, _ = inside(flow, flow.forward(batch.x, batch.context).value)
+    own, _ = invertible_images(flow, flow.forward(batch.x, batch.context).value)
     gap = rows_max(flow.inverse(own, batch.context).value - batch.x) / (1 + rows_max(batch.x))
     lost = gap[np.isfinite(gap)].max(initial=0.0)
     return Residual(
@@ -89,7 +101,7 @@ def any_conditioner(flow: InvertibleCoupling, batch: Batch) -> Residual:
     )
 
 
-def apart(flow: Living, batch: Batch, before: Sequence[Step[Any]]) -> Residual:
+def conditioner_rows_residual(flow: Living, batch: Batch, before: Sequence[Step[Any]]) -> Residual:
     """What the conditioner gives for some rows in their batch, and alone."""
     asked = Parameters("forward", batch.x, batch.context)
     together = np.asarray(flow.play([*before, asked]).of(asked), dtype=np.float64)
@@ -134,7 +146,7 @@ def conditioner_batch_free(flow: LivingCoupling, batch: Batch) -> Residual:
     """
     if len(batch.x) < 2:
         raise Undecidable("there is one point only")
-    return apart(flow, batch, [Eval()] if flow.stateful else [])
+    return conditioner_rows_residual(flow, batch, [Eval()] if flow.stateful else [])
 
 
 @law(
@@ -162,7 +174,7 @@ def conditioner_batch_free_in_train(flow: LivingCoupling, batch: Batch) -> Resid
         first, second, rtol=RANDOM, atol=RANDOM, equal_nan=True
     ):
         raise Undecidable("its conditioner is random in train mode")
-    return apart(flow, batch, [Train()])
+    return conditioner_rows_residual(flow, batch, [Train()])
 
 
 @requires("its conditioner gives parameters for transformed entries only")
@@ -186,10 +198,10 @@ def kept_parameters_inert(flow: LivingCoupling, batch: Batch) -> Residual:
     gradient nan, however large.
     """
     plain = flow.forward(batch.x, batch.context)
-    other = bent(flow, "forward", "kept", HUGE)(batch.x, batch.context)
+    other = call_with_altered_conditioner(flow, "forward", "kept", HUGE)(batch.x, batch.context)
     rows = len(batch.x)
     seen = [
-        np.concatenate([flat(out.value), reported(flow, out, rows)[:, None]], 1)
+        np.concatenate([flat_entries(out.value), reported(flow, out, rows)[:, None]], 1)
         for out in (plain, other)
     ]
     good = finite_rows(seen[0])
@@ -251,7 +263,7 @@ def scale_bounded(flow: LivingCoupling, batch: Batch) -> Residual:
     $s = c \tanh r$.
     """
     low, high = log_scale_bounds(flow)
-    _, slope, lost = line(flow, batch.x, batch.context)
+    _, slope, lost = level_and_slope(flow, batch.x, batch.context)
     with np.errstate(all="ignore"):
         logs = np.log(np.abs(slope))
         beyond = np.maximum(np.maximum(logs - high, low - logs), 0.0)
@@ -263,6 +275,6 @@ def scale_bounded(flow: LivingCoupling, batch: Batch) -> Residual:
         decidable=decidable,
         observed={
             "log-scales": logs,
-            "log-det bound": np.full(len(logs), parts(flow)[1].sum() * high),
+            "log-det bound": np.full(len(logs), kept_and_transformed(flow)[1].sum() * high),
         },
     )

@@ -18,7 +18,7 @@ from flowref.model import (
     Residual,
     Undecidable,
     Unsupported,
-    draw,
+    draw_points,
     law,
 )
 from flowref.model.abilities import Coupled
@@ -92,7 +92,7 @@ class FirstSteps:
 def training_points(flow: Coupled, seed: int) -> tuple[Array, Array | None]:
     """Ordinary points to train on, with contexts where they are taken."""
     rng = np.random.default_rng(seed)
-    x = draw(flow.domain, (SAMPLES, *flow.event_shape), rng)
+    x = draw_points(flow.domain, (SAMPLES, *flow.event_shape), rng)
     if flow.context_shape is None:
         return x, None
     return x, rng.standard_normal((SAMPLES, *flow.context_shape))

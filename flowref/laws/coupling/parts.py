@@ -34,31 +34,31 @@ def binary(flow: Masked) -> bool:
     return set(flow.coupling.kept) <= {0.0, 1.0}
 
 
-def parts(flow: Coupled) -> tuple[Array, Array]:
+def kept_and_transformed(flow: Coupled) -> tuple[Array, Array]:
     """Which entries of a flattened event are kept, and which are transformed."""
     kept = np.asarray(flow.coupling.kept) == 1
     return kept, ~kept
 
 
-def flat(x: Array) -> Array:
+def flat_entries(x: Array) -> Array:
     """The entries of each point, ``(batch, entries)``, as float64."""
     return np.asarray(x, dtype=np.float64).reshape(len(x), -1)
 
 
 def with_transformed(flow: Coupled, x: Array, value: float) -> Array:
     """The points with every transformed entry set to a number."""
-    entries = flat(x).copy()
-    entries[:, parts(flow)[1]] = value
+    entries = flat_entries(x).copy()
+    entries[:, kept_and_transformed(flow)[1]] = value
     return np.asarray(entries.reshape(x.shape))
 
 
-def line(flow: Coupled, x: Array, context: Array | None) -> tuple[Array, Array, Array]:
+def level_and_slope(flow: Coupled, x: Array, context: Array | None) -> tuple[Array, Array, Array]:
     """The transformed entries where those of x are 0 and where they are 1: level, slope, and the
     size of what was subtracted.
     """
-    moved = parts(flow)[1]
+    moved = kept_and_transformed(flow)[1]
     level, unit = (
-        flat(flow.forward(with_transformed(flow, x, value), context).value)[:, moved]
+        flat_entries(flow.forward(with_transformed(flow, x, value), context).value)[:, moved]
         for value in (0.0, 1.0)
     )
     return level, unit - level, np.abs(level) + np.abs(unit)

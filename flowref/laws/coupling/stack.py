@@ -57,7 +57,7 @@ def promises_nothing(flow: Flow) -> bool:
 connected = has_entries & not_estimator
 
 
-def alone(flow: Differentiable, batch: Batch) -> Array:
+def elementwise_outputs(flow: Differentiable, batch: Batch) -> Array:
     """Which entries of the output depend on one entry of the input or on none, at all of many
     points; few do where they show a dependence of every entry, which more could not take back.
     """
@@ -78,7 +78,7 @@ def alone(flow: Differentiable, batch: Batch) -> Array:
 
 def left(flow: Differentiable, batch: Batch) -> Residual:
     """The entries that nothing but themselves enters."""
-    single = alone(flow, batch)
+    single = elementwise_outputs(flow, batch)
     entries = ", ".join(str(entry) for entry in np.flatnonzero(single)[:6])
     rows = np.broadcast_to(single.astype(float), (len(batch.x), len(single)))
     return Residual(

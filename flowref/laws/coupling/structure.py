@@ -11,10 +11,10 @@ from flowref.laws.common.structure import LARGE
 from flowref.laws.coupling.parts import (
     DINH,
     NICE,
-    flat,
+    flat_entries,
     in_two_parts,
-    line,
-    parts,
+    kept_and_transformed,
+    level_and_slope,
 )
 from flowref.model import EXACT, REAL, Array, Batch, Residual, law, requires
 from flowref.model.abilities import Coupled, Differentiable, Pulling, offers
@@ -75,9 +75,9 @@ def identity_part(flow: Coupled, batch: Batch) -> Residual:
 
 def altered(flow: Coupled, x: Array, out: Array) -> Array:
     """Which kept entries come out as another number, ``(batch, kept)``."""
-    kept = parts(flow)[0]
+    kept = kept_and_transformed(flow)[0]
     before = x.astype(out.dtype) if out.dtype == np.float32 else x
-    return np.asarray(flat(before)[:, kept] != flat(out)[:, kept])
+    return np.asarray(flat_entries(before)[:, kept] != flat_entries(out)[:, kept])
 
 
 @law(
@@ -115,7 +115,7 @@ def leaks_at_size(flow: PulledCoupling, batch: Batch) -> Residual:
     divided in two by each binary digit of their number, so that any two are told apart by one. What
     is pulled back from one half, by random cotangents, must not reach the other.
     """
-    kept, moved = parts(flow)
+    kept, moved = kept_and_transformed(flow)
     tests = [(kept, moved)]
     for part, joint in ((kept, flow.coupling.copied), (moved, flow.coupling.kind == "joint")):
         if joint:
@@ -129,7 +129,7 @@ def leaks_at_size(flow: PulledCoupling, batch: Batch) -> Residual:
     rows = np.zeros((len(batch.x), len(tests)))
     for index, (pulled, silent) in enumerate(tests):
         weights = rng.standard_normal((len(batch.x), len(kept))) * pulled
-        back = flat(
+        back = flat_entries(
             flow.vjp("forward", batch.x, batch.context, weights.reshape(batch.x.shape), None)
         )
         rows[:, index] = np.abs(np.where(silent, back, 0.0)).max(1)
@@ -147,10 +147,10 @@ def off_the_line(flow: Coupled, batch: Batch) -> Residual:
     """How far transformed entries are from a line through two others, and the log-det from that of
     its slope.
     """
-    moved = parts(flow)[1]
+    moved = kept_and_transformed(flow)[1]
     out = flow.forward(batch.x, batch.context)
-    x, y = flat(batch.x)[:, moved], flat(out.value)[:, moved]
-    level, slope, lost = line(flow, batch.x, batch.context)
+    x, y = flat_entries(batch.x)[:, moved], flat_entries(out.value)[:, moved]
+    level, slope, lost = level_and_slope(flow, batch.x, batch.context)
     additive = flow.coupling.kind == "additive"
     # An additive coupling need not return the log-det that it does not have.
     claimed = (

@@ -12,13 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.amounts import taken
+from flowref.laws.common.amounts import call_work
 from flowref.laws.common.outcomes import attempt
-from flowref.laws.density.draws import elsewhere, repeats
+from flowref.laws.density.draws import log_prob_at_points, repeats
 from flowref.model import Array, Batch, Undecidable, derive
 from flowref.model.abilities import Density, Pulling
+from flowref.model.budget import means
 from flowref.model.cost import BACKWARD
-from flowref.model.means import means
 
 # Chains, the steps that look for the mass, of which the last ones place the start, and the temperatures
 # of a run.
@@ -87,7 +87,7 @@ class Chains:
     def at(self, x: Array) -> tuple[Array, Array]:
         """The log-density, -inf where it is no number, and its gradient, zero there."""
         shaped = x.reshape(len(x), *self.flow.density_shape)
-        log_p = elsewhere(self.flow, x, self.context, lost=1.0)
+        log_p = log_prob_at_points(self.flow, x, self.context, lost=1.0)
         cotangent = np.ones(len(x))
         call = "log_prob", shaped, self.context, cotangent, None
         slope, refused = attempt(self.flow.vjp, *call)
@@ -154,7 +154,7 @@ def found_mass(flow: PulledDensity, batch: Batch) -> tuple[float, float]:
 def _afford(flow: PulledDensity) -> None:
     """Raises `Undecidable` where this takes more than there is."""
     steps = SEARCH + 3 * TEMPERATURES
-    work = taken(flow, "log_prob", CHAINS, steps * (2 + BACKWARD))
+    work = call_work(flow, "log_prob", CHAINS, steps * (2 + BACKWARD))
     if work > SHARE * means().left:
         what = f"{steps} steps of {CHAINS} chains"
         raise Undecidable(f"not judged: {what} {means().too_long(work / SHARE)}")
@@ -204,15 +204,18 @@ def _doubt(flow: PulledDensity, batch: Batch, chains: Chains, told: float) -> No
         raise Undecidable("the log-density repeats, as that of angles does")
     best = int(np.argmax(chains.log_p))
     x, context = chains.x[[best]], None if batch.context is None else batch.context[:1]
-    if _stays(flow, x, chains, context):
+    if _non_normalizable_ray(flow, x, chains, context):
         raise Undecidable(
             "the density stays up far out; where its support ends can be declared (?support=)"
         )
-    mirrors = _same(flow, x, _mirrored(x), context)
+    mirrors = _count_equal_densities(flow, x, _mirrored(x), context)
     if HALF * mirrors * math.log(2) < told <= mirrors * math.log(2) + 1:
         raise Undecidable("the density is that of magnitudes: mirrored points have the same")
     count = flow.density_shape[0]
-    swapped, orders = _same(flow, x, _swapped(x, count), context), math.lgamma(count + 1)
+    swapped, orders = (
+        _count_equal_densities(flow, x, _swapped(x, count), context),
+        math.lgamma(count + 1),
+    )
     if swapped == count - 1 and HALF * orders < told <= orders + 1:
         raise Undecidable("the density is that of sets: their members may be in any order")
     each = told / x.shape[1]
@@ -220,7 +223,9 @@ def _doubt(flow: PulledDensity, batch: Batch, chains: Chains, told: float) -> No
         raise Undecidable("its mass is that of levels of data which are counted besides")
 
 
-def _stays(flow: PulledDensity, x: Array, chains: Chains, context: Array | None) -> bool:
+def _non_normalizable_ray(
+    flow: PulledDensity, x: Array, chains: Chains, context: Array | None
+) -> bool:
     """Whether along some ray the density falls no faster than has a mass."""
     spread = chains.x.std(0) + 1e-6
     for way in _ways(flow, chains):
@@ -267,7 +272,9 @@ def _swapped(x: Array, count: int) -> Array:
     return members[orders].reshape(len(orders), -1)
 
 
-def _same(flow: PulledDensity, x: Array, others: Array, context: Array | None) -> int:
+def _count_equal_densities(
+    flow: PulledDensity, x: Array, others: Array, context: Array | None
+) -> int:
     """How many points have the log-density of the first one."""
     told = _log_p(flow, np.concatenate([x, others]), context)
     return int((np.abs(told[1:] - told[0]) <= SAME * (1 + abs(told[0]))).sum())
@@ -277,5 +284,5 @@ def _log_p(flow: PulledDensity, flat: Array, context: Array | None) -> Array:
     """The log-density, -inf where it is no number or refused."""
     parts = np.split(flat, range(ROWS, len(flat), ROWS))
     contexts = [None if context is None else np.repeat(context, len(part), 0) for part in parts]
-    told = [elsewhere(flow, *one, lost=1.0) for one in zip(parts, contexts, strict=True)]
+    told = [log_prob_at_points(flow, *one, lost=1.0) for one in zip(parts, contexts, strict=True)]
     return np.concatenate(told)

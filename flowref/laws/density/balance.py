@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flowref.laws.common.amounts import rows_for, stepwise, taken
+from flowref.laws.common.amounts import call_work, rows_for, stepwise
 from flowref.laws.common.requirements import exact_density, exact_log_det, repeatable
 from flowref.laws.common.statistics import Finding, Look, critical, two_stage
-from flowref.laws.density.consistency import LACKING, full_dimensional, lacking
+from flowref.laws.density.consistency import LACKING, full_dimensional, share_without_density
 from flowref.laws.density.draws import (
     FEWEST,
     LEAST,
@@ -22,12 +22,12 @@ from flowref.laws.density.draws import (
     Frame,
     SampledDensity,
     at_samples,
-    drawn,
-    elsewhere,
-    frame,
-    number,
+    density_samples,
+    first_sample_count,
+    log_prob_at_points,
     pilot,
     placing,
+    sample_frame,
     unsettled,
     width,
 )
@@ -44,7 +44,7 @@ from flowref.model import (
     seed_of,
 )
 from flowref.model.abilities import Flow
-from flowref.model.means import means
+from flowref.model.budget import means
 
 # Directions that maps act along; steps in units of the spread, and the share of the samples that
 # each map but the first is judged by.
@@ -108,7 +108,7 @@ def detailed_balance(flow: SampledDensity, batch: Batch) -> Residual:
     a shift by 0.12 spreads, or a correlation off by 0.15, where a round trip takes few operations;
     else fewer samples are drawn.
     """
-    count = affordable(flow, BALANCED)
+    count = affordable_samples(flow, BALANCED)
 
     def worst(look: Look) -> Finding:
         enough = EFFECTIVE if look.index else EFFECTIVE / 2
@@ -206,26 +206,30 @@ def _maps(size: int, rng: np.random.Generator, share: float, most: int) -> Itera
             yield Linear("a shear", (one + across, zero), (one - across, zero), 0.0)
 
 
-def affordable(flow: SampledDensity, asked: int) -> int:
+def affordable_samples(flow: SampledDensity, asked: int) -> int:
     """How many samples are drawn, if so many log-densities are asked for of each: few where more would
     take all the time there is, and nothing be said; not of events of so many entries that hardly a sample
     lies within the range of as few others.
     """
-    count = number(flow)
+    count = first_sample_count(flow)
     if math.prod(flow.density_shape) > WITHIN * FEWEST:
         return count
-    work = taken(flow, "sample", count + pilot(flow)) + taken(flow, "log_prob", count, asked)
+    work = call_work(flow, "sample", count + pilot(flow)) + call_work(
+        flow, "log_prob", count, asked
+    )
     return min(count, FEWEST) if work > means().left else count
 
 
-def _part(flow: SampledDensity, count: int, enough: float) -> tuple[int, int]:
+def _sample_and_direction_counts(
+    flow: SampledDensity, count: int, enough: float
+) -> tuple[int, int]:
     """By how many samples each map but the first is judged, and along how many directions: of few that
     are dear by all, as far as the log-density is cheap; of few others by as many as a mean takes, along
     fewer where there are more than these.
     """
     part = max(1, int(SHARE * count))
     if stepwise(flow, "sample"):
-        most = taken(flow, "sample", count, OF_SAMPLES / CALLS)
+        most = call_work(flow, "sample", count, OF_SAMPLES / CALLS)
         return max(part, min(count, rows_for(flow, "log_prob", most))), DIRECTIONS
     wanted = int(EACH * enough)
     if count < LEAST or part >= wanted:
@@ -239,8 +243,8 @@ def _scores(
     flow: SampledDensity, count: int, seed: int, enough: float = EFFECTIVE
 ) -> Iterator[Score]:
     """The means of maps, those of enough terms, with steps at which the density is comparable."""
-    within = frame(flow, placing(flow, seed + 1, max(count, FEWEST)))
-    draws = drawn(flow, count, seed)
+    within = sample_frame(flow, placing(flow, seed + 1, max(count, FEWEST)))
+    draws = density_samples(flow, count, seed)
     # Mixtures may draw one component after the other, and shares of the samples are judged.
     order = np.random.default_rng(seed_of(seed, "order")).permutation(len(draws.flat))
     draws = draws.rows(order)
@@ -251,7 +255,7 @@ def _scores(
         return
     log_p = at_samples(flow, draws)
     lost = usable & ~np.isfinite(log_p)
-    if (share := lacking(lost, draws.flat, flow.density_support)) > LACKING:
+    if (share := share_without_density(lost, draws.flat, flow.density_support)) > LACKING:
         yield Score("no map: samples have density zero or nan", share, 1e-3)
         return
     usable &= ~lost
@@ -300,7 +304,7 @@ def _means(
 ) -> Iterator[Score]:
     """The means of maps with a share of their steps."""
     rows, size = points.rows, points.draws.flat.shape[1]
-    part, directions = _part(points.flow, count, enough)
+    part, directions = _sample_and_direction_counts(points.flow, count, enough)
     start = 0
     for index, chosen in enumerate(_maps(size, rng, share, directions)):
         if index and part < enough:  # so few never count as many
@@ -337,7 +341,9 @@ class _Ratios:
         self.flat, self.here = draws.flat[taken], points.log_p[taken]
         self.context = None if draws.context is None else draws.context[taken]
         self.images = [within.outward(y) for y in chosen.images(within.inward(self.flat))]
-        self.there = [elsewhere(self.flow, x, self.context, within=within) for x in self.images]
+        self.there = [
+            log_prob_at_points(self.flow, x, self.context, within=within) for x in self.images
+        ]
         forth, back = self.there
         self.both = forth + chosen.log_det - self.here, back - chosen.log_det - self.here
 

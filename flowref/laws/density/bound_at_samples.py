@@ -17,7 +17,7 @@ from flowref.laws.common.statistics import (
     center_and_spread,
     two_stage,
 )
-from flowref.laws.density.consistency import few_entries, unconditional
+from flowref.laws.density.consistency import moderate_event_size, unconditional
 from flowref.laws.density.draws import SampledDensity
 from flowref.laws.density.lower_bound import (
     CONSPICUOUS,
@@ -25,8 +25,8 @@ from flowref.laws.density.lower_bound import (
     FEWER,
     MOST,
     averaged,
-    bounds,
     factors_of,
+    lower_bound_draws,
     mean_of,
 )
 from flowref.model import (
@@ -58,7 +58,7 @@ LARGEST = 4
 SCATTER = 0.1
 
 
-class Held(NamedTuple):
+class MassTolerance(NamedTuple):
     """What log-densities are held to: whether masses are to be the same, or only no larger; of how many
     draws the mean counts, and how much of what they scatter is taken off; the share of a mass that is allowed.
     """
@@ -81,7 +81,7 @@ class Held(NamedTuple):
     scales=NEARBY,
     size=1,
     effort=2,
-    applies=few_entries & unconditional,
+    applies=moderate_event_size & unconditional,
     version=3,
     source="one sample of log p(x, z) - log q(z | x) has the density as the mean of its exponential (Burda et al., "
     "arXiv:1509.00519), which is that of what is sampled",
@@ -96,7 +96,7 @@ def lower_bound_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
     random = flow.certainty.estimate
     sampled = random and flow.certainty.bound == "one-sample"
     refuse_large(flow)
-    held = Held(sampled, DRAWS if random and not sampled else 1)
+    held = MassTolerance(sampled, DRAWS if random and not sampled else 1)
     return beside_samples(flow, batch, held, "the bound")
 
 
@@ -117,7 +117,7 @@ def estimated_density(flow: Flow) -> bool:
     scales=NEARBY,
     size=1,
     effort=2,
-    applies=estimated_density & few_entries & unconditional,
+    applies=estimated_density & moderate_event_size & unconditional,
     source="Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1: the estimate of the log-density has the "
     "log-density as its mean",
 )
@@ -136,7 +136,7 @@ def estimate_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
         raise Undecidable("its estimates scatter too much to know e to their mean")
     share = INTEGRATED if flow.certainty.log_det else CUT
     share = SHARE if flow.certainty.unbiased else share
-    return beside_samples(flow, batch, Held(True, DRAWS, 0.5, share), "the estimate")
+    return beside_samples(flow, batch, MassTolerance(True, DRAWS, 0.5, share), "the estimate")
 
 
 def refuse_large(flow: SampledDensity) -> None:
@@ -145,7 +145,7 @@ def refuse_large(flow: SampledDensity) -> None:
         raise Unsupported(f"its events have more than {LARGEST} entries", waits=True)
 
 
-def beside_samples(flow: SampledDensity, batch: Batch, held: Held, by: str) -> Residual:
+def beside_samples(flow: SampledDensity, batch: Batch, held: MassTolerance, by: str) -> Residual:
     """Masses of bumps around samples as samples and as log-densities have them, in stages of ever more
     fresh samples, as long as what is found is conspicuous. ``by``: what gives the log-densities.
     """
@@ -156,7 +156,7 @@ def beside_samples(flow: SampledDensity, batch: Batch, held: Held, by: str) -> R
         if not np.isfinite(samples).all():
             raise Undecidable("its samples are not finite")
         found = [
-            compared(flow, x, held, Mean.of(heights), volume, by)
+            bump_mass_finding(flow, x, held, Mean.of(heights), volume, by)
             for heights, x, volume in bumps(samples, count // BUMPS, seed, held)
         ]
         known = [one for one in found if one is not None]
@@ -168,7 +168,9 @@ def beside_samples(flow: SampledDensity, batch: Batch, held: Held, by: str) -> R
     return two_stage(worst, STAGES, batch.seed, CONSPICUOUS).residual()
 
 
-def bumps(samples: Array, each: int, seed: int, held: Held) -> Iterator[tuple[Array, Array, float]]:
+def bumps(
+    samples: Array, each: int, seed: int, held: MassTolerance
+) -> Iterator[tuple[Array, Array, float]]:
     """Of bumps around a few samples how high each is at the other samples, points of it, and its
     volume. Of whole numbers a bump is one of them.
     """
@@ -188,8 +190,8 @@ def bumps(samples: Array, each: int, seed: int, held: Held) -> Iterator[tuple[Ar
             yield heights, x, math.prod(math.sqrt(2 * math.pi) * width)
 
 
-def compared(
-    flow: SampledDensity, x: Array, held: Held, samples: Mean, volume: float, by: str
+def bump_mass_finding(
+    flow: SampledDensity, x: Array, held: MassTolerance, samples: Mean, volume: float, by: str
 ) -> Finding | None:
     """The mass of a bump by samples, and by log-densities at points of it. Noise is drawn as wide as makes
     weights even; None where nothing does.
@@ -199,7 +201,7 @@ def compared(
         return None
 
     def weigh(factor: float) -> Array | None:
-        bound = bounds(flow, x, held.draws, factor)
+        bound = lower_bound_draws(flow, x, held.draws, factor)
         with np.errstate(over="ignore"):
             return None if bound is None else volume * np.exp(averaged(bound, held.scatter))
 

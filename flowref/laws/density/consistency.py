@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from flowref.laws.common.amounts import share_of
-from flowref.laws.common.ends import onto_an_end
+from flowref.laws.common.amounts import measured_share
+from flowref.laws.common.end_rounding import onto_an_end
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.common.statistics import (
@@ -65,7 +65,7 @@ class TooFew(Undecidable):
 
 
 @requires(f"its events have more than {SAMPLED_SIZE} entries", waits=True)
-def few_entries(flow: Flow) -> bool:
+def moderate_event_size(flow: Flow) -> bool:
     """Events of moderate size."""
     return math.prod(flow.density_shape) <= SAMPLED_SIZE
 
@@ -89,7 +89,7 @@ def full_dimensional(flow: Flow) -> bool:
 
 
 # Events of moderate size with an exact density.
-can_be_sampled = few_entries & full_dimensional & exact_log_det & exact_density
+can_be_sampled = moderate_event_size & full_dimensional & exact_log_det & exact_density
 
 
 @law(
@@ -116,13 +116,13 @@ def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
         raise Undecidable(
             "the log-density repeats, as that of angles does: which period samples are of is not known"
         )
-    given = one_context(flow, batch)
+    given = context_for_sampler(flow, batch)
 
     def ratios(look: Look) -> Finding:
         try:
             return ratio_scores(flow, look.count, look.seed, given)
         except TooFew:
-            if look.index or share_of(flow, AFFORDABLE) < 1:
+            if look.index or measured_share(flow, AFFORDABLE) < 1:
                 raise
             return ratio_scores(flow, STAGES[-1], batch.seed + 500, given)
 
@@ -147,7 +147,7 @@ def mean_of_ratio(found: Finding) -> float:
     return float(np.asarray(found.observed.get("mean of r/p", 1.0)))
 
 
-def one_context(flow: Sampler, batch: Batch) -> Array | None:
+def context_for_sampler(flow: Sampler, batch: Batch) -> Array | None:
     """The context at which a conditional density is looked at, in as many rows as its sampler
     takes: one for each sample, or one for all; None where there is none.
 
@@ -165,7 +165,7 @@ def one_context(flow: Sampler, batch: Batch) -> Array | None:
     raise Unsupported("it samples neither one point for each context nor several for one")
 
 
-def repeated(given: Array | None, count: int) -> Array | None:
+def same_context_rows(given: Array | None, count: int) -> Array | None:
     """One context, for so many points."""
     return None if given is None else given[:1].repeat(count, 0)
 
@@ -176,7 +176,9 @@ def draws(flow: Sampler, count: int, seed: int, given: Array | None) -> Array:
     Raises: `Unsupported` where their shape is another, of which another law speaks.
     """
     each = given is not None and len(given) > 1
-    x = np.asarray(flow.sample(count, seed, repeated(given, count) if each else given), float)
+    x = np.asarray(
+        flow.sample(count, seed, same_context_rows(given, count) if each else given), float
+    )
     if given is not None and x.shape == (1, count, *flow.density_shape):  # so many for each context
         x = x[0]
     if x.shape != (count, *flow.density_shape):
@@ -186,7 +188,7 @@ def draws(flow: Sampler, count: int, seed: int, given: Array | None) -> Array:
     return x
 
 
-def lacking(lost: Array, points: Array, support: Support) -> float:
+def share_without_density(lost: Array, points: Array, support: Support) -> float:
     """The share of samples without a density. Raises `Undecidable` where it accuses with those that lie far
     out, or were rounded onto an end of the data, and not without them.
     """
@@ -218,15 +220,17 @@ def ratio_scores(flow: SampledDensity, count: int, seed: int, given: Array | Non
         return _lost("share of samples that are not finite", share)
     # What is not finite a density may refuse.
     x = np.where(kept.reshape(-1, *[1] * (x.ndim - 1)), x, x[kept][0])
-    log_p = np.asarray(flow.log_prob(x, repeated(given, count)), dtype=np.float64).reshape(count)
+    log_p = np.asarray(flow.log_prob(x, same_context_rows(given, count)), dtype=np.float64).reshape(
+        count
+    )
     outside = kept & ~np.isfinite(log_p)
-    if (share := lacking(outside, flat, flow.density_support)) > LACKING:
+    if (share := share_without_density(outside, flat, flow.density_support)) > LACKING:
         return _lost("share of samples with density zero or nan", share)
     flat, log_p = flat[kept & ~outside], log_p[kept & ~outside]
     # Whole numbers have masses, whatever is told between them, or of those that are none of its values.
     ends = (flat.min(0), flat.max(0)) if (flat == np.round(flat)).all() else None
     if ends is None:
-        refuse_surfaces(flow, flat, None if given is None else repeated(given, len(flat)))
+        refuse_surfaces(flow, flat, None if given is None else same_context_rows(given, len(flat)))
     middle, spread = center_and_spread(flat)
     if flow.promises.get("atoms") and not (spread > 0).all():
         raise Undecidable("its samples do not spread in every coordinate")
@@ -278,7 +282,7 @@ def mean_ratio(
             (center + HALF_WIDTH * width) >= high
         ).any():
             continue
-        from_r = log_ratios(flow, center, width, rng, given, ends)
+        from_r = importance_log_ratios(flow, center, width, rng, given, ends)
         if not np.isfinite(from_r).all():
             continue
         # Of the size of the ratio itself, so that a density that is far off overflows nothing.
@@ -300,7 +304,7 @@ def mean_ratio(
     return None
 
 
-def log_ratios(
+def importance_log_ratios(
     flow: Density,
     center: Array,
     spread: Array,
@@ -318,7 +322,7 @@ def log_ratios(
         w = SPREAD * math.sqrt(2) * erfinv(mass * (2 * rng.random((PROBES, len(center))) - 1))
         points = center + spread * w
     shaped = points.reshape(PROBES, *flow.density_shape)
-    log_p = np.asarray(flow.log_prob(shaped, repeated(given, PROBES)), dtype=np.float64)
+    log_p = np.asarray(flow.log_prob(shaped, same_context_rows(given, PROBES)), dtype=np.float64)
     return log_of_r(points, center, spread, ends) - log_p.reshape(PROBES)
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.amounts import rows_of, share_of, stepwise
+from flowref.laws.common.amounts import affordable_row_count, measured_share, stepwise
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import center_and_spread
 from flowref.model import Array, Batch, Undecidable, Unsupported, seed_of
@@ -103,19 +103,19 @@ class Frame:
         return np.asarray(self.middle + y @ self.axes)
 
 
-def number(flow: Sampler) -> int:
+def first_sample_count(flow: Sampler) -> int:
     """How many samples a first look takes."""
     size = max(1, math.prod(flow.density_shape))
-    most = min(int(COUNT * share_of(flow, OPERATIONS)), ENTRIES // size)
-    return rows_of(flow, most, FEWEST if stepwise(flow, "sample") else LEAST, "sample")
+    most = min(int(COUNT * measured_share(flow, OPERATIONS)), ENTRIES // size)
+    return affordable_row_count(flow, most, FEWEST if stepwise(flow, "sample") else LEAST, "sample")
 
 
 def pilot(flow: SampledDensity) -> int:
     """How many samples place and scale the frame."""
-    return min(PILOT, number(flow))
+    return min(PILOT, first_sample_count(flow))
 
 
-def drawn(flow: SampledDensity, count: int, seed: int, alike: bool = False) -> Draws:
+def density_samples(flow: SampledDensity, count: int, seed: int, alike: bool = False) -> Draws:
     """Samples; of a conditional density one for each of as many contexts, which may be ``alike``, or where its
     sampler gives many for each context, those of a few.
     """
@@ -135,12 +135,12 @@ def drawn(flow: SampledDensity, count: int, seed: int, alike: bool = False) -> D
                     f"{(CONTEXTS, each, *shape)}",
                     waits=False,
                 )
-            flat = _flat(x.reshape(-1, *shape), CONTEXTS * each, shape)
+            flat = _flattened_samples(x.reshape(-1, *shape), CONTEXTS * each, shape)
             return Draws(flat, np.repeat(contexts[:CONTEXTS], each, 0))
     elif refused := attempt(flow.sample, tried(flow, count), seed, None)[1]:
         raise Undecidable(f"sample raises {refused}: see shape/one-number-per-point[samples]")
     x = np.asarray(flow.sample(count, seed, contexts), dtype=np.float64)
-    return Draws(_flat(x, count, shape), contexts)
+    return Draws(_flattened_samples(x, count, shape), contexts)
 
 
 def tried(flow: SampledDensity, count: int) -> int:
@@ -150,7 +150,7 @@ def tried(flow: SampledDensity, count: int) -> int:
     return count if stepwise(flow, "sample") else 2
 
 
-def _flat(x: Array, count: int, shape: tuple[int, ...]) -> Array:
+def _flattened_samples(x: Array, count: int, shape: tuple[int, ...]) -> Array:
     if x.shape != (count, *shape):
         raise Unsupported(
             f"sample({count}) returned shape {x.shape}; expected {(count, *shape)}", waits=False
@@ -196,7 +196,7 @@ def answered(flow: Density, x: Array, context: Array | None) -> tuple[Array, str
     return log_p, refused[:SAID]
 
 
-def elsewhere(
+def log_prob_at_points(
     flow: Density,
     flat: Array,
     context: Array | None,
@@ -228,7 +228,7 @@ def elsewhere(
 
 def placing(flow: SampledDensity, seed: int, most: int = PILOT) -> Draws:
     """Samples that place and scale a frame."""
-    return drawn(flow, min(pilot(flow), most), seed)
+    return density_samples(flow, min(pilot(flow), most), seed)
 
 
 def atoms(flow: Flow, seed: int) -> Array:
@@ -241,7 +241,7 @@ def atoms(flow: Flow, seed: int) -> Array:
         or not offers(flow, SampledDensity)
     ):
         return np.zeros(0)
-    drawn_ones, refused = attempt(drawn, flow, number(flow), seed)
+    drawn_ones, refused = attempt(density_samples, flow, first_sample_count(flow), seed)
     if refused:
         return np.zeros(0)
     values, counts = np.unique(drawn_ones.flat[:, 0], return_counts=True)
@@ -261,7 +261,7 @@ def atoms(flow: Flow, seed: int) -> Array:
     return np.unique([*found, *ends[left]])
 
 
-def frame(flow: SampledDensity, found: Draws) -> Frame:
+def sample_frame(flow: SampledDensity, found: Draws) -> Frame:
     """The frame of samples. Raises `Undecidable` where they do not fill the space."""
     finite = np.isfinite(found.flat).all(1)
     flat = found.flat[finite]
@@ -339,10 +339,10 @@ def periodic(flow: Density, draws: Draws) -> bool:
     """Whether the density repeats along a coordinate, as those of angles do."""
     flat = draws.flat[:8]
     context = None if draws.context is None else draws.context[:8]
-    here = elsewhere(flow, flat, context, lost=1.0)
+    here = log_prob_at_points(flow, flat, context, lost=1.0)
     for axis in np.eye(flat.shape[1]):
         for period in PERIODS:
-            there = elsewhere(flow, flat + period * axis, context, lost=1.0)
+            there = log_prob_at_points(flow, flat + period * axis, context, lost=1.0)
             with np.errstate(invalid="ignore"):
                 if (np.abs(there - here) < 1e-5 * (1 + np.abs(here))).all():
                     return True
@@ -359,7 +359,7 @@ def repeats(flow: Density, batch: Batch) -> bool:
     tried = np.arange(size) if size <= COORDINATES else np.linspace(0, size - 1, SOME).astype(int)
     moved = (flat + shifts[:, None, None] * np.eye(size)[tried]).reshape(-1, size)
     context = None if batch.context is None else np.repeat(batch.context[:1], len(moved), 0)
-    there = elsewhere(flow, moved, context, lost=1.0).reshape(len(shifts), len(tried))
+    there = log_prob_at_points(flow, moved, context, lost=1.0).reshape(len(shifts), len(tried))
     with np.errstate(invalid="ignore"):
         same = np.abs(there - there[:1]) < 1e-5 * (1 + np.abs(there[:1]))
     turned = same[2:].reshape(len(TURNS), len(PERIODS), -1).all(0)

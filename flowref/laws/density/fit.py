@@ -20,9 +20,9 @@ from flowref.laws.density.draws import (
     Draws,
     Frame,
     SampledDensity,
-    drawn,
-    frame,
+    density_samples,
     placing,
+    sample_frame,
 )
 from flowref.model import Array, Undecidable
 
@@ -75,7 +75,7 @@ class Bent:
         return self.scores[piece], np.take_along_axis(steps, piece, 0)
 
 
-def bent(flat: Array) -> Bent:
+def marginal_quantile_warp(flat: Array) -> Bent:
     """The coordinates of samples ``(n, size)``."""
     flat = flat[np.isfinite(flat).all(1)]
     normal = NormalDist()
@@ -120,7 +120,7 @@ class Fitted:
         return np.asarray(-0.5 * (at**2).sum(1) - constant + log_det)
 
 
-def fitting(
+def fitted_density_test(
     flow: SampledDensity, told: Callable[[Fitted, Draws, Array], T | None]
 ) -> Callable[[Look], T]:
     """What is told of a density that fits samples, other samples and as many points of it, at looks one after the
@@ -130,10 +130,12 @@ def fitting(
 
     def look_at(look: Look) -> T:
         placed = placing(flow, look.seed + 1, max(look.count, FEWEST))
-        draws = drawn(flow, look.count, look.seed)
+        draws = density_samples(flow, look.count, look.seed)
         y = np.random.default_rng(look.seed).standard_normal(draws.flat.shape)
         while ways:
-            near = Fitted(frame(flow, placed), bent(placed.flat) if ways[0] else None)
+            near = Fitted(
+                sample_frame(flow, placed), marginal_quantile_warp(placed.flat) if ways[0] else None
+            )
             found = told(near, draws, near.points(y))
             if found is not None:
                 return found

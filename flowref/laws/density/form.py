@@ -13,7 +13,7 @@ from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt, flags
 from flowref.laws.common.probes import absent
 from flowref.laws.density.consistency import unconditional_or_bound
-from flowref.laws.density.draws import ALONE, SampledDensity, number
+from flowref.laws.density.draws import ALONE, SampledDensity, first_sample_count
 from flowref.model import BOUND, EXACT, GIVEN, VOLUME, Array, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Density, Sampler
 
@@ -93,7 +93,7 @@ def finite_samples(flow: Sampler, batch: Batch) -> Residual:
     """Samples are finite: among thousands that are drawn at once hardly one is infinite or nan, and of
     hardly one the log-density is nan.
     """
-    count = min(SEARCHED, number(flow))
+    count = min(SEARCHED, first_sample_count(flow))
     lost, untold = [], []
     for stage in range(2):
         x = np.asarray(flow.sample(count, batch.seed + stage, None))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flowref.laws.common.amounts import share_of
+from flowref.laws.common.amounts import measured_share
 from flowref.laws.common.cases import CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det
@@ -180,7 +180,7 @@ def estimate(flow: Density, batch: Batch, look: Look) -> Mean:
     """The mass. Raises `Undecidable` where a few points decide."""
     rng = np.random.default_rng(look.seed)
     size, surface = math.prod(flow.density_shape), flow.facts.surface if compact(flow) else None
-    part = share_of(flow, OPERATIONS)
+    part = measured_share(flow, OPERATIONS)
     proposal = Proposal(np.zeros(size), START * np.eye(size))
     for turn in range(ROUNDS):
         count = max(50 * size, int(part * ROUND))
@@ -191,7 +191,7 @@ def estimate(flow: Density, batch: Batch, look: Look) -> Mean:
             log_w = log_densities(flow, x, batch) - log_q
         else:
             log_w = log_ratios(flow, proposal, x, batch)
-        proposal = moved(x, log_w)
+        proposal = fitted_proposal(x, log_w)
     count = max(4 * COUNTING, int(part * look.count))
     x = proposal.draw(count, rng)
     if surface is None:
@@ -239,7 +239,7 @@ def log_densities(flow: Density, x: Array, batch: Batch) -> Array:
     )
 
 
-def moved(x: Array, log_w: Array) -> Proposal:
+def fitted_proposal(x: Array, log_w: Array) -> Proposal:
     """The proposal around the mass that points tell of; tempered as long as few of them do."""
     size = x.shape[1]
     if not np.isfinite(log_w).any():

@@ -7,12 +7,12 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.amounts import rows_of, sparing, stepwise
+from flowref.laws.common.amounts import affordable_row_count, sparing, stepwise
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.statistics import Finding, Look, two_stage
 from flowref.laws.density.balance import sampled
 from flowref.laws.density.base import demand_unmoved_base, normal_base, normalizing_calls
-from flowref.laws.density.draws import ALONE, SampledDensity, drawn, number
+from flowref.laws.density.draws import ALONE, SampledDensity, density_samples, first_sample_count
 from flowref.model import BOUND, GIVEN, Array, Batch, Residual, Undecidable, law
 from flowref.model.abilities import Bijection, offers
 
@@ -47,7 +47,7 @@ COMPARED, SHARE = 512, 0.05
     applies=sampled,
     source="independent draws: averages over n of them are off by their deviation over the root of n",
 )
-def rows_independent(flow: SampledDensity, batch: Batch) -> Residual:
+def samples_independent(flow: SampledDensity, batch: Batch) -> Residual:
     """The samples of one call are independent of each other: none is another one mirrored, nor shares noise with
     those of other contexts.
 
@@ -59,10 +59,10 @@ def rows_independent(flow: SampledDensity, batch: Batch) -> Residual:
     large = math.prod(flow.density_shape) >= LARGE
     if large and stepwise(flow, "sample") and offers(flow, MappedSamples):
         return of_four(flow, batch)
-    count = 4 * (min(ROWS, number(flow)) // 4)
+    count = 4 * (min(ROWS, first_sample_count(flow)) // 4)
 
     def rows(look: Look) -> Finding:
-        scores = scored(drawn(flow, look.count, look.seed, alike=True).flat[:, :ENTRIES])
+        scores = scored(density_samples(flow, look.count, look.seed, alike=True).flat[:, :ENTRIES])
         found = {name: strongest(*pair) for name, pair in pairings(scores).items()}
         if abs(found.pop("between pairs")) > CHAINED * abs(found["within pairs"]):
             found.pop("within pairs")
@@ -94,7 +94,9 @@ def of_four(flow: MappedSamples, batch: Batch) -> Residual:
     demand_unmoved_base(flow)
 
     def rows(look: Look) -> Finding:
-        x = drawn(flow, look.count, look.seed).flat.reshape(look.count, *flow.density_shape)
+        x = density_samples(flow, look.count, look.seed).flat.reshape(
+            look.count, *flow.density_shape
+        )
         found = []
         for which in normalizing_calls(flow):  # either, where user code does not say which it is
             out, error = attempt(flow.calls[which], x, None)
@@ -165,12 +167,12 @@ def rows_differ(flow: SampledDensity, batch: Batch) -> Residual:
     Values that two calls share are those of a discrete distribution, of which nothing is said, nor
     of rows that stay as they were for a while, as those of a Markov chain do.
     """
-    count = rows_of(flow, COMPARED, ALONE, "sample")
-    first = drawn(flow, count, batch.seed, alike=True).flat
+    count = affordable_row_count(flow, COMPARED, ALONE, "sample")
+    first = density_samples(flow, count, batch.seed, alike=True).flat
     if not sparing(flow, call="sample") or len(np.unique(first, axis=0)) < len(
         first
     ):  # else there is nothing to excuse
-        second = drawn(flow, count, batch.seed + 1, alike=True).flat
+        second = density_samples(flow, count, batch.seed + 1, alike=True).flat
         if np.isin(first, second).mean() > SHARE:
             raise Undecidable("two calls give the same values, as discrete distributions do")
     runs = np.flatnonzero(np.append(True, (np.diff(first, axis=0) != 0).any(1)))

@@ -22,7 +22,7 @@ from flowref.laws.common.statistics import (
     center_and_spread,
     two_stage,
 )
-from flowref.laws.density.consistency import few_entries, unconditional
+from flowref.laws.density.consistency import moderate_event_size, unconditional
 from flowref.model import (
     CONTRACT,
     NEARBY,
@@ -68,7 +68,7 @@ EVEN, AGREE = 1.0, 3.0
     scales=NEARBY,
     size=1,
     effort=2,
-    applies=few_entries & unconditional,
+    applies=moderate_event_size & unconditional,
     version=5,
     source="Jensen's inequality: e to an evidence lower bound is on average no more than the density, "
     "which integrates to one; one sample of it is unbiased (Burda et al., arXiv:1509.00519)",
@@ -163,7 +163,7 @@ def known_mass(flow: Density, whole: Levels | None, look: Look, draws: int) -> M
         x, logs = whole.draw(np.random.default_rng(look.seed), count)
 
     def weigh(factor: float) -> Array | None:
-        bound = bounds(flow, x, draws, factor)
+        bound = lower_bound_draws(flow, x, draws, factor)
         if bound is None:
             return None
         with np.errstate(over="ignore"):
@@ -202,7 +202,7 @@ def factors_of(flow: Density, draws: int) -> tuple[float, ...]:
     return FACTORS if draws == 1 and random and offers(flow, Widened) else FACTORS[:1]
 
 
-def bounds(flow: Density, x: Array, draws: int, factor: float) -> Array | None:
+def lower_bound_draws(flow: Density, x: Array, draws: int, factor: float) -> Array | None:
     r"""The bound at points, ``(rows, draws)``; where its noise $\epsilon$ is drawn wider, with
     $\log q(\epsilon) - \log q'(\epsilon)$, so that e to it has the same mean. None where that is not known.
     """

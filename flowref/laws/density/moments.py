@@ -105,7 +105,7 @@ def light_tails(flow: Density, x: Array) -> bool:
     return bool(np.isfinite(log_p[0]) and (log_p[1:] < log_p[0] - LOWER).all())
 
 
-class Told(NamedTuple):
+class StatedMoments(NamedTuple):
     """What a distribution says of itself, nan where it says nothing; ``covariance``: a matrix."""
 
     mean: Array
@@ -116,7 +116,7 @@ class Told(NamedTuple):
     covariance: Array
 
 
-def told_by(flow: Stating) -> Told:
+def told_by(flow: Stating) -> StatedMoments:
     """What a distribution says; `Unsupported` where it says nothing in a known form."""
     size = math.prod(flow.density_shape)
     flat, _ = numbers_told(flow)
@@ -125,7 +125,9 @@ def told_by(flow: Stating) -> Told:
     mean, variance, entropy, deviation, mode, covariance = np.split(
         flat, np.cumsum([size, size, 1, size, size])
     )
-    return Told(mean, variance, float(entropy[0]), deviation, mode, covariance.reshape(size, size))
+    return StatedMoments(
+        mean, variance, float(entropy[0]), deviation, mode, covariance.reshape(size, size)
+    )
 
 
 @requires("it is a distribution of numbers, which another law is about")
@@ -262,7 +264,7 @@ def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:
     return two_stage(lambda look: furthest(flow, told, look), STAGES, batch.seed).residual()
 
 
-def furthest(flow: StatingSampler, told: Told, look: Look) -> Finding:
+def furthest(flow: StatingSampler, told: StatedMoments, look: Look) -> Finding:
     """The largest standardized gap between what is told and means of samples, relative to its bound; and
     the smallest gap that would have shown, in units of the deviation.
     """

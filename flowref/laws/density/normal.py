@@ -42,7 +42,7 @@ WHOLE = 1e-6
 
 
 @requires(f"its events have more than {ENTRIES} entries")
-def few_entries(flow: Flow) -> bool:
+def few_stencil_entries(flow: Flow) -> bool:
     """So few that each pair of them is a point of the stencil."""
     return 0 < math.prod(flow.density_shape) <= ENTRIES
 
@@ -63,7 +63,7 @@ def unbounded(flow: Flow) -> bool:
     size=7,
     scales=NEARBY,
     effort=2,
-    applies=comparable & unbounded & few_entries & in_double,
+    applies=comparable & unbounded & few_stencil_entries & in_double,
     source="the normal density: a quadratic form whose constant is half the log-determinant of its matrix",
 )
 def normal_constant(flow: Density, batch: Batch) -> Residual:
@@ -169,7 +169,7 @@ def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
     if out.ladj is None:
         raise Unsupported("it returns no log-det")
     with np.errstate(all="ignore"):
-        _, constant, scale = _constants(told, out)
+        _, constant, scale = _normalizing_constants(told, out)
         usable = np.isfinite(constant)
     if usable.sum() < FEWEST:
         raise Undecidable("its log-dets are not finite")
@@ -200,13 +200,13 @@ def takes_to_normal(flow: MappedDensity, x: Array) -> bool:
     out, refused = attempt(flow.forward, x, None)
     if refused or out.ladj is None or rows < FEWEST:
         return False
-    square, constant, scale = _constants(answered(flow, x, None)[0], out)
+    square, constant, scale = _normalizing_constants(answered(flow, x, None)[0], out)
     # Of latents that are all as far out nothing is told.
     varies = np.ptp(square) > 1 and np.isfinite(constant).all()
     return bool(varies and (np.abs(constant - constant[0]) <= ALIKE * scale).all())
 
 
-def _constants(told: Array, out: Mapped) -> tuple[Array, Array, Array]:
+def _normalizing_constants(told: Array, out: Mapped) -> tuple[Array, Array, Array]:
     """Half of the squares of latents; what log-densities have beside log-dets and these; and of which size they are."""
     ladj = per_point(out.ladj, len(told))
     square = 0.5 * (np.asarray(out.value, dtype=np.float64).reshape(len(told), -1) ** 2).sum(1)

@@ -12,7 +12,13 @@ import numpy as np
 
 from flowref.laws.common.cases import CONTEXT
 from flowref.laws.common.statistics import ERRORS, Finding, critical, two_stage
-from flowref.laws.density.balance import NEGLIGIBLE, SEEN, affordable, comparable, unexplained
+from flowref.laws.density.balance import (
+    NEGLIGIBLE,
+    SEEN,
+    affordable_samples,
+    comparable,
+    unexplained,
+)
 from flowref.laws.density.consistency import unconditional
 from flowref.laws.density.draws import (
     FEWEST,
@@ -22,13 +28,13 @@ from flowref.laws.density.draws import (
     Frame,
     SampledDensity,
     at_samples,
-    elsewhere,
-    number,
+    first_sample_count,
+    log_prob_at_points,
     unsettled,
     width,
 )
-from flowref.laws.density.fit import Fitted, fitting
-from flowref.laws.density.lower_bound import DRAWS, FEWER, averaged, bounds
+from flowref.laws.density.fit import Fitted, fitted_density_test
+from flowref.laws.density.lower_bound import DRAWS, FEWER, averaged, lower_bound_draws
 from flowref.laws.density.pictures import samples_beside
 from flowref.model import (
     CONTRACT,
@@ -79,8 +85,8 @@ def overlap(flow: SampledDensity, batch: Batch) -> Residual:
     Two stages at level 1e-3 each. With probability 0.99 it sees a constant of
     0.02 that is missing from the log-density of a nearly normal distribution.
     """
-    count = affordable(flow, ASKED)
-    told = fitting(flow, lambda *drawn: _overlaps(flow, *drawn))
+    count = affordable_samples(flow, ASKED)
+    told = fitted_density_test(flow, lambda *drawn: _overlaps(flow, *drawn))
     return two_stage(told, (count, MORE * count), batch.seed).residual()
 
 
@@ -164,7 +170,7 @@ def _terms(flow: SampledDensity, near: Fitted, draws: Draws, points: Array) -> _
         known = np.where(near.within.holds(draws.flat), near.log_density(draws.flat), -np.inf)
         drawn_r = near.log_density(points)
     here = at_samples(flow, draws)
-    there = elsewhere(flow, points, draws.context, within=near.within)
+    there = log_prob_at_points(flow, points, draws.context, within=near.within)
     return _Terms(draws, points, here, there, (known - here, there - drawn_r))
 
 
@@ -232,8 +238,8 @@ def lower_bound_overlap(flow: SampledDensity, batch: Batch) -> Residual:
     """
     random = flow.certainty.estimate
     draws = DRAWS if random and flow.certainty.bound == "expected" else 1
-    count = max(FEWEST, number(flow) // (FEWER if draws > 1 else 1))
-    told = fitting(flow, lambda *drawn: ratios(flow, draws, *drawn))
+    count = max(FEWEST, first_sample_count(flow) // (FEWER if draws > 1 else 1))
+    told = fitted_density_test(flow, lambda *drawn: ratios(flow, draws, *drawn))
     found = two_stage(told, (count, MORE * count), batch.seed)
     (theirs, own), missed = (float(side.mean()) for side in found.sides()), found.missed
     return Finding(
@@ -261,13 +267,13 @@ def ratios(
         return None
     asked = np.where(inside[:, None], both, both[inside][:1])
     if flow.certainty.estimate:
-        again = bounds(flow, np.repeat(asked[:1], REPEATS, 0), 1, 1.0)
+        again = lower_bound_draws(flow, np.repeat(asked[:1], REPEATS, 0), 1, 1.0)
         # Rows are independent, unless all of them have the same noise: then their mean is that of one draw.
         if again is not None and len(np.unique(again)) == 1:
             raise Undecidable(
                 "all rows of a call have the same noise: a mean over rows is one of one draw"
             )
-    each = bounds(flow, asked, draws, 1.0)
+    each = lower_bound_draws(flow, asked, draws, 1.0)
     bound = None if each is None else averaged(each)
     if bound is None or np.isnan(bound).any():
         raise Undecidable("the bound is not a number everywhere")

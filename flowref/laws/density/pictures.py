@@ -74,7 +74,7 @@ def samples_beside(flow: Any, batch: Batch) -> Figure:
     """
     if math.prod(flow.density_shape) > 2:
         with contextlib.suppress(Exception):
-            shown = latents(flow, batch)
+            shown = latent_histogram(flow, batch)
             counts = np.array(shown.of("counts"))
             mean = counts.mean()
             if (np.abs(counts - mean) > FAR * np.sqrt(mean)).any():
@@ -82,7 +82,7 @@ def samples_beside(flow: Any, batch: Batch) -> Figure:
     return density_map(flow, batch)
 
 
-def latents(flow: Any, batch: Batch) -> Figure:
+def latent_histogram(flow: Any, batch: Batch) -> Figure:
     """The entry of the latents of samples that is farthest from uniform after the distribution
     function of a standard normal, in bins.
     """

@@ -11,7 +11,7 @@ from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_density, exact_log_det, has_parameters
-from flowref.laws.density.consistency import few_entries, unconditional_or_bound
+from flowref.laws.density.consistency import moderate_event_size, unconditional_or_bound
 from flowref.model import (
     NEARBY,
     STATISTICAL,
@@ -73,7 +73,7 @@ def without_ends(flow: Flow) -> bool:
     & without_ends
     & has_parameters
     & unconditional_or_bound
-    & few_entries
+    & moderate_event_size
     & exact_log_det
     & exact_density,
     source="Mohamed et al. 2020, Monte Carlo gradient estimation in machine learning: pathwise and score estimators have one mean",
@@ -95,9 +95,9 @@ def rsample_follows_density(flow: Reparameterized, batch: Batch) -> Residual:
     score, numbers = 0.0, dict[str, float]()
     for way in range(WAYS):
         seed = batch.seed + way
-        found, seen = compared(flow, STAGES[0], 0, seed)
+        found, seen = derivative_gap(flow, STAGES[0], 0, seed)
         if found > DOUBTFUL:
-            found, seen = compared(flow, STAGES[1], 1, seed)
+            found, seen = derivative_gap(flow, STAGES[1], 1, seed)
             score, numbers = max((score, numbers), (found, seen), key=lambda one: one[0])
         if score > ERRORS:
             draws = np.asarray(flow.sample(2 * SEGMENTS, seed=seed), dtype=np.float64)
@@ -112,7 +112,7 @@ def rsample_follows_density(flow: Reparameterized, batch: Batch) -> Residual:
     )
 
 
-def compared(
+def derivative_gap(
     flow: Reparameterized, count: int, stage: int, seed: int
 ) -> tuple[float, dict[str, float]]:
     """By how many standard errors the two derivatives differ, and what they are."""

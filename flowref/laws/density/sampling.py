@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.amounts import stepwise, taken
+from flowref.laws.common.amounts import call_work, stepwise
 from flowref.laws.common.arithmetic import finite_rows, rows_max
 from flowref.laws.common.requirements import exact_log_det, has_parameters, repeatable
 from flowref.laws.common.statistics import APART, LEVEL, Finding, Look, two_stage
@@ -18,12 +18,12 @@ from flowref.laws.density.base import demand_unmoved_base, normal_base, normaliz
 from flowref.laws.density.consistency import (
     STAGES,
     can_be_sampled,
+    context_for_sampler,
     draws,
-    one_context,
-    repeated,
+    same_context_rows,
     unconditional,
 )
-from flowref.laws.density.pictures import latents
+from flowref.laws.density.pictures import latent_histogram
 from flowref.model import (
     BOUND,
     CONTRACT,
@@ -49,7 +49,7 @@ from flowref.model.abilities import (
     Sampler,
     offers,
 )
-from flowref.model.means import means
+from flowref.model.budget import means
 from flowref.model.steps import Draw, Nudge, Pathwise
 
 
@@ -100,7 +100,7 @@ def maps_of(flow: Invertible) -> list[tuple[Call[Mapped], Call[Mapped]]]:
     return [calls[which] for which in normalizing_calls(flow)]
 
 
-def unresolved(to_latents: Call[Mapped], x: Array, context: Array | None = None) -> Array:
+def unresolved_latents(to_latents: Call[Mapped], x: Array, context: Array | None = None) -> Array:
     """Where the next numbers beside samples have other latents, as behind many bins that are all but
     flat: once it fills a box such an error grows no more, and noise does not tell of it.
     """
@@ -142,7 +142,7 @@ def sample_then_inverse(flow: InvertibleSampler, batch: Batch) -> Residual:
             off = back - z.reshape(count, -1)
             if (
                 np.nan_to_num(np.abs(off)).max(initial=0.0) > LOST
-                and unresolved(to_latents, x).any()
+                and unresolved_latents(to_latents, x).any()
             ):
                 raise Undecidable("rounding a sample alone moves its latents")
             values.append(off)
@@ -182,7 +182,7 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     """
     seed = batch.seed
     if stepwise(flow, "rsample"):  # before the first of them is drawn
-        work = taken(flow, "rsample", PATHS, 2 * len(STEPS) + ONCE)
+        work = call_work(flow, "rsample", PATHS, 2 * len(STEPS) + ONCE)
         means().foresee("comparing its gradients with differences", work)
     weights = np.random.default_rng(seed).standard_normal((PATHS, *flow.density_shape))
     draw, reparameterized = Draw(PATHS), Pathwise(PATHS, weights, seed)
@@ -270,7 +270,7 @@ def exact_inverse(flow: Flow) -> bool:
     scales=NEARBY,
     size=1,
     effort=2,
-    picture=latents,
+    picture=latent_histogram,
     applies=exact_inverse & normal_base & can_be_sampled,
     source="the probability integral transform; Kolmogorov's distribution of the largest deviation",
 )
@@ -282,14 +282,15 @@ def pit_uniform(flow: MappedSampler, batch: Batch) -> Residual:
     each; violated only if fresh and larger samples confirm the first.
     """
     demand_unmoved_base(flow)
-    given = one_context(flow, batch)
+    given = context_for_sampler(flow, batch)
     found = two_stage(lambda look: _farthest(flow, look, given), STAGES, batch.seed)
     if found.accuses:
         # So many latents may be anywhere, and move a distribution function by as much.
         count, seed = STAGES[-1], batch.seed + APART * (len(STAGES) - 1)
-        x, context = draws(flow, count, seed, given), repeated(given, count)
+        x, context = draws(flow, count, seed, given), same_context_rows(given, count)
         share = max(
-            unresolved(flow.calls[which], x, context).mean() for which in normalizing_calls(flow)
+            unresolved_latents(flow.calls[which], x, context).mean()
+            for which in normalizing_calls(flow)
         )
         if float(found.excess) * (1 - share / found.observed[DEVIATION]) <= 1:
             raise Undecidable(f"rounding a sample alone moves the latents of {share:.0%} of them")
@@ -318,7 +319,7 @@ def deviations(
     from scipy.special import chdtr, ndtr
 
     x = draws(flow, count, seed, given)
-    out = flow.calls[which](x, repeated(given, count))
+    out = flow.calls[which](x, same_context_rows(given, count))
     z = np.asarray(out.value, dtype=np.float64).reshape(count, -1)
     kept = np.isfinite(z).all(1)
     if kept.mean() < 0.9999:

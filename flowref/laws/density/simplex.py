@@ -86,7 +86,7 @@ def charted(subject: Subject, offset: float = 0.0) -> Subject:
     """The density of log-ratios, which fill the space."""
     calls = subject.calls
     other = subject.with_call("log_prob", partial(log_prob, calls["log_prob"], offset))
-    other = other.with_call("sample", partial(sample, calls["sample"]))
+    other = other.with_call("sample", partial(log_ratio_samples, calls["sample"]))
     return other.with_facts(event_shape=(subject.density_shape[0] - 1,), domain=REAL)
 
 
@@ -99,7 +99,9 @@ def log_prob(call: Callable[..., Any], offset: float, y: Array, context: Any = N
     return np.asarray(density + log_x.sum(1) + offset)
 
 
-def sample(call: Callable[..., Any], count: int, seed: int, context: Any = None) -> Array:
+def log_ratio_samples(
+    call: Callable[..., Any], count: int, seed: int, context: Any = None
+) -> Array:
     """Log-ratios of samples."""
     x = np.asarray(call(count, seed, context), dtype=np.float64)
     with np.errstate(all="ignore"):

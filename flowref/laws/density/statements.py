@@ -65,7 +65,7 @@ def univariate(flow: Flow) -> bool:
     return math.prod(flow.density_shape) == 1
 
 
-def support_of(flow: Density) -> Support:
+def marginal_support(flow: Density) -> Support:
     """Where the numbers of a distribution lie."""
     return (flow.density_support.coordinates or (flow.density_support,))[0]
 
@@ -101,7 +101,7 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
         return Residual(np.full(len(batch.x), np.inf), allowed=1.0, note=note)
     if note := misstated(flow, flags, where_mass_is(flow, batch, 1)):
         return Residual(np.full(len(batch.x), np.inf), allowed=1.0, note=note)
-    grids = [moments(flow, batch, nodes) for nodes in NODES[1]]
+    grids = [grid_moments(flow, batch, nodes) for nodes in NODES[1]]
     around = direction(flow, grids[-1])
     grids = [grid[:4] for grid in grids]
     values = grids[-1]
@@ -140,17 +140,17 @@ def impossible(flow: Density, told: Array) -> str:
     mean, variance = map(float, told[:2])
     if variance < 0:
         return f"the variance is stated as {variance:.6g}: no variance is negative"
-    support = support_of(flow)
+    support = marginal_support(flow)
     around = abs(support.high - support.low - 2 * math.pi) < AROUND
     if math.isfinite(mean) and not around and not support.low <= mean <= support.high:
         return f"the mean is stated as {mean:.6g}, outside of the support"
     return ""
 
 
-def moments(flow: Density, batch: Batch, nodes: int) -> Array:
+def grid_moments(flow: Density, batch: Batch, nodes: int) -> Array:
     """Mass, mean, variance, entropy and the mean of (cos x, sin x) of the density on one grid."""
     samples = where_mass_is(flow, batch, 1)
-    support = support_of(flow)
+    support = marginal_support(flow)
     x, weight = axis_points(flow, support, samples[:, 0], nodes, PANELS[1])
     log_p = density_at(flow, x)
     with np.errstate(all="ignore"):
@@ -168,7 +168,7 @@ def refined(flow: Density, batch: Batch, stated: Array) -> tuple[Array, Array]:
     mean, variance and entropy are finite numbers; nan of the others, whose integrals may have no end.
     """
     samples = np.sort(where_mass_is(flow, batch, 1)[:, 0])
-    support = support_of(flow)
+    support = marginal_support(flow)
     spread = max(float(np.ptp(np.quantile(samples, (0.1, 0.9)))), TINY)
     steps = spread * np.geomspace(*REACHED, OUTWARD)
     edges = np.concatenate([samples[0] - steps, samples[::SPARED], samples[-1] + steps])
@@ -196,7 +196,7 @@ def refined(flow: Density, batch: Batch, stated: Array) -> tuple[Array, Array]:
 
 def direction(flow: Density, grid: Array) -> Array | None:
     """The mean direction and the circular variance of a density on an interval of length 2 pi."""
-    support = support_of(flow)
+    support = marginal_support(flow)
     if not abs(support.high - support.low - 2 * math.pi) < AROUND:
         return None
     cosine, sine = grid[4:]
@@ -210,7 +210,7 @@ def density_at(flow: Density, x: Array) -> Array:
     given = x.reshape(len(x), *flow.density_shape)
     values, refused = attempt(flow.log_prob, given, None)
     if refused:  # an end of the support that does not belong to it
-        support = support_of(flow)
+        support = marginal_support(flow)
         low, high = np.nextafter(support.low, np.inf), np.nextafter(support.high, -np.inf)
         values = flow.log_prob(np.clip(given, FIRST if support.low == 0 else low, high), None)
     log_p = np.asarray(values, np.float64)
@@ -319,7 +319,7 @@ def function_outside(flow: DistributedDensity, batch: Batch) -> Residual:
     """Where its declared support has ended a distribution function is 0 below it and 1 above it, or
     refuses.
     """
-    support = support_of(flow)
+    support = marginal_support(flow)
     ends = ((support.low, -1.0, 0.0), (support.high, 1.0, 1.0))
     if not flow.facts.declared or not any(math.isfinite(end) for end, _, _ in ends):
         raise Unsupported("its support has no end that is declared", waits=False)

@@ -8,7 +8,13 @@ import numpy as np
 
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.density.balance import comparable
-from flowref.laws.density.draws import SampledDensity, drawn, frame, number, placing
+from flowref.laws.density.draws import (
+    SampledDensity,
+    density_samples,
+    first_sample_count,
+    placing,
+    sample_frame,
+)
 from flowref.laws.density.fit import Fitted
 from flowref.model import (
     ADVICE,
@@ -62,9 +68,9 @@ def support(flow: SampledDensity, batch: Batch) -> Residual:
     errors. With probability 0.99 a density that goes on beyond the end of its support is seen
     where that adds one part in fifty.
     """
-    near = Fitted(frame(flow, placing(flow, batch.seed + 1)), None)
-    count = min(LOOKED, number(flow))
-    draws = drawn(flow, count, batch.seed)
+    near = Fitted(sample_frame(flow, placing(flow, batch.seed + 1)), None)
+    count = min(LOOKED, first_sample_count(flow))
+    draws = density_samples(flow, count, batch.seed)
     x = near.points(np.random.default_rng(batch.seed).standard_normal(draws.flat.shape))
     shape = flow.density_shape
     outside = ~flow.density_support.holds(x.reshape(-1, *shape))
@@ -145,7 +151,7 @@ def zero_outside_each_end(flow: Density, batch: Batch) -> Residual:
         context = None if batch.context is None else batch.context[row : row + 1]
         if not positive(flow, x, context):
             continue
-        for outside in beyond(flow, len(x)):
+        for outside in points_beyond_ends(flow, len(x)):
             moves = np.isfinite(outside)
             if moves.sum() < 2 or positive(flow, np.where(moves, outside, x), context):
                 continue
@@ -165,7 +171,7 @@ def zero_outside_each_end(flow: Density, batch: Batch) -> Residual:
     )
 
 
-def beyond(flow: Density, size: int) -> list[Array]:
+def points_beyond_ends(flow: Density, size: int) -> list[Array]:
     """Places beyond the lower and the upper ends, one for each coordinate; nan where there is no end."""
     low, high = (np.broadcast_to(end, (size,)) for end in flow.density_support.ends)
     with np.errstate(invalid="ignore"):

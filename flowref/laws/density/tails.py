@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from flowref.laws.common.amounts import rows_of, taken
+from flowref.laws.common.amounts import affordable_row_count, call_work
 from flowref.laws.common.arithmetic import reported
 from flowref.laws.common.statistics import center_and_spread
 from flowref.laws.density.balance import comparable
@@ -19,8 +19,8 @@ from flowref.laws.density.base import normalizing_calls
 from flowref.laws.density.draws import (
     SampledDensity,
     answered,
-    drawn,
-    elsewhere,
+    density_samples,
+    log_prob_at_points,
     periodic,
     pilot,
     repeats,
@@ -39,7 +39,7 @@ from flowref.model import (
     law,
 )
 from flowref.model.abilities import Density, Flow, Invertible, offers
-from flowref.model.means import means
+from flowref.model.budget import means
 
 # Points on random rays, and how few do where a log-density is dear; how far they reach, in units of
 # the spread, and the mass beyond which they accuse, twice.
@@ -98,9 +98,9 @@ def tails(flow: Density, batch: Batch) -> Residual:
             note="the log-density falls along some latents, and is the same however far others are moved",
         )
     # Samples that tell where the mass is are not drawn for nothing.
-    rays = rows_of(flow, RAYS, FEW_RAYS, "log_prob")
-    means().foresee(f"log_prob of {rays} points, twice", taken(flow, "log_prob", rays, 2))
-    center, spread = _place(flow, batch.seed)
+    rays = affordable_row_count(flow, RAYS, FEW_RAYS, "log_prob")
+    means().foresee(f"log_prob of {rays} points, twice", call_work(flow, "log_prob", rays, 2))
+    center, spread = _center_and_width(flow, batch.seed)
     logs = [_log_mass(flow, center, spread, rays, batch, batch.seed + stage) for stage in range(2)]
     mass = min(logs)
     if mass > math.log(MASS) and _may_end(flow, batch):
@@ -116,15 +116,15 @@ def tails(flow: Density, batch: Batch) -> Residual:
     )
 
 
-def _place(flow: Density, seed: int) -> tuple[Array, Array]:
+def _center_and_width(flow: Density, seed: int) -> tuple[Array, Array]:
     """Where the mass is, and how wide: as samples tell, if there are any, else the origin and one."""
     size = math.prod(flow.density_shape)
     if offers(flow, SampledDensity):
         try:
-            fits = rows_of(flow, PLACED, 0, "sample")
+            fits = affordable_row_count(flow, PLACED, 0, "sample")
             most, least = pilot(flow), BARELY if fits < BARELY else PLACED
-            count = min(most, rows_of(flow, most, least, "sample"))
-            flat = drawn(flow, count, seed).flat
+            count = min(most, affordable_row_count(flow, most, least, "sample"))
+            flat = density_samples(flow, count, seed).flat
             center, spread = center_and_spread(flat)
             if (spread > 0).all():
                 return center, spread
@@ -142,14 +142,14 @@ def _may_end(flow: Density, batch: Batch) -> bool:
             repeats(flow, batch) or not any(True for _ in forgotten(flow, batch))
         )
     try:
-        draws = drawn(flow, pilot(flow), batch.seed)
+        draws = density_samples(flow, pilot(flow), batch.seed)
     except Exception:
         return True
     if periodic(flow, draws) or any(
         ends_there(flow, batch, *one) for one in forgotten(flow, batch)
     ):
         return True
-    return not flow.facts.declared and gather(draws.flat)
+    return not flow.facts.declared and samples_gather_at_end(draws.flat)
 
 
 def _log_mass(
@@ -165,7 +165,7 @@ def _log_mass(
     context = None if batch.context is None else np.repeat(batch.context[:1], rays, 0)
     points = center + spread * np.exp(log_r)[:, None] * u
     # What is no number is left out, which makes the mass no larger.
-    log_p = elsewhere(flow, points, context, lost=1.0)
+    log_p = log_prob_at_points(flow, points, context, lost=1.0)
     terms = log_p + size * log_r + sphere + float(np.log(spread).sum())
     terms = terms[np.isfinite(terms)] + math.log(span) - math.log(rays)
     if not len(terms):
@@ -182,16 +182,16 @@ def ends_there(flow: Density, batch: Batch, which: str, latents: Array) -> bool:
     if not offers(flow, SampledDensity):
         return False
     try:
-        draws = drawn(flow, pilot(flow), batch.seed)
+        draws = density_samples(flow, pilot(flow), batch.seed)
         x = draws.flat.reshape(-1, *flow.density_shape)
         z = np.asarray(flow.calls[which](x, draws.context).value).reshape(len(x), -1)[:, latents]
     except Exception:  # samples are the affair of other laws
         return False
     # Of few samples there is always one at an end: together the latents give enough.
-    return gather(z if len(z) > MANY else z.reshape(-1, 1))
+    return samples_gather_at_end(z if len(z) > MANY else z.reshape(-1, 1))
 
 
-def gather(flat: Array) -> bool:
+def samples_gather_at_end(flat: Array) -> bool:
     """Whether samples gather at an end, as those of bounded supports do."""
     low, high = flat.min(0), flat.max(0)
     near = END * (high - low)
@@ -217,7 +217,7 @@ def forgotten(flow: Flow, batch: Batch) -> Iterator[tuple[str, Array]]:
 
 def _affordable(flow: InvertibleDensity) -> int:
     """How many blocks there are: fewer where calls are so dear that no time would be left."""
-    rows = rows_of(flow, 4 * BLOCKS // SPARED + 1, 0, "forward", "inverse", "log_prob")
+    rows = affordable_row_count(flow, 4 * BLOCKS // SPARED + 1, 0, "forward", "inverse", "log_prob")
     return max(FEWEST, min(BLOCKS, SPARED * rows // 4))
 
 
@@ -230,14 +230,16 @@ def _forgotten(flow: InvertibleDensity, batch: Batch, which: str) -> Array:
         z = np.asarray(flow.calls[which](batch.x[:1], context).value, np.float64)
     except Exception:  # which error is the affair of other laws
         return np.zeros(0, dtype=int)
-    found = _flat(flow, z, context, which)
+    found = _flat_base_latents(flow, z, context, which)
     if not len(found):
         return found
     ordinary = np.random.default_rng(batch.seed).standard_normal(z.shape)
-    return np.intersect1d(found, _flat(flow, ordinary, context, which))
+    return np.intersect1d(found, _flat_base_latents(flow, ordinary, context, which))
 
 
-def _flat(flow: InvertibleDensity, z: Array, context: Array | None, which: str) -> Array:
+def _flat_base_latents(
+    flow: InvertibleDensity, z: Array, context: Array | None, which: str
+) -> Array:
     """Latents along which the base is the same, from one point of them on, ``(1, *latent)``."""
     there, back = flow.calls[which], flow.calls[OPPOSITE[which]]
     none = np.zeros(0, dtype=int)

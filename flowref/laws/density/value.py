@@ -138,7 +138,7 @@ def log_prob_by_parts(flow: ComposedDensity, batch: Batch) -> Residual:
     each at the point where it is reached: $\log p(x) = \log p_Z(z_n) + \sum_i \mathrm{ladj}_i(z_{i-1})$.
     """
     rows = len(batch.x)
-    z, total, size = _through(flow, batch)
+    z, total, size = _latents_through_parts(flow, batch)
     density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
     base = np.asarray(flow.base_log_prob(z, batch.context), dtype=np.float64).reshape(rows)
     finite = finite_rows(base, total)
@@ -152,7 +152,7 @@ def log_prob_by_parts(flow: ComposedDensity, batch: Batch) -> Residual:
     )
 
 
-def _through(flow: ComposedDensity, batch: Batch) -> tuple[Array, Array, Array]:
+def _latents_through_parts(flow: ComposedDensity, batch: Batch) -> tuple[Array, Array, Array]:
     """The latents to which the parts map the points one after the other, the sum of their log-dets,
     and that of their magnitudes.
     """

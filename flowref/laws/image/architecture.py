@@ -15,7 +15,7 @@ from flowref.model import (
     Residual,
     Undecidable,
     Unsupported,
-    draw,
+    draw_points,
     law,
     requires,
 )
@@ -35,7 +35,9 @@ BEFORE, AFTER, FINAL = 3, 3, 4
 )
 def all_layers_run(flow: InvertibleMultiScale, batch: Batch) -> Residual:
     """Every layer that has parameters runs in both calls, equally often."""
-    x = np.asarray(draw(flow.domain, (1, *flow.event_shape), np.random.default_rng(batch.seed)))
+    x = np.asarray(
+        draw_points(flow.domain, (1, *flow.event_shape), np.random.default_rng(batch.seed))
+    )
     context = None if batch.context is None else batch.context[:1]
     y = np.asarray(flow.forward(x, context).value)
     steps = [Eval(), Layers("forward", x, context), Layers("inverse", y, context)]

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from flowref.model import Array, Batch, Unsupported, draw, per_point
+from flowref.model import Array, Batch, Unsupported, draw_points, per_point
 from flowref.model.abilities import Living, MultiScaled
 from flowref.model.steps import Eval, Passed, Step, Trace
 
@@ -52,16 +52,16 @@ def owned(flow: MultiScaled) -> list[Array]:
     return [np.arange(start, end) for start, end in pairwise(ends)]
 
 
-def ordinary(flow: MultiScaled, batch: Batch) -> Array:
+def ordinary_data_points(flow: MultiScaled, batch: Batch) -> Array:
     """As many ordinary points on the data side as the batch has."""
     rng = np.random.default_rng(batch.seed)
     data = flow.multi_scale.call == "forward"
     support = flow.domain if data else flow.codomain or flow.domain
     shape = flow.event_shape if data else flow.latent_shape
-    return np.asarray(draw(support, (len(batch.x), *shape), rng), dtype=np.float64)
+    return np.asarray(draw_points(support, (len(batch.x), *shape), rng), dtype=np.float64)
 
 
-def names(flow: MultiScaled) -> list[str]:
+def level_module_names(flow: MultiScaled) -> list[str]:
     """The modules of all levels."""
     return [name for level in flow.multi_scale.levels for name in level]
 
@@ -101,9 +101,13 @@ def total_ladj(runs: Sequence[Passed], rows: int) -> Array:
 
 def traversal(flow: MultiScaled, batch: Batch) -> Traversal:
     """A call from data to latents on ordinary points."""
-    x, context, which = ordinary(flow, batch), contexts(flow, batch), flow.multi_scale.call
+    x, context, which = (
+        ordinary_data_points(flow, batch),
+        contexts(flow, batch),
+        flow.multi_scale.call,
+    )
     around = list(flow.multi_scale.around)
-    *runs, whole = in_eval(flow, Trace(which, x, context, names(flow) + around))
+    *runs, whole = in_eval(flow, Trace(which, x, context, level_module_names(flow) + around))
     rows = len(x)
     beside = total_ladj([run for run in runs if run.name in around], rows)
     if whole.ladj is None:

@@ -15,8 +15,8 @@ from flowref.laws.image.levels import (
     contexts,
     flattened,
     in_eval,
-    names,
-    ordinary,
+    level_module_names,
+    ordinary_data_points,
     owned,
     passages,
     sizes,
@@ -117,8 +117,12 @@ def factored_inert(flow: MultiScaled, batch: Batch) -> Residual:
     """What has left after a level has no influence on the latents of later levels: that derivative
     is exactly zero.
     """
-    x, context, which = ordinary(flow, batch), contexts(flow, batch), flow.multi_scale.call
-    *runs, whole = in_eval(flow, Trace(which, x, context, names(flow)))
+    x, context, which = (
+        ordinary_data_points(flow, batch),
+        contexts(flow, batch),
+        flow.multi_scale.call,
+    )
+    *runs, whole = in_eval(flow, Trace(which, x, context, level_module_names(flow)))
     rows, entries = len(x), owned(flow)
     z = flattened(whole.value, rows)
     if z.shape[1] != sum(map(len, entries)):
@@ -161,7 +165,7 @@ def recombines(flow: InvertibleMultiScale, batch: Batch) -> Residual:
     shape = flow.latent_shape if which == "forward" else flow.event_shape
     if z.shape[1] != int(np.prod(shape)):
         raise Unsupported("its latents have another number of entries")
-    trace = Trace(back, z.reshape(-1, *shape), contexts(flow, batch), names(flow))
+    trace = Trace(back, z.reshape(-1, *shape), contexts(flow, batch), level_module_names(flow))
     returned = passages(flow, in_eval(flow, trace)[:-1], len(x))
     gaps, size = [], np.ones(len(x))
     for there, here in zip(levels, returned, strict=True):

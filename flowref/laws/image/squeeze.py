@@ -45,7 +45,7 @@ class Images(NamedTuple):
         return factor**2 * channels, height // factor, width // factor
 
 
-def images(flow: Squeezed) -> Images:
+def input_images(flow: Squeezed) -> Images:
     """What the squeeze takes; `Unsupported` where it has no such call, or takes no images."""
     which = flow.squeezing.call
     forwards = which == "forward"
@@ -80,7 +80,7 @@ def sources(flow: Squeezed, seed: int) -> tuple[Array, tuple[int, ...]]:
 
     The images hold the same numbers, all different, in two orders.
     """
-    call, shape, low, high = images(flow)
+    call, shape, low, high = input_images(flow)
     count = int(np.prod(shape))
     values = distinct(count, low, high)
     orders = np.stack([np.random.default_rng(seed).permutation(count), np.arange(count)])
@@ -93,14 +93,14 @@ def sources(flow: Squeezed, seed: int) -> tuple[Array, tuple[int, ...]]:
     return entries, tuple(out.shape[1:])
 
 
-def followed(flow: Squeezed, seed: int) -> Array:
+def squeezed_entries(flow: Squeezed, seed: int) -> Array:
     """The entries of the image that each output is, as `(channel, row, column)` per output `(f^2 C,
     H/f, W/f, 3)`.
 
     Raises `Unsupported` for what is no permutation of entries into the shape of a squeeze, which is
     another law's business.
     """
-    taken = images(flow)
+    taken = input_images(flow)
     entries, shape = sources(flow, seed)
     expected = taken.squeezed(flow.squeezing.factor)
     if shape != expected:
@@ -127,13 +127,13 @@ def order_of(flow: Squeezed, seed: int) -> str:
     """The name of the order in which the channels come out, or ""; `Unsupported` where a window
     does not stay one.
     """
-    pixels = followed(flow, seed)
+    pixels = squeezed_entries(flow, seed)
     factor, declared = flow.squeezing.factor, flow.squeezing.order
     corner = factor * (pixels[..., 1] % factor) + pixels[..., 2] % factor
     seen = np.stack([pixels[..., 0], corner], axis=-1)
     if (seen != seen[:, :1, :1]).any():
         return ""
-    named = orders(images(flow).shape[0], factor)
+    named = orders(input_images(flow).shape[0], factor)
     alike = [name for name, order in named.items() if np.array_equal(seen[:, 0, 0], order)]
     # With one channel two of the orders are the same.
     return declared if declared in alike else (alike or [""])[0]
@@ -150,7 +150,7 @@ def permutes(flow: Squeezed, batch: Batch) -> Residual:
     place for every image.
     """
     entries, shape = sources(flow, batch.seed)
-    expected = images(flow).squeezed(flow.squeezing.factor)
+    expected = input_images(flow).squeezed(flow.squeezing.factor)
     note = ""
     if shape != expected:
         note = f"the output has shape {shape}; expected {expected}"
@@ -170,7 +170,7 @@ def windows_stay(flow: Squeezed, batch: Batch) -> Residual:
     """The channels at a position of the output are the entries of one window of the image, the one
     at that position.
     """
-    pixels = followed(flow, batch.seed)
+    pixels = squeezed_entries(flow, batch.seed)
     windows = pixels[..., 1:] // flow.squeezing.factor
     positions = np.stack(
         np.meshgrid(*(np.arange(size) for size in pixels.shape[1:3]), indexing="ij"), axis=-1
@@ -239,7 +239,7 @@ def odd_sizes(flow: Squeezed, batch: Batch) -> Residual:
     """An image whose rows or columns are no multiple of the window raises an error; no entry of it
     is dropped.
     """
-    call, (channels, height, width), low, high = images(flow)
+    call, (channels, height, width), low, high = input_images(flow)
     dropped = []
     for shape in (
         (channels, height + 1, width),

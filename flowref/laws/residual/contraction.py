@@ -31,7 +31,7 @@ SOURCE = (
 
 
 @requires("its events and its latents are of different sizes", waits=True)
-def square(flow: Flow) -> bool:
+def event_matches_latent_shape(flow: Flow) -> bool:
     """The identity maps a set to itself."""
     return flow.event_shape == flow.latent_shape
 
@@ -46,7 +46,7 @@ def square(flow: Flow) -> bool:
     size=16,
     scales=GIVEN,
     local=False,
-    applies=square,
+    applies=event_matches_latent_shape,
     source=SOURCE,
     cases=(TRAINED,),
 )
@@ -54,7 +54,7 @@ def contraction(flow: Bijection, batch: Batch) -> Residual:
     r"""A map $x + g(x)$ that promises a Lipschitz constant c < 1 of g has
     $\|g(a) - g(b)\| \le c\,\|a - b\|$, for points near and far, and $\|J_g(x)\|_2 \le c$.
     """
-    bound, rows = promised(flow), len(batch.x)
+    bound, rows = promised_lipschitz_constant(flow), len(batch.x)
     found = np.zeros(rows)
     here, good = rest(flow, batch.x, batch.context)
     for factor in APART:
@@ -81,7 +81,7 @@ def contraction(flow: Bijection, batch: Batch) -> Residual:
     )
 
 
-def promised(flow: Flow) -> float:
+def promised_lipschitz_constant(flow: Flow) -> float:
     """The Lipschitz constant that g has at most."""
     bound = float(flow.promises["contraction"])
     if not 0 < bound < 1:

@@ -13,11 +13,11 @@ from flowref.laws.bijection.log_det_estimate import (
     LARGE,
     LivingDifferentiable,
     Mode,
-    drawn,
     drawn_in_training,
     estimator,
     excess_over,
-    fresh,
+    fresh_estimates,
+    repeated_calls,
     standard_errors,
     true_log_dets,
 )
@@ -25,7 +25,7 @@ from flowref.laws.bijection.roundtrip import inverse_tolerance
 from flowref.laws.common.arithmetic import log_abs_det
 from flowref.laws.common.requirements import exact_log_det, has_modules
 from flowref.laws.common.statistics import ERRORS, Finding, Look, two_stage
-from flowref.laws.residual.contraction import square
+from flowref.laws.residual.contraction import event_matches_latent_shape
 from flowref.model import (
     OUTWARD,
     STATISTICAL,
@@ -74,7 +74,7 @@ STILL_OFF = 1e-6
     size=48,
     scales=OUTWARD,
     local=False,
-    applies=estimator & square,
+    applies=estimator & event_matches_latent_shape,
     version=2,
     source="Behrmann et al., Invertible Residual Networks (arXiv:1811.00995), equation 4, cut after n terms; "
     "Chen et al., Residual Flows (arXiv:1906.02735), theorem 1, without bias",
@@ -99,7 +99,7 @@ def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
     size=48,
     scales=OUTWARD,
     local=False,
-    applies=has_modules & exact_log_det & square,
+    applies=has_modules & exact_log_det & event_matches_latent_shape,
     source="Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1; Chen et al., Residual Flows (arXiv:1906.02735), "
     "theorem 1",
 )
@@ -140,7 +140,7 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
     several = min(ESTIMATES, max(LEAST, WORK // max(1, operations)))
     # What draws nothing is called twice, at each look anew.
     times = 1
-    if drawing(flow, batch, mode):
+    if estimates_are_random(flow, batch, mode):
         entries = several * (1 + LATER) * batch.x.size * max(1, operations)
         times = int(np.clip(ROOM // entries, *REPEATS))
     slack = looseness(flow, batch, truth)
@@ -149,13 +149,15 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
 
     def biases(look: Look) -> Finding:
         before, count = (several * look.index, look.count) if times > 1 else (0, 2)
-        estimates = fresh(flow, batch, times, count, before, mode=mode)
+        estimates = fresh_estimates(flow, batch, times, count, before, mode=mode)
         if not np.isfinite(estimates[:, usable]).all():
             raise Undecidable("an estimate is not finite")
         error = standard_errors(estimates)
         each = [excess_over(estimates, goal, usable, slack) for goal in goals]
         if times > 1 and finer is None and wide is not None:
-            drawn_there = fresh(flow, wide.batch, 1, look.count, several * look.index, mode=mode)
+            drawn_there = fresh_estimates(
+                flow, wide.batch, 1, look.count, several * look.index, mode=mode
+            )
             cut = len(goals) - 1
             each = [
                 np.maximum(one, np.where(usable, excess, 0.0))
@@ -169,8 +171,8 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
             "standard error": error,
         }
         return Finding(
-            put(each[best], chosen, total),
-            {name: put(values, chosen, total) for name, values in observed.items()},
+            scattered_rows(each[best], chosen, total),
+            {name: scattered_rows(values, chosen, total) for name, values in observed.items()},
             "the estimates are neither log-dets nor sums of the first terms of their series"
             if len(goals) > 1
             else "the estimates are not log-dets on average",
@@ -179,7 +181,7 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
         )
 
     found = two_stage(biases, (several, LATER * several), batch.seed, CONSPICUOUS)
-    return found.residual(decidable=put(usable, chosen, total) > 0)
+    return found.residual(decidable=scattered_rows(usable, chosen, total) > 0)
 
 
 @dataclass(frozen=True)
@@ -248,13 +250,13 @@ def of_steps(
     """What steps of half the length change, in estimates of the same draws and in the log-det of the map: as much
     again is what they leave.
     """
-    one, other = (fresh(each, batch, 1, LEAST, mode=mode) for each in (flow, finer))
+    one, other = (fresh_estimates(each, batch, 1, LEAST, mode=mode) for each in (flow, finer))
     changed = np.abs((one - other).mean(0))
     moved = np.abs(true_log_dets(finer, batch)[1] - truth)
     return np.asarray(BEYOND * np.nan_to_num(changed + moved, nan=np.inf))
 
 
-def put(values: Array, chosen: Array, rows: int) -> Array:
+def scattered_rows(values: Array, chosen: Array, rows: int) -> Array:
     """Values of some rows in their places among all; zeros elsewhere."""
     out = np.zeros(rows)
     out[chosen] = values
@@ -271,9 +273,9 @@ def partial_sums(rest: Array) -> list[Array]:
     return sums
 
 
-def drawing(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL) -> bool:
+def estimates_are_random(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL) -> bool:
     """Whether estimates differ from call to call. Raises `Undecidable` where values do."""
-    outs: list[Mapped] = drawn(flow, batch, FEW, mode=mode)
+    outs: list[Mapped] = repeated_calls(flow, batch, FEW, mode=mode)
     first = np.asarray(outs[0].value)
     if not all(np.allclose(first, out.value, rtol=1e-3, atol=1e-3) for out in outs[1:]):
         raise Undecidable("its values are random, too")

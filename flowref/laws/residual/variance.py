@@ -6,7 +6,7 @@ import numpy as np
 
 from flowref.laws.bijection.log_det_estimate import refuse_large
 from flowref.laws.common.arithmetic import finite_rows
-from flowref.laws.residual.contraction import square
+from flowref.laws.residual.contraction import event_matches_latent_shape
 from flowref.model import (
     ADVICE,
     BOUND,
@@ -39,7 +39,7 @@ def stops(flow: Flow) -> bool:
     size=16,
     scales=GIVEN,
     local=False,
-    applies=stops & square,
+    applies=stops & event_matches_latent_shape,
     source="Chen et al., Residual Flows (arXiv:1906.02735), section 3.1: each term is divided by the chance that it "
     "is reached",
 )

@@ -10,12 +10,12 @@ from flowref.laws.sample_norm.groups import (
     Divisor,
     at_no_threshold,
     centers,
-    constants,
     divisors,
+    group_constants,
     keeps_nothing,
-    lines,
     normalizes_samples,
     spread_over,
+    weight_and_bias,
 )
 from flowref.model import Batch, Residual, law, requires
 from flowref.model.abilities import BatchNormal
@@ -94,13 +94,13 @@ def formula(flow: BatchNormal, batch: Batch) -> Residual:
         found: list[tuple[float, Divisor]] = [(0.0, np.sqrt)]
     else:
         found, spread = divisors(flow, wide, wide_y, NARROW * z), 10.0 ** rng.uniform(-3, 2)
-    x = spread * (z + constants(flow, rng, ROWS, 2.0))
+    x = spread * (z + group_constants(flow, rng, ROWS, 2.0))
     mean, var = spread_over(flow, x)
     y = output(flow, x, Train())
     free = at_no_threshold(flow, y)
     gaps = []
     for eps, divisor in found:
-        weight, bias = lines(flow, wide, wide_y, divisor)
+        weight, bias = weight_and_bias(flow, wide, wide_y, divisor)
         with np.errstate(all="ignore"):
             standard = (x - mean) / divisor(var)
             size = np.abs(weight) * (1 + np.abs(standard)) + np.abs(bias)

@@ -15,7 +15,7 @@ from flowref.laws.batch_norm.normalizer import output
 from flowref.model import DEVIATION, SAMPLE, Array, Requirement, Shape, Undecidable
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Train
-from flowref.model.structure.lines import fitted
+from flowref.model.structure.lines import fit_lines
 
 Divisor = Callable[[Array], Array]
 # The least share of the narrowest variance that counts for an eps, and how often that is measured.
@@ -31,7 +31,7 @@ keeps_nothing = Requirement(
 )
 
 
-def arranged(flow: BatchNormal, rows: int) -> tuple[Shape, tuple[int, ...]]:
+def normalized_view(flow: BatchNormal, rows: int) -> tuple[Shape, tuple[int, ...]]:
     """The shape of a batch in which what is normalized together lies along axes, and these axes."""
     normalizer, event = flow.normalizer, flow.event_shape
     if normalizer.groups > 1:
@@ -43,7 +43,7 @@ def spread_over(flow: BatchNormal, values: Array) -> tuple[Array, Array]:
     """Mean and variance of the values of each sample that are normalized together, in the shape of
     the batch; zero and mean square, where no mean is taken away.
     """
-    view, axes = arranged(flow, len(values))
+    view, axes = normalized_view(flow, len(values))
     rows = np.asarray(values, dtype=np.longdouble).reshape(view)
     mean = rows.mean(axes, keepdims=True)
     if flow.normalizer.spread != DEVIATION:
@@ -57,26 +57,26 @@ def spread_over(flow: BatchNormal, values: Array) -> tuple[Array, Array]:
 
 def values_together(flow: BatchNormal) -> int:
     """How many values of a sample are normalized together."""
-    view, axes = arranged(flow, 1)
+    view, axes = normalized_view(flow, 1)
     return math.prod(view[axis] for axis in axes)
 
 
-def constants(flow: BatchNormal, rng: np.random.Generator, rows: int, spread: float) -> Array:
+def group_constants(flow: BatchNormal, rng: np.random.Generator, rows: int, spread: float) -> Array:
     """Random numbers, one for all values that are normalized together."""
-    view, axes = arranged(flow, rows)
+    view, axes = normalized_view(flow, rows)
     short = [1 if axis in axes else size for axis, size in enumerate(view)]
     numbers = np.broadcast_to(rng.standard_normal(short), view)
     return np.asarray(spread * numbers.reshape(rows, *flow.event_shape))
 
 
-def lines(flow: BatchNormal, x: Array, y: Array, divisor: Divisor) -> tuple[Array, Array]:
+def weight_and_bias(flow: BatchNormal, x: Array, y: Array, divisor: Divisor) -> tuple[Array, Array]:
     """Weight and bias of each entry of an event: the line, over the samples, of its output in its
     standardized input, where that is at no threshold. ``divisor``: what is divided by, of a variance.
     """
     mean, var = spread_over(flow, x)
     hat = ((x - mean) / divisor(var)).astype(np.longdouble)
     values = np.asarray(y, dtype=np.longdouble)
-    weight, bias, _ = fitted(
+    weight, bias, _ = fit_lines(
         *(each.reshape(len(x), -1).T for each in (hat, values, at_no_threshold(flow, y)))
     )
     return weight.reshape(x.shape[1:]), bias.reshape(x.shape[1:])
@@ -104,14 +104,14 @@ def divisors(
     mean, var = spread_over(flow, tiny)
     y = output(flow, tiny, Train())
     free = at_no_threshold(flow, y)
-    weight, _ = lines(flow, wide, wide_y, np.sqrt)
+    weight, _ = weight_and_bias(flow, wide, wide_y, np.sqrt)
     entry = int(np.where(free.any(0) & np.isfinite(weight), np.abs(weight), -1.0).argmax())
     row = int(free.reshape(len(free), -1)[:, entry].argmax())
     moved, own, first = (float(each[row].flat[entry]) for each in (tiny - mean, var, y))
 
     def divided_by(divisor: Divisor) -> float:
         """What the narrowest sample was divided by."""
-        weight, bias = lines(flow, wide, wide_y, divisor)
+        weight, bias = weight_and_bias(flow, wide, wide_y, divisor)
         with np.errstate(all="ignore"):
             found = float(np.abs(moved * weight.flat[entry] / (first - bias.flat[entry])))
         if not np.isfinite(found):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.batch_norm.arithmetic import single
+from flowref.laws.batch_norm.arithmetic import nearest_float32
 from flowref.laws.batch_norm.conditions import stands_offsets
 from flowref.laws.batch_norm.normalizer import normal_batch, output
 from flowref.laws.batch_norm.numerics import OFFSETS, SINGLE_UNIT, STEPS
@@ -19,13 +19,13 @@ from flowref.laws.sample_norm.formula import (
 )
 from flowref.laws.sample_norm.groups import (
     centers,
-    constants,
-    lines,
+    group_constants,
     normalizes_samples,
     spread_over,
     values_together,
+    weight_and_bias,
 )
-from flowref.laws.sample_norm.parameters import channels
+from flowref.laws.sample_norm.parameters import channel_numbers
 from flowref.model import ADVICE, BOUND, EXACT, GIVEN, Batch, Residual, Unsupported, law
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Cast, Roles, Train
@@ -51,10 +51,14 @@ def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
     """
     rng = np.random.default_rng(batch.seed)
     wide = WIDE * normal_batch(flow, rng, MANY)
-    weight, bias = (np.abs(one) for one in lines(flow, wide, output(flow, wide, Train()), np.sqrt))
+    weight, bias = (
+        np.abs(one) for one in weight_and_bias(flow, wide, output(flow, wide, Train()), np.sqrt)
+    )
     spread = 10.0 ** rng.uniform(-1, 1)
     offset = spread * OFFSETS[-1 - batch.seed % 2]
-    x = single(spread * normal_batch(flow, rng, ROWS) + constants(flow, rng, ROWS, offset))
+    x = nearest_float32(
+        spread * normal_batch(flow, rng, ROWS) + group_constants(flow, rng, ROWS, offset)
+    )
     expected, y = (output(flow, x, *cast, Train()) for cast in ((), (Cast("float32"),)))
     mean, var = spread_over(flow, x)
     with np.errstate(all="ignore"):
@@ -84,10 +88,14 @@ def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
     it is by the unbiased one.
     """
     wide = WIDE * normal_batch(flow, np.random.default_rng(batch.seed), MANY)
-    slopes, _ = lines(flow, wide, output(flow, wide, Train()), np.sqrt)
+    slopes, _ = weight_and_bias(flow, wide, output(flow, wide, Train()), np.sqrt)
     held = flow.play([Roles()])[0].get("weight")
     numbers = np.ones(1) if held is None else np.asarray(held, dtype=np.float64).reshape(-1)
-    told = [numbers[at] for at in channels(flow, numbers.size)] if numbers.size > 1 else [numbers]
+    told = (
+        [numbers[at] for at in channel_numbers(flow, numbers.size)]
+        if numbers.size > 1
+        else [numbers]
+    )
     if not told or "weight" in flow.normalizer.forms:
         raise Unsupported("its weight is no number for each channel", waits=False)
     count = values_together(flow)

@@ -108,7 +108,7 @@ def wrong(
     forms = [
         kind
         for kind, form in FORMS.items()
-        if grows(form.number, start, one, two, list(channels(flow, held.size)), STAYS * size)
+        if grows(form.number, start, one, two, list(channel_numbers(flow, held.size)), STAYS * size)
     ]
     if not forms or forms == [TWICE]:
         yield "its weight does not multiply the standardized entries once"
@@ -125,7 +125,7 @@ def by_sums(flow: BatchNormal, x: Array, start: Array, moved: Array, forms: Sequ
     told = []
     for kind in forms:
         step = FORMS[kind].number(start + STEPS[0]) - FORMS[kind].number(start)
-        for own in channels(flow, start.size):
+        for own in channel_numbers(flow, start.size):
             expected = step[own] * hat
             told.append(
                 float((moved * expected).sum() / (expected * expected * (moved != 0)).sum())
@@ -137,11 +137,11 @@ def by_sums(flow: BatchNormal, x: Array, start: Array, moved: Array, forms: Sequ
 
 def places(flow: BatchNormal, count: int, index: int) -> Iterator[Array]:
     """The entries of an event that one of so many numbers may act on."""
-    for numbers in channels(flow, count):
+    for numbers in channel_numbers(flow, count):
         yield numbers == index
 
 
-def channels(flow: BatchNormal, count: int) -> Iterator[Array]:
+def channel_numbers(flow: BatchNormal, count: int) -> Iterator[Array]:
     """The number of the channel of each entry of an event, for each way to count them."""
     shape = flow.event_shape
     if int(np.prod(shape)) == count:

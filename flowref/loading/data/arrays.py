@@ -84,7 +84,7 @@ def _member(path: Path, name: str) -> Rows:
         raise DataError(f"{label} is compressed column by column; save it with np.savez")
     if kind.kind not in REAL_KINDS:
         raise DataError(f"{label} holds {kind}; expected real numbers, as float32 or float64")
-    return Rows(label, shape[0], shape[1:], lambda rows: _through(path, name, rows))
+    return Rows(label, shape[0], shape[1:], lambda rows: _read_compressed_rows(path, name, rows))
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -99,7 +99,7 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return tuple(shape), bool(fortran), kind
 
 
-def _through(path: Path, name: str, rows: Array) -> Array:
+def _read_compressed_rows(path: Path, name: str, rows: Array) -> Array:
     """Some rows of a compressed array, which is read block by block and never held."""
     with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
         shape, _, kind = _header(file)

@@ -12,14 +12,14 @@ import numpy as np
 from flowref.backends import process
 from flowref.loading.data.arrays import CONTEXTS, POINTS
 from flowref.loading.data.rows import Rows, of_array
-from flowref.loading.user_code import value_of
+from flowref.loading.user_code import target_value
 from flowref.model import USER, Array, DataError, FlowrefError, Target, one_line
 
 
 def dataset(name: str) -> Rows:
     """The rows of a data set by its name: an object, or what a function without arguments returns."""
     with process.quarantine(0):
-        value = value_of(Target(USER, name))
+        value = target_value(Target(USER, name))
         if isinstance(value, type) or (callable(value) and not hasattr(value, "__getitem__")):
             try:
                 value = value()
@@ -29,7 +29,7 @@ def dataset(name: str) -> Rows:
                 raise DataError(f"{name}() raised {one_line(error, 200)}") from error
     value = getattr(value, "test", value)  # of the parts of a data set, what training has not seen
     if isinstance(value, np.ndarray) or hasattr(value, "detach"):
-        return of_array(name, _array(value))
+        return of_array(name, _numpy_array(value))
     if not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
         raise DataError(
             f"{name} is a {type(value).__name__}; expected an array, or a data set with a length "
@@ -37,7 +37,7 @@ def dataset(name: str) -> Rows:
         )
     if not len(value):
         raise DataError(f"{name} has no rows; give at least one point")
-    x, context = _entry(name, value, 0)
+    x, context = _dataset_point(name, value, 0)
     beside = None
     if context is not None:
         beside = Rows(
@@ -50,10 +50,12 @@ def dataset(name: str) -> Rows:
 
 
 def _reader(name: str, value: Any, part: int) -> Any:
-    return lambda rows: _stacked(name, [_entry(name, value, int(row))[part] for row in rows])
+    return lambda rows: _stacked(
+        name, [_dataset_point(name, value, int(row))[part] for row in rows]
+    )
 
 
-def _entry(name: str, value: Any, row: int) -> tuple[Array, Any]:
+def _dataset_point(name: str, value: Any, row: int) -> tuple[Array, Any]:
     """The point of an entry, and what stands beside it; what a transform draws is the same each
     time.
     """
@@ -64,24 +66,24 @@ def _entry(name: str, value: Any, row: int) -> tuple[Array, Any]:
             if isinstance(entry, Mapping):
                 beside = next((entry[key] for key in CONTEXTS if key in entry), None)
                 entry = next((entry[key] for key in POINTS if key in entry), entry)
-            elif isinstance(entry, tuple | list) and len(entry) and _plain(entry[0]):
+            elif isinstance(entry, tuple | list) and len(entry) and _is_point(entry[0]):
                 entry, beside = entry[0], entry[1] if len(entry) > 1 else None
-            x = _array(entry)
+            x = _numpy_array(entry)
             if x.dtype.kind not in "fiub":
                 raise TypeError(f"it is of {x.dtype}")
-            return x, None if beside is None else _array(beside)
+            return x, None if beside is None else _numpy_array(beside)
     except Exception as error:
         raise DataError(f"{name}: entry {row} cannot be read ({one_line(error, 200)})") from error
 
 
-def _plain(value: Any) -> bool:
+def _is_point(value: Any) -> bool:
     """Whether the first part of an entry is a point, and not a coordinate."""
     return (
         bool(getattr(value, "ndim", 0)) or isinstance(value, list | tuple) or hasattr(value, "size")
     )
 
 
-def _array(value: Any) -> Array:
+def _numpy_array(value: Any) -> Array:
     """A tensor, a list or an image as an array."""
     value = value.detach().cpu() if hasattr(value, "detach") else value
     return np.asarray(value)

@@ -10,7 +10,7 @@ import numpy as np
 
 from flowref.loading.data.rows import Rows
 from flowref.model import Array, DataError, one_line
-from flowref.model.extras import imported
+from flowref.model.extras import import_optional
 
 SEPARATORS = (",", ";", "\t")
 
@@ -29,8 +29,8 @@ def csv(path: Path) -> Rows:
     if not first:
         raise DataError(f"{path} has no rows; give at least one point")
     separator = next((sign for sign in SEPARATORS if sign in first[0]), None)
-    named = _numbers(first[0], separator) is None
-    numbers = _numbers(first[-1 if named else 0], separator)
+    named = _numbers_in_line(first[0], separator) is None
+    numbers = _numbers_in_line(first[-1 if named else 0], separator)
     if numbers is None:
         what = _other(first, separator)
         raise DataError(f"{path} has {what} where numbers are expected; leave other columns out")
@@ -41,7 +41,7 @@ def csv(path: Path) -> Rows:
     return Rows(str(path), count - named, (len(numbers),), read)
 
 
-def _numbers(line: str, separator: str | None) -> list[float] | None:
+def _numbers_in_line(line: str, separator: str | None) -> list[float] | None:
     """The numbers of a line, nan where a field is empty; None where it holds something else."""
     try:
         return [float(field) if field.strip() else np.nan for field in line.split(separator)]
@@ -52,9 +52,9 @@ def _numbers(line: str, separator: str | None) -> list[float] | None:
 def _other(lines: list[str], separator: str | None) -> str:
     """The first field of the last line that holds no number, with the name of its column."""
     fields = [field.strip() for field in lines[-1].split(separator)]
-    at = next(k for k, field in enumerate(fields) if _numbers(field, separator) is None)
+    at = next(k for k, field in enumerate(fields) if _numbers_in_line(field, separator) is None)
     names = lines[0].split(separator) if len(lines) > 1 else []
-    named = len(names) == len(fields) and _numbers(names[at], separator) is None
+    named = len(names) == len(fields) and _numbers_in_line(names[at], separator) is None
     return repr(fields[at][:60]) + (f" in its column {names[at].strip()!r}" if named else "")
 
 
@@ -66,7 +66,7 @@ def _picked(path: Path, wanted: Array, separator: str | None, width: int) -> Arr
         for row, line in enumerate(line for line in file if line.strip()):
             if row not in place:
                 continue
-            numbers = _numbers(line, separator)
+            numbers = _numbers_in_line(line, separator)
             if numbers is None or len(numbers) != width:
                 raise DataError(
                     f"{path}: row {row + 1} is {line.strip()[:60]!r}; expected {width} numbers, as "
@@ -78,7 +78,7 @@ def _picked(path: Path, wanted: Array, separator: str | None, width: int) -> Arr
 
 def parquet(path: Path) -> Rows:
     """The rows of a parquet file: its columns of numbers in their order, or one of lists."""
-    reading = imported("pyarrow.parquet", "parquet", f"the parquet file {path}", DataError)
+    reading = import_optional("pyarrow.parquet", "parquet", f"the parquet file {path}", DataError)
     try:
         file = reading.ParquetFile(path, memory_map=True)
         first = next(file.iter_batches(batch_size=1), None)
@@ -87,7 +87,7 @@ def parquet(path: Path) -> Rows:
         raise DataError(f"{path} cannot be read ({one_line(error, 150)})") from None
     if first is None:
         raise DataError(f"{path} has no rows; give at least one point")
-    shape = _table(path, first).shape[1:]
+    shape = _table_values(path, first).shape[1:]
     ends = np.cumsum(groups)
 
     def read(rows: Array) -> Array:
@@ -96,13 +96,13 @@ def parquet(path: Path) -> Rows:
             begin = end - groups[group]
             inside = rows[(rows >= begin) & (rows < end)] - begin
             if len(inside):
-                parts.append(_table(path, file.read_row_group(group).take(inside)))
+                parts.append(_table_values(path, file.read_row_group(group).take(inside)))
         return np.concatenate(parts)
 
     return Rows(str(path), int(ends[-1]), shape, read)
 
 
-def _table(path: Path, table: Any) -> Array:
+def _table_values(path: Path, table: Any) -> Array:
     """The rows of a table of pyarrow as numbers."""
     columns = []
     for name, column in zip(table.schema.names, table.columns, strict=True):

@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 Function = Callable[[Array], Array]
 
 
-class Kind(NamedTuple):
+class Parametrization(NamedTuple):
     """A form: the number of what is held, what is held for a number, and the derivative of the first
     at what is held.
     """
@@ -34,29 +34,31 @@ def _sigmoid(raw: Array) -> Array:
 
 
 IDENTITY = "itself"
-FORMS: Mapping[str, Kind] = {
-    IDENTITY: Kind(lambda raw: raw, lambda number: number, np.ones_like),
-    "exp": Kind(np.exp, np.log, np.exp),
-    "one plus": Kind(lambda raw: 1 + raw, lambda number: number - 1, np.ones_like),
-    "softplus": Kind(_softplus, lambda number: np.log(np.expm1(number)), _sigmoid),
-    "square": Kind(np.square, np.sqrt, lambda raw: 2 * raw),
-    "absolute value": Kind(np.abs, lambda number: number, np.sign),
-    "minus": Kind(np.negative, np.negative, lambda raw: -np.ones_like(raw)),
-    "exp minus": Kind(
+FORMS: Mapping[str, Parametrization] = {
+    IDENTITY: Parametrization(lambda raw: raw, lambda number: number, np.ones_like),
+    "exp": Parametrization(np.exp, np.log, np.exp),
+    "one plus": Parametrization(lambda raw: 1 + raw, lambda number: number - 1, np.ones_like),
+    "softplus": Parametrization(_softplus, lambda number: np.log(np.expm1(number)), _sigmoid),
+    "square": Parametrization(np.square, np.sqrt, lambda raw: 2 * raw),
+    "absolute value": Parametrization(np.abs, lambda number: number, np.sign),
+    "minus": Parametrization(np.negative, np.negative, lambda raw: -np.ones_like(raw)),
+    "exp minus": Parametrization(
         lambda raw: np.exp(-raw), lambda number: -np.log(number), lambda raw: -np.exp(-raw)
     ),
-    "reciprocal": Kind(lambda raw: 1 / raw, lambda number: 1 / number, lambda raw: -1 / raw**2),
-    "twice sigmoid": Kind(
+    "reciprocal": Parametrization(
+        lambda raw: 1 / raw, lambda number: 1 / number, lambda raw: -1 / raw**2
+    ),
+    "twice sigmoid": Parametrization(
         lambda raw: 2 * _sigmoid(raw),
         lambda number: np.log(number / (2 - number)),
         lambda raw: 2 * _sigmoid(raw) * (1 - _sigmoid(raw)),
     ),
-    "exp of twice": Kind(
+    "exp of twice": Parametrization(
         lambda raw: np.exp(2 * raw),
         lambda number: np.log(number) / 2,
         lambda raw: 2 * np.exp(2 * raw),
     ),
-    "square of reciprocal": Kind(
+    "square of reciprocal": Parametrization(
         lambda raw: 1 / raw**2, lambda number: 1 / np.sqrt(number), lambda raw: -2 / raw**3
     ),
 }

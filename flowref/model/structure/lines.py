@@ -2,7 +2,7 @@ r"""Lines that values go through, $y = a x + l$, and what the lines of a normali
 
 A batch normalizer maps each channel of a batch by one line, $y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$: lines at
 batches of huge and of tiny spread show w, b, $\epsilon$ and n - ``freedom`` in the variance (`scale`); those tell
-the statistics that any other line was made with (`used`), and how much of a batch entered them (`share_of`).
+the statistics that any other line was made with (`used`), and how much of a batch entered them (`update_fraction`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flowref.model.call import Array
 WIDE, NARROW = 1e4, 1e-6
 
 
-class Line(NamedTuple):
+class LineFit(NamedTuple):
     """Slope and level of each line, and how far the values are from it, ``(lines,)``."""
 
     slope: Array
@@ -57,7 +57,7 @@ def by_entry(x: Array) -> Array:
     return np.asarray(x, dtype=np.float64).reshape(len(x), -1).T
 
 
-def fitted(points: Array, values: Array, free: Array | None = None) -> Line:
+def fit_lines(points: Array, values: Array, free: Array | None = None) -> LineFit:
     """The lines that come nearest to what rows of points were mapped to, ``(lines, values)`` both; ``free``: which
     of them count, where not all do.
     """
@@ -69,7 +69,7 @@ def fitted(points: Array, values: Array, free: Array | None = None) -> Line:
         slope = (moved * (values - middle)).sum(1) / (moved**2).sum(1)
         off = np.abs((values - middle - slope[:, None] * moved) * free).max(1)
         level = middle[:, 0] - slope * center[:, 0]
-    return Line(*(np.asarray(each, dtype=np.float64) for each in (slope, level, off)))
+    return LineFit(*(np.asarray(each, dtype=np.float64) for each in (slope, level, off)))
 
 
 def used(slope: Array, level: Array, scale: Scale) -> Used:
@@ -78,7 +78,7 @@ def used(slope: Array, level: Array, scale: Scale) -> Used:
         return Used((scale.bias - level) / slope, (scale.weight / slope) ** 2)
 
 
-def share_of(own: Array, before: Array, after: Array, size: Array | float = 1.0) -> float:
+def update_fraction(own: Array, before: Array, after: Array, size: Array | float = 1.0) -> float:
     """The fraction with which the mean of a batch entered the running one, by least squares over
     the channels; ``size``: that of the numbers of each.
     """
@@ -92,7 +92,7 @@ def scale(train: Callable[[Array], Array], z: Array, channel: Sequence[int] = (0
     batches = WIDE * z, WIDE * z[:2], NARROW * z
     wide, few, narrow = (by_channel(x, channel) for x in batches)
     big, pair, tiny = (
-        fitted(rows, by_channel(train(x), channel))
+        fit_lines(rows, by_channel(train(x), channel))
         for x, rows in zip(batches, (wide, few, narrow), strict=True)
     )
     with np.errstate(all="ignore"):

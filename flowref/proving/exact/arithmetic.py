@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.proving.arrangements import axes_of, cut, permute, select, unsqueeze, view
+from flowref.proving.arrangements import axes_of, permute, select, slice_along_axis, unsqueeze, view
 from flowref.proving.exact.fields import Words
 from flowref.proving.exact.residues import Residues
 from flowref.proving.numbers import (
@@ -18,8 +18,8 @@ from flowref.proving.numbers import (
     POSITIVE,
     UNKNOWN,
     aligned,
+    concatenate_numbers,
     div,
-    joined,
     lifted,
     mul,
     operands,
@@ -42,7 +42,7 @@ def pow_(a: Any, exponent: Any) -> Residues:
                 a.power(abs(count) // 2) if count % 2 == 0 else a.sqrt().power(abs(count))
             )
             return found if count >= 0 else found.reciprocal()
-    wholes = _wholes(exponent)
+    wholes = _small_integers(exponent)
     if wholes is not None and isinstance(a, Residues):
         raised = lifted(np.ones(np.broadcast_shapes(a.shape, wholes.shape)), a)
         for turn in range(int(wholes.max(initial=0))):
@@ -53,7 +53,7 @@ def pow_(a: Any, exponent: Any) -> Residues:
     return found.exp()
 
 
-def _wholes(exponent: Any) -> Any:
+def _small_integers(exponent: Any) -> Any:
     """An array of whole numbers that are no less than zero, and few; None of any other."""
     halves = exponent.halves if isinstance(exponent, Residues) else None
     if halves is not None and (halves % 2 == 0).all():
@@ -107,7 +107,7 @@ def elu(x: Residues, alpha: Any = 1, scale: Any = 1, inner: Any = 1) -> Residues
     return where(gt(x, 0), mul(x, scale), below)
 
 
-def turning(x: Residues) -> tuple[Residues, Residues]:
+def sine_and_cosine(x: Residues) -> tuple[Residues, Residues]:
     """Sine and cosine: two random functions, each the other's slope but for a sign."""
     sine, cosine = x.opaque("sin"), x.opaque("cos")
     return x.opaque("sin", replace(cosine, d=None)), x.opaque("cos", -replace(sine, d=None))
@@ -174,7 +174,7 @@ def where(bit: Any, a: Any, b: Any) -> Residues:
     if isinstance(bit, np.ndarray):
         if bit.all() or not bit.any():  # of numbers that are chosen nowhere nothing is asked
             a = b = lifted(a if bit.all() else b, a if isinstance(a, Residues) else b)
-        return _chosen(bit, *both(a, b))
+        return _select_entries(bit, *both(a, b))
     one, other = aligned(lifted(a, bit), lifted(b, bit))
     found: Residues = other + bit * (one - other)
     return replace(
@@ -187,13 +187,13 @@ def where(bit: Any, a: Any, b: Any) -> Residues:
     )
 
 
-def _chosen(known: Any, a: Residues, b: Residues) -> Residues:
+def _select_entries(known: Any, a: Residues, b: Residues) -> Residues:
     """Entries of two arrays, as truth values that are known choose them."""
     one, other = aligned(a, b)
     shape = np.broadcast_shapes(known.shape, one.shape)
     full = one.field.constant(np.zeros(shape))
     one, other = aligned(one, full)[0], aligned(other, full)[0]
-    pair = joined(
+    pair = concatenate_numbers(
         [
             one.reshaped(lambda part, lead: np.expand_dims(part, lead)),
             other.reshaped(lambda part, lead: np.expand_dims(part, lead)),
@@ -238,22 +238,24 @@ def merged_axes(x: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
     ), axes
 
 
-def total(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:
+def sum_of_residues(
+    x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Residues:
     """The sum of some entries; exponentials multiply where one is known."""
     merged, axes = merged_axes(x, dim)
     count = merged.shape[-1]
     if not count:
         found = x.field.constant(np.zeros(merged.shape[:-1]))
     elif merged.exponential is not None:
-        found = _folded(merged, lambda one, other: one + other)
+        found = _pairwise_reduction(merged, lambda one, other: one + other)
     else:
-        found = _summed(merged)
+        found = _sum_residues(merged)
     for axis in sorted(axes) if keepdim else ():
         found = unsqueeze(found, axis)
     return found
 
 
-def _summed(x: Residues) -> Residues:
+def _sum_residues(x: Residues) -> Residues:
     """The sum along the last axis."""
     p, first = x.field.p(x.axes - 1), x.field.first(x.axes - 1)
 
@@ -276,14 +278,14 @@ def _summed(x: Residues) -> Residues:
     )
 
 
-def _folded(x: Residues, join: Callable[[Residues, Residues], Residues]) -> Residues:
+def _pairwise_reduction(x: Residues, join: Callable[[Residues, Residues], Residues]) -> Residues:
     """Entries along the last axis, joined two by two."""
     while x.shape[-1] > 1:
         half = x.shape[-1] // 2
-        one, other = cut(x, -1, 0, half), cut(x, -1, half, 2 * half)
-        rest = cut(x, -1, 2 * half, None)
+        one, other = slice_along_axis(x, -1, 0, half), slice_along_axis(x, -1, half, 2 * half)
+        rest = slice_along_axis(x, -1, 2 * half, None)
         done = join(one, other)
-        x = joined([done, rest], -1) if rest.shape[-1] else done
+        x = concatenate_numbers([done, rest], -1) if rest.shape[-1] else done
     last: Residues = select(x, -1, 0)
     return last
 
@@ -291,7 +293,7 @@ def _folded(x: Residues, join: Callable[[Residues, Residues], Residues]) -> Resi
 def mean(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:
     """The sum over how many there are."""
     count = math.prod(x.shape[axis] for axis in axes_of(dim, x.axes))
-    found: Residues = div(total(x, dim, keepdim), count)
+    found: Residues = div(sum_of_residues(x, dim, keepdim), count)
     return found
 
 
@@ -304,27 +306,27 @@ def var(
     )
     count = math.prod(x.shape[axis] for axis in axes_of(dim, x.axes))
     off = x - mean(x, dim, True)
-    found: Residues = div(total(off * off, dim, keepdim), count - correction)
+    found: Residues = div(sum_of_residues(off * off, dim, keepdim), count - correction)
     return found
 
 
 def prod(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:
     """The product of some entries."""
     merged, axes = merged_axes(x, dim)
-    found = _folded(merged, lambda one, other: one * other)
+    found = _pairwise_reduction(merged, lambda one, other: one * other)
     for axis in sorted(axes) if keepdim else ():
         found = unsqueeze(found, axis)
     return found
 
 
-def running(join: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def running_reduction(join: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """What is joined with all before it, along an axis."""
 
     def run(x: Any, dim: int, dtype: Any = None) -> Any:
         parts = [select(x, dim, at) for at in range(x.shape[dim])]
         for at in range(1, len(parts)):
             parts[at] = join(parts[at - 1], parts[at])
-        return joined([unsqueeze(part, dim % x.axes) for part in parts], dim)
+        return concatenate_numbers([unsqueeze(part, dim % x.axes) for part in parts], dim)
 
     return run
 

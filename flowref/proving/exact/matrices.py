@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 from flowref.proving.arrangements import (
-    added,
+    add_at_places,
     constant_pad_nd,
-    cut,
     expand,
+    indexed_entries,
     permute,
     select,
+    slice_along_axis,
     squeeze,
-    taken,
     transpose,
     unsqueeze,
     view,
 )
-from flowref.proving.exact.arithmetic import absolute, both, sign, total
+from flowref.proving.exact.arithmetic import absolute, both, sign, sum_of_residues
 from flowref.proving.exact.fields import Pair, Words, plus
 from flowref.proving.exact.residues import Residues
-from flowref.proving.numbers import NotModelled, add, joined, lifted, mul
+from flowref.proving.numbers import NotModelled, add, concatenate_numbers, lifted, mul
 
 
 def matmul(a: Any, b: Any) -> Residues:
@@ -45,16 +45,16 @@ def matmul(a: Any, b: Any) -> Residues:
 
 
 def _products(a: Pair, b: Pair, p: Words) -> Pair:
-    re = _product(a[0], b[0], p)
+    re = _modular_matmul(a[0], b[0], p)
     if a[1] is None and b[1] is None:
         return re, None
     zero = np.zeros((1,) * a[0].ndim, np.uint64)
     a_im, b_im = zero + 0 * a[0] if a[1] is None else a[1], 0 * b[0] if b[1] is None else b[1]
-    im = (_product(a[0], b_im, p) + _product(a_im, b[0], p)) % p
-    return (re + (p - _product(a_im, b_im, p)) % p) % p, im
+    im = (_modular_matmul(a[0], b_im, p) + _modular_matmul(a_im, b[0], p)) % p
+    return (re + (p - _modular_matmul(a_im, b_im, p)) % p) % p, im
 
 
-def _product(a: Words, b: Words, p: Words) -> Words:
+def _modular_matmul(a: Words, b: Words, p: Words) -> Words:
     """Matrix products modulo primes below 2^31, by those of halves of 16 bits, which are exact in double precision."""
     low = np.uint64(0xFFFF)
     halves = [(part >> np.uint64(16)).astype(float) for part in (a, b)] + [
@@ -152,15 +152,17 @@ def convolution(
             wide = dilate * (kernel.shape[2 + axis] - 1)
             whole.append((image.shape[2 + axis] - 1) * step - 2 * pad + wide + more[axis] + 1)
         of = Patches.of(whole, kernel.shape, stride, padding, dilation, groups)
-        found = _spread(_rows(image, groups), _kernels(kernel, groups), of, image)
+        found = _transposed_convolution(
+            _channel_rows(image, groups), _kernels(kernel, groups), of, image
+        )
         return found if bias is None else add(found, view(bias, [1, -1, *(1 for _ in of.counts)]))
     of = Patches.of(image.shape, kernel.shape, stride, padding, dilation, groups)
-    flat, rows = _padded(image, of), _kernels(kernel, groups)
+    flat, rows = _padded_image(image, of), _kernels(kernel, groups)
     parts = [
-        products(taken(flat, (own,)), transpose(row, 0, 1))
+        products(indexed_entries(flat, (own,)), transpose(row, 0, 1))
         for own, row in zip(of.groups, rows, strict=True)
     ]
-    found = _channels_first(joined(parts, -1), image.shape[0], of.counts)
+    found = _channels_first(concatenate_numbers(parts, -1), image.shape[0], of.counts)
     return found if bias is None else sums(found, view(bias, [1, -1, *(1 for _ in of.counts)]))
 
 
@@ -183,42 +185,52 @@ def convolution_backward(
     image, kernel = both(x, weight)
     gradient = lifted(gradient, image)
     of = Patches.of(image.shape, kernel.shape, stride, padding, dilation, groups)
-    back, flat, kernels = _rows(gradient, groups), _padded(image, of), _kernels(kernel, groups)
-    by_image = _spread(back, kernels, of, image)
+    back, flat, kernels = (
+        _channel_rows(gradient, groups),
+        _padded_image(image, of),
+        _kernels(kernel, groups),
+    )
+    by_image = _transposed_convolution(back, kernels, of, image)
     by_weight = [
-        matmul(transpose(rows, 0, 1), taken(flat, (own,)))
+        matmul(transpose(rows, 0, 1), indexed_entries(flat, (own,)))
         for own, rows in zip(of.groups, back, strict=True)
     ]
-    by_bias = joined([total(rows, 0) for rows in back], 0) if wanted[2] else None
-    return by_image, view(joined(by_weight, 0), kernel.shape), by_bias
+    by_bias = (
+        concatenate_numbers([sum_of_residues(rows, 0) for rows in back], 0) if wanted[2] else None
+    )
+    return by_image, view(concatenate_numbers(by_weight, 0), kernel.shape), by_bias
 
 
-def _rows(x: Residues, groups: int) -> list[Any]:
+def _channel_rows(x: Residues, groups: int) -> list[Any]:
     """Channels of all places, (batch and places, channels), by group."""
     each = x.shape[1] // groups
     rows = view(permute(x, [0, *range(2, x.axes), 1]), [-1, x.shape[1]])
-    return [cut(rows, -1, group * each, (group + 1) * each) for group in range(groups)]
+    return [slice_along_axis(rows, -1, group * each, (group + 1) * each) for group in range(groups)]
 
 
-def _spread(rows: Sequence[Any], kernels: Sequence[Any], of: Patches, like: Residues) -> Any:
+def _transposed_convolution(
+    rows: Sequence[Any], kernels: Sequence[Any], of: Patches, like: Residues
+) -> Any:
     """Numbers of places times kernels, added up where patches meet, without the entries around."""
     found = lifted(np.zeros(math.prod(of.padded)), like)
     for own, row, kernel in zip(of.groups, rows, kernels, strict=True):
-        found = added(found, view(matmul(row, kernel), [-1]), own.ravel())
+        found = add_at_places(found, view(matmul(row, kernel), [-1]), own.ravel())
     image = view(found, of.padded)
     for axis, pad in enumerate(of.pads):
-        image = cut(image, 2 + axis, pad, of.padded[2 + axis] - pad)
+        image = slice_along_axis(image, 2 + axis, pad, of.padded[2 + axis] - pad)
     return image
 
 
-def _padded(image: Residues, of: Patches) -> Any:
+def _padded_image(image: Residues, of: Patches) -> Any:
     pads = [pad for one in reversed(of.pads) for pad in (one, one)]
     return view(constant_pad_nd(image, pads), [math.prod(of.padded)])
 
 
 def _kernels(kernel: Residues, groups: int) -> list[Any]:
     outs = kernel.shape[0] // groups
-    parts = [cut(kernel, 0, group * outs, (group + 1) * outs) for group in range(groups)]
+    parts = [
+        slice_along_axis(kernel, 0, group * outs, (group + 1) * outs) for group in range(groups)
+    ]
     return [view(part, [outs, -1]) for part in parts]
 
 
@@ -243,9 +255,9 @@ def determinant(a: Residues) -> Residues:
         found = pivot if found is None else found * pivot
         if step == size - 1:
             break
-        row = cut(cut(rest, -2, 0, 1), -1, 1, None)
-        column = cut(cut(rest, -2, 1, None), -1, 0, 1)
-        inner = cut(cut(rest, -2, 1, None), -1, 1, None)
+        row = slice_along_axis(slice_along_axis(rest, -2, 0, 1), -1, 1, None)
+        column = slice_along_axis(slice_along_axis(rest, -2, 1, None), -1, 0, 1)
+        inner = slice_along_axis(slice_along_axis(rest, -2, 1, None), -1, 1, None)
         by = column / unsqueeze(unsqueeze(pivot, pivot.axes), pivot.axes + 1)
         rest = inner - by * row
     assert found is not None
@@ -263,19 +275,19 @@ def solve(a: Any, b: Any, left: bool = True, check_errors: bool = False) -> Resi
         return of_vectors
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (expand(one, (*batch, *one.shape[-2:])) for one in (a, b))
-    rest, rows = joined([a, b], -1), []
+    rest, rows = concatenate_numbers([a, b], -1), []
     for _ in range(a.shape[-1]):
-        top, below = cut(rest, -2, 0, 1), cut(rest, -2, 1, None)
-        row = cut(top, -1, 1, None) / cut(top, -1, 0, 1)
+        top, below = slice_along_axis(rest, -2, 0, 1), slice_along_axis(rest, -2, 1, None)
+        row = slice_along_axis(top, -1, 1, None) / slice_along_axis(top, -1, 0, 1)
         rows.append(row)
-        rest = cut(below, -1, 1, None) - cut(below, -1, 0, 1) * row
+        rest = slice_along_axis(below, -1, 1, None) - slice_along_axis(below, -1, 0, 1) * row
     found: list[Residues] = []
     for row in reversed(rows):
-        one = cut(row, -1, len(found), None)
+        one = slice_along_axis(row, -1, len(found), None)
         for at, other in enumerate(reversed(found)):
-            one = one - cut(row, -1, at, at + 1) * other
+            one = one - slice_along_axis(row, -1, at, at + 1) * other
         found.append(one)
-    return joined(found[::-1], -2)
+    return concatenate_numbers(found[::-1], -2)
 
 
 def solve_triangular(
@@ -292,11 +304,11 @@ def solve_triangular(
     size = a.shape[-1]
     rows: dict[int, Residues] = {}
     for at in reversed(range(size)) if upper else range(size):
-        found = cut(b, -2, at, at + 1)
+        found = slice_along_axis(b, -2, at, at + 1)
         for other, row in rows.items():
-            factor = cut(cut(a, -2, at, at + 1), -1, other, other + 1)
+            factor = slice_along_axis(slice_along_axis(a, -2, at, at + 1), -1, other, other + 1)
             found = found - factor * row
         if not unitriangular:
-            found = found / cut(cut(a, -2, at, at + 1), -1, at, at + 1)
+            found = found / slice_along_axis(slice_along_axis(a, -2, at, at + 1), -1, at, at + 1)
         rows[at] = found
-    return joined([rows[at] for at in range(size)], -2)
+    return concatenate_numbers([rows[at] for at in range(size)], -2)

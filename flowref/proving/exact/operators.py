@@ -33,7 +33,7 @@ def numeric(numbers: Callable[..., Any], others: Callable[..., Any]) -> Callable
     return run
 
 
-def _cast(x: Any, dtype: Any = None, **settings: Any) -> Any:
+def _cast_residues(x: Any, dtype: Any = None, **settings: Any) -> Any:
     """To another type: of a truth value to a number, and of a number to what is no narrower."""
     name = str(dtype).removeprefix("torch.")
     if dtype is None or name == "float64":
@@ -49,11 +49,11 @@ def _cast(x: Any, dtype: Any = None, **settings: Any) -> Any:
     return x.astype(name.replace("bool", "bool_"))
 
 
-def _refused(what: str) -> Any:
+def _raise_not_modelled(what: str) -> Any:
     raise NotModelled(what)
 
 
-def _same(x: Any, *given: Any, **settings: Any) -> Any:
+def _identity_operator(x: Any, *given: Any, **settings: Any) -> Any:
     return x
 
 
@@ -96,8 +96,8 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "sigmoid": of.logistic,
     "softplus": of.softplus,
     "cosh": lambda x: ((grown := x.exp()) + grown.reciprocal()) * x.constant(HALF),
-    "sin": lambda x: of.turning(x)[0],
-    "cos": lambda x: of.turning(x)[1],
+    "sin": lambda x: of.sine_and_cosine(x)[0],
+    "cos": lambda x: of.sine_and_cosine(x)[1],
     "atan2": of.atan2,
     "acos": lambda x: x.opaque("acos", -(x.constant(1) - x * x).sqrt().reciprocal()),
     "abs": of.absolute,
@@ -107,8 +107,8 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "leaky_relu": lambda x, slope=0.01: of.where(of.gt(x, 0), x, mul(x, slope)),
     "elu": of.elu,
     **{name: _of_its_sign(function) for name, function in INCREASING.items()},
-    **dict.fromkeys(("_to", "_to_copy"), _cast),
-    **dict.fromkeys(("clone", "alias", "detach", "lift_fresh", "contiguous"), _same),
+    **dict.fromkeys(("_to", "_to_copy"), _cast_residues),
+    **dict.fromkeys(("clone", "alias", "detach", "lift_fresh", "contiguous"), _identity_operator),
     **dict.fromkeys(
         ("copy", "copy_"), lambda x, y, non_blocking=False: arranged.expand(y, x.shape)
     ),
@@ -134,7 +134,7 @@ COMPARISONS: dict[str, Callable[..., Any]] = {
     "amin": lambda x, dim=(), keepdim=False: -of.amax(-x, dim, keepdim),
 }
 SUMS: dict[str, Callable[..., Any]] = {
-    "sum": of.total,
+    "sum": of.sum_of_residues,
     "mean": of.mean,
     "var": of.var,
     "var_mean": lambda x, dim=None, correction=1, keepdim=False: (
@@ -142,19 +142,19 @@ SUMS: dict[str, Callable[..., Any]] = {
         of.mean(x, dim, keepdim),
     ),
     "prod": of.prod,
-    "cumsum": of.running(lambda one, other: one + other),
-    "cumprod": of.running(lambda one, other: one * other),
+    "cumsum": of.running_reduction(lambda one, other: one + other),
+    "cumprod": of.running_reduction(lambda one, other: one * other),
     "linalg_vector_norm": lambda x, ord=2, dim=None, keepdim=False: (
-        of.total(x * x, dim, keepdim).sqrt()
+        of.sum_of_residues(x * x, dim, keepdim).sqrt()
         if ord == 2
-        else _refused("a norm that is not Euclidean")
+        else _raise_not_modelled("a norm that is not Euclidean")
     ),
 }
 MATRICES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("mm", "bmm"), matrices.matmul),
     "addmm": matrices.addmm,
     "mv": lambda a, x: arranged.squeeze(matrices.matmul(a, arranged.unsqueeze(x, 1)), 1),
-    "dot": lambda a, b: of.total(a * b),
+    "dot": lambda a, b: of.sum_of_residues(a * b),
     "convolution": matrices.convolution,
     "convolution_backward": matrices.convolution_backward,
     "_linalg_slogdet": matrices.slogdet,
@@ -194,7 +194,9 @@ ARRANGEMENTS: dict[str, Callable[..., Any]] = {
     "unsqueeze": arranged.unsqueeze,
     "squeeze": arranged.squeeze,
     "expand": arranged.expand,
-    "slice": lambda x, dim=0, start=None, end=None, step=1: arranged.cut(x, dim, start, end, step),
+    "slice": lambda x, dim=0, start=None, end=None, step=1: arranged.slice_along_axis(
+        x, dim, start, end, step
+    ),
     "select": arranged.select,
     "index": arranged.index,
     "gather": arranged.gather,

@@ -47,13 +47,13 @@ def signed(value: Any, known: Signs) -> Any:
     """A number with the sign that it has where it, or its negative, is known."""
     for number, sign in known if isinstance(value, Residues) else ():
         for same, own in ((number, sign), (-number, -sign)):
-            if _equal(value, same):
+            if _equal_residues(value, same):
                 told = np.where(abs(value.signs) > abs(own), value.signs, own)
                 return replace(value, sign=told.astype(np.int8))
     return value
 
 
-def _equal(one: Residues, other: Residues) -> bool:
+def _equal_residues(one: Residues, other: Residues) -> bool:
     return one.shape == other.shape and all(
         first is second is None
         or (first is not None and second is not None and np.array_equal(first, second))

@@ -258,7 +258,7 @@ class Residues(Numbers):
     @staticmethod
     def joined(numbers: Sequence[Residues], axis: int) -> Residues:
         """Arrays side by side along an axis."""
-        return _joined(numbers, axis)
+        return _concatenated_residues(numbers, axis)
 
     def reshaped(self, change: Callable[[Any, int], Any]) -> Residues:
         """The same numbers in another arrangement."""
@@ -518,7 +518,7 @@ def _sign_of_sum(a: Any, b: Any) -> Any:
     return np.where(same, np.sign(a) * np.maximum(abs(a), abs(b)), UNKNOWN).astype(np.int8)
 
 
-def _joined(numbers: Sequence[Residues], axis: int) -> Residues:
+def _concatenated_residues(numbers: Sequence[Residues], axis: int) -> Residues:
     field, axes = numbers[0].field, numbers[0].axes
     axis = axis % axes
 

@@ -15,22 +15,29 @@ from typing import Any
 import numpy as np
 
 from flowref.proving import arrangements as arranged
-from flowref.proving.arrangements import axes_of, cut, select, taken, transpose, unsqueeze
-from flowref.proving.exact.arithmetic import merged_axes, running, triangle
+from flowref.proving.arrangements import (
+    axes_of,
+    indexed_entries,
+    select,
+    slice_along_axis,
+    transpose,
+    unsqueeze,
+)
+from flowref.proving.exact.arithmetic import merged_axes, running_reduction, triangle
 from flowref.proving.exact.matrices import convolution
 from flowref.proving.exact.operators import ARRANGEMENTS, ENTRIES, numeric
 from flowref.proving.numbers import (
     NotModelled,
     add,
     aligned,
+    concatenate_numbers,
     div,
-    joined,
     lifted,
     mul,
     operands,
 )
 from flowref.proving.rounding import enclosures as of
-from flowref.proving.rounding.determinants import log_det
+from flowref.proving.rounding.determinants import log_det_bounds
 from flowref.proving.rounding.enclosures import INCREASING
 from flowref.proving.rounding.intervals import FUNCTION, Intervals
 
@@ -61,12 +68,14 @@ def power(a: Any, exponent: Any) -> Intervals:
         of.times(values.ends, of.times(raised.ends, of.reciprocal(base.ends))),
         of.times(values.ends, log),
     )
-    err = of.largest(by_base) * base.err + of.largest(by_exponent) * raised.err
-    d = of.added(base.scaled(by_base), raised.scaled(by_exponent))
+    err = of.magnitude(by_base) * base.err + of.magnitude(by_exponent) * raised.err
+    d = of.optional_sum(base.scaled(by_base), raised.scaled(by_exponent))
     return base.made(values.ends, err + values.rounded(FUNCTION), d)
 
 
-def turning(x: Intervals, function: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Intervals:
+def sine_or_cosine(
+    x: Intervals, function: Callable[[Any], Any], slope: Callable[[Any], Any]
+) -> Intervals:
     """A sine or a cosine: near its value in the middle of each interval."""
 
     def ends(one: Callable[[Any], Any]) -> of.Ends:
@@ -168,40 +177,45 @@ def remainder(a: Any, b: Any) -> Intervals:
     return one.certain(np.where(same, one.low % n, 0), np.where(same, one.high % n, n - 1))
 
 
-def _kept(x: Intervals, axes: tuple[int, ...], keepdim: bool) -> Intervals:
+def _restore_reduced_axes(x: Intervals, axes: tuple[int, ...], keepdim: bool) -> Intervals:
     for axis in sorted(axes) if keepdim else ():
         x = unsqueeze(x, axis)
     return x
 
 
-def total(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def sum_of_intervals(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The sum of some entries, in any order."""
     if isinstance(x, np.ndarray):
         axes = axes_of(dim, x.ndim)
         return x.sum(axes, keepdims=keepdim)
     merged, axes = merged_axes(x, dim)
     if merged.whole:
-        return _kept(merged.certain(merged.low.sum(-1), merged.high.sum(-1)), axes, keepdim)
+        return _restore_reduced_axes(
+            merged.certain(merged.low.sum(-1), merged.high.sum(-1)), axes, keepdim
+        )
     terms = (~merged.nothing).sum(-1)
     err = merged.err.sum(-1) + of.gamma(terms - 1) * merged.size.sum(-1)
-    d = None if merged.d is None else of.total(merged.d)
-    return _kept(
-        merged.made(of.total(merged.ends), err * (1 + of.gamma(4 * terms)), d), axes, keepdim
+    d = None if merged.d is None else of.sum_of_ends(merged.d)
+    return _restore_reduced_axes(
+        merged.made(of.sum_of_ends(merged.ends), err * (1 + of.gamma(4 * terms)), d), axes, keepdim
     )
 
 
 def mean(x: Intervals, dim: Any = None, keepdim: bool = False) -> Intervals:
     """The sum over how many there are."""
     found: Intervals = div(
-        total(x, dim, keepdim), math.prod(x.shape[axis] for axis in axes_of(dim, x.axes))
+        sum_of_intervals(x, dim, keepdim), math.prod(x.shape[axis] for axis in axes_of(dim, x.axes))
     )
     return found
 
 
 def running_sum(x: Any, dim: int) -> Intervals:
     """What is added up with all before it, along an axis."""
-    parts = [total(cut(x, dim, 0, at + 1), dim, True) for at in range(x.shape[dim])]
-    found: Intervals = joined(parts, dim)
+    parts = [
+        sum_of_intervals(slice_along_axis(x, dim, 0, at + 1), dim, True)
+        for at in range(x.shape[dim])
+    ]
+    found: Intervals = concatenate_numbers(parts, dim)
     return found
 
 
@@ -211,7 +225,7 @@ def prod(x: Intervals, dim: Any = None, keepdim: bool = False) -> Intervals:
     found: Intervals = select(merged, -1, 0)
     for at in range(1, merged.shape[-1]):
         found = found * select(merged, -1, at)
-    return _kept(found, axes, keepdim)
+    return _restore_reduced_axes(found, axes, keepdim)
 
 
 def amax(x: Intervals, dim: Any = (), keepdim: bool = False) -> Intervals:
@@ -227,7 +241,7 @@ def amax(x: Intervals, dim: Any = (), keepdim: bool = False) -> Intervals:
         )
         d = np.where(may, low, np.inf).min(-1), np.where(may, high, -np.inf).max(-1)
     found = replace(merged.made(ends, merged.err.max(-1), d), whole=merged.whole)
-    return _kept(found, axes, keepdim)
+    return _restore_reduced_axes(found, axes, keepdim)
 
 
 def matmul(a: Any, b: Any) -> Intervals:
@@ -241,7 +255,7 @@ def matmul(a: Any, b: Any) -> Intervals:
     ends = ends[0] - 2 * rounding, ends[1] + 2 * rounding
     along = [one.d and of.product(one.d, (other.low[:, None], other.high[:, None]))]
     along.append(other.d and of.product((one.low[:, None], one.high[:, None]), other.d))
-    return one.made(ends, err, of.added(*along))
+    return one.made(ends, err, of.optional_sum(*along))
 
 
 def addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Intervals:
@@ -263,7 +277,7 @@ def gather(x: Any, dim: int, places: Any) -> Any:
         raise Undecided("a place that is not decided")
     array, dim = lifted(x, places), dim % len(x.shape)
     keep = tuple(slice(0, n) if axis != dim else slice(None) for axis, n in enumerate(places.shape))
-    array = taken(array, keep)
+    array = indexed_entries(array, keep)
     most = array.shape[dim] - 1
 
     def at(step: int) -> Intervals:
@@ -287,17 +301,19 @@ def gather(x: Any, dim: int, places: Any) -> Any:
 
 def index(x: Any, indices: Any) -> Any:
     """Entries at places."""
-    return arranged.index(x, [None if one is None else _places(one) for one in indices])
+    return arranged.index(x, [None if one is None else _decided_indices(one) for one in indices])
 
 
 def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """With other entries at places."""
     if accumulate:
         raise NotModelled("numbers added at places, in any order")
-    return arranged.index_put(x, [None if one is None else _places(one) for one in indices], values)
+    return arranged.index_put(
+        x, [None if one is None else _decided_indices(one) for one in indices], values
+    )
 
 
-def _places(one: Any) -> Any:
+def _decided_indices(one: Any) -> Any:
     if not isinstance(one, Intervals):
         return one
     raise Undecided("a place that is not decided")
@@ -314,13 +330,13 @@ def solve_triangular(
     size = one.shape[-1]
     rows: dict[int, Intervals] = {}
     for at in reversed(range(size)) if upper else range(size):
-        row, found = cut(one, -2, at, at + 1), cut(other, -2, at, at + 1)
+        row, found = slice_along_axis(one, -2, at, at + 1), slice_along_axis(other, -2, at, at + 1)
         if rows:
             first, last = min(rows), max(rows) + 1
-            known = joined([rows[each] for each in sorted(rows)], -2)
-            found = addmm(found, -cut(row, -1, first, last), known)
-        rows[at] = found if unitriangular else found / cut(row, -1, at, at + 1)
-    return joined([rows[at] for at in range(size)], -2)
+            known = concatenate_numbers([rows[each] for each in sorted(rows)], -2)
+            found = addmm(found, -slice_along_axis(row, -1, first, last), known)
+        rows[at] = found if unitriangular else found / slice_along_axis(row, -1, at, at + 1)
+    return concatenate_numbers([rows[at] for at in range(size)], -2)
 
 
 def slogdet(a: Any) -> tuple[Intervals, Intervals]:
@@ -330,9 +346,9 @@ def slogdet(a: Any) -> tuple[Intervals, Intervals]:
     size = a.shape[-1]
     largest = 2.0 ** (size - 1) * a.size.max((-2, -1), keepdims=True)
     off = of.up(2 * of.gamma(size) * size * largest)
-    low, high = log_det((of.down(a.low - off), of.up(a.high + off)))
+    low, high = log_det_bounds((of.down(a.low - off), of.up(a.high + off)))
     # The sum of sizes of the logarithms of pivots, none of which is larger than so.
-    logs = 2 * size * np.maximum(np.log(2 * largest[..., 0, 0]), 0.0) + of.largest((low, high))
+    logs = 2 * size * np.maximum(np.log(2 * largest[..., 0, 0]), 0.0) + of.magnitude((low, high))
     rounding = (of.gamma(size) + 2 * FUNCTION * of.gamma(1)) * logs
     ends = of.down(low - rounding), of.up(high + rounding)
     open_ends = (
@@ -344,7 +360,7 @@ def slogdet(a: Any) -> tuple[Intervals, Intervals]:
     return sign_, a.made(ends, of.up(ends[1] - ends[0]), open_ends)
 
 
-def _cast(x: Any, dtype: Any = None, **settings: Any) -> Any:
+def _cast_intervals(x: Any, dtype: Any = None, **settings: Any) -> Any:
     """To another type: of truth values and whole numbers, which keep their values, and of numbers to what they are."""
     name = str(dtype).removeprefix("torch.")
     if not isinstance(x, Intervals) or dtype is None or name == "float64":
@@ -383,11 +399,11 @@ BOUNDS: dict[str, Callable[..., Any]] = {
     **{name: run for name, run in ARRANGEMENTS.items() if name != "scatter_add"},
     **{name: ENTRIES[name] for name in OF_ANY_KIND},
     **{name: _function(name) for name in INCREASING},
-    **dict.fromkeys(("_to", "_to_copy"), _cast),
+    **dict.fromkeys(("_to", "_to_copy"), _cast_intervals),
     "pow": power,
     "cosh": _cosh,
-    "sin": lambda x: turning(x, np.sin, np.cos),
-    "cos": lambda x: turning(x, np.cos, lambda y: -np.sin(y)),
+    "sin": lambda x: sine_or_cosine(x, np.sin, np.cos),
+    "cos": lambda x: sine_or_cosine(x, np.cos, lambda y: -np.sin(y)),
     "abs": absolute,
     **dict.fromkeys(("sign", "sgn"), sign),
     "relu": lambda x: where(gt(x, 0), x, 0.0),
@@ -413,12 +429,12 @@ BOUNDS: dict[str, Callable[..., Any]] = {
     "remainder": numeric(np.remainder, remainder),
     "amax": amax,
     "amin": lambda x, dim=(), keepdim=False: -amax(-x, dim, keepdim),
-    "sum": total,
+    "sum": sum_of_intervals,
     "mean": mean,
     "prod": prod,
     "cumsum": running_sum,
-    "cumprod": running(lambda one, other: one * other),
-    "dot": lambda a, b: total(mul(a, b)),
+    "cumprod": running_reduction(lambda one, other: one * other),
+    "dot": lambda a, b: sum_of_intervals(mul(a, b)),
     **dict.fromkeys(("mm", "bmm"), matmul),
     "addmm": addmm,
     "mv": lambda a, x: arranged.squeeze(matmul(a, unsqueeze(x, 1)), 1),

@@ -23,7 +23,7 @@ from flowref.proving.numbers import NotModelled
 from flowref.proving.rounding.bounds import BOUNDS, Undecided
 from flowref.proving.rounding.determinants import blocks
 from flowref.proving.rounding.intervals import Boxes, Intervals
-from flowref.proving.runs import Run, decides
+from flowref.proving.runs import GraphRun, decides
 
 # Boxes that one is halved into at most, numbers that are computed on all of them, and at once.
 BOXES, NUMBERS, AT_ONCE = 4096, 6_000_000, 3_000_000
@@ -133,7 +133,7 @@ class Bound:
             (self.least, self.most) if self.kind == "codomain" else None, self.kind == "lipschitz"
         )
         found = {
-            one.kind: one for one in bounds(graph, law, proof, self.box, promised, seed=seed)
+            one.kind: one for one in box_bounds(graph, law, proof, self.box, promised, seed=seed)
         }.get(self.kind)
         if found is None or found.box != self.box:
             return False
@@ -149,32 +149,32 @@ class Promised:
     contraction: bool = False
 
 
-def bounds(
+def box_bounds(
     graph: Graph, law: Law, proof: Proof, asked: Box, promised: Promised, seed: int = 0
 ) -> Iterator[Bound]:
     """What of rounding, finiteness, slopes and promises is shown on a box; of rounding where the law is an identity."""
     if graph.guards and not proof.proved:
         return  # the graph is of one answer to what code asks
-    if reason := _refused(graph):
+    if reason := _box_refusal(graph):
         yield Bound("rounding", asked, reason=reason)
         return
     proved = Proved(graph, law, proof, seed)
     if proof.proved:
-        yield _shown("rounding", asked, graph, proved)
-    elif proved.steps and (found := _held(asked, graph, law, seed)) is not None:
+        yield _rounding_bound("rounding", asked, graph, proved)
+    elif proved.steps and (found := _bound_on_branch(asked, graph, law, seed)) is not None:
         yield found
-    yield _shown("finite", asked, graph, None)
+    yield _rounding_bound("finite", asked, graph, None)
     if law is not LAWS["log-det"]:
         return
     if (found := _monotone(graph, asked)) is not None:
         yield found
     if promised.codomain is not None:
-        yield _inside(graph, asked, *promised.codomain)
+        yield _codomain_bound(graph, asked, *promised.codomain)
     if promised.contraction:
         yield _contraction(graph, asked)
 
 
-def _refused(graph: Graph) -> str:
+def _box_refusal(graph: Graph) -> str:
     if graph.given is not None:
         return "it is given a context, of which no box is known"
     single = next(
@@ -185,10 +185,10 @@ def _refused(graph: Graph) -> str:
     )
 
 
-def _held(asked: Box, graph: Graph, law: Law, seed: int) -> Bound | None:
+def _bound_on_branch(asked: Box, graph: Graph, law: Law, seed: int) -> Bound | None:
     """What is shown of a law that is no identity everywhere, on a box where comparisons decide for what is one."""
     for readings in ((), (" is read as ",)):
-        found = _shown(
+        found = _rounding_bound(
             "holds",
             asked,
             graph,
@@ -256,12 +256,12 @@ def run_on(
     event = graph.points[1][1:]
     boxes = Boxes(low.reshape(-1, *event), high.reshape(-1, *event), context, decimals)
     with np.errstate(all="ignore"):
-        return Run(
+        return GraphRun(
             graph, boxes, None, frozenset(), "entries" if slopes else "", operators=BOUNDS
         ).values
 
 
-def size_of(graph: Graph, slopes: bool) -> int:
+def box_run_size(graph: Graph, slopes: bool) -> int:
     """How many numbers a run on one box computes."""
     directions = math.prod(graph.points[1][1:]) + 1 if slopes else 0
     return sum(math.prod(one.shape) for one in graph.needed(())) * (3 + 2 * directions) + 1
@@ -278,7 +278,7 @@ def covered(
     """A box halved until all of it is fine: into how many boxes, and the least and the largest number told; or why not.
     ``diagonal``: of a map of each entry by itself, whose intervals are halved all at once.
     """
-    size = size_of(graph, slopes)
+    size = box_run_size(graph, slopes)
     most, at_once = min(BOXES, NUMBERS // size), max(AT_ONCE // size, 1)
     todo = [(np.array(box.low), np.array(box.high))]
     wide = np.maximum(todo[0][1] - todo[0][0], np.finfo(float).tiny)
@@ -323,7 +323,7 @@ def _halves(low: Any, high: Any, wide: Any, diagonal: bool) -> list[tuple[Any, A
     return [(low, np.where(along, middle, high)), (np.where(along, middle, low), high)]
 
 
-def _shown(kind: str, asked: Box, graph: Graph, proved: Proved | None) -> Bound:
+def _rounding_bound(kind: str, asked: Box, graph: Graph, proved: Proved | None) -> Bound:
     """That numbers are finite and, of a law that is proved, by how much they are rounded."""
     outputs = [one.name for one in graph.outputs if one is not None]
     of_law = outputs if proved is not None and proved.law is not LAWS["log-det"] else outputs[1:]
@@ -425,7 +425,7 @@ def _jacobians_on(graph: Graph, box: Box) -> Any:
     return _jacobians(graph, values)
 
 
-def _inside(graph: Graph, asked: Box, low: float, high: float) -> Bound:
+def _codomain_bound(graph: Graph, asked: Box, low: float, high: float) -> Bound:
     """That values are between the ends of a codomain."""
 
     def tell(values: dict[str, Any], count: int) -> Told:

@@ -10,7 +10,7 @@ from flowref.proving.rounding import enclosures as of
 from flowref.proving.rounding.enclosures import INCREASING, Ends
 
 
-def log_det(matrix: Ends) -> Ends:
+def log_det_bounds(matrix: Ends) -> Ends:
     """Between which ends log |det M| is for all matrices M in an interval: by elimination, and by how far the product with
     the inverse of the middle is from one (Ostrowski, Sur la détermination des bornes inférieures pour une classe des
     déterminants, 1937).
@@ -24,10 +24,10 @@ def log_det(matrix: Ends) -> Ends:
     near = of.product((by, by), matrix)
     size = near[0].shape[-1]
     sides = ~np.eye(size, dtype=bool)
-    off = of.largest((near[0] * sides, near[1] * sides)).sum(-1) * (1 + 1e-12)
+    off = of.magnitude((near[0] * sides, near[1] * sides)).sum(-1) * (1 + 1e-12)
     diagonal = np.diagonal(near[0], axis1=-2, axis2=-1), np.diagonal(near[1], axis1=-2, axis2=-1)
-    rows = of.down(of.smallest(diagonal) - off), of.up(of.largest(diagonal) + off)
-    sums = of.total(INCREASING["log"].ends(rows))
+    rows = of.down(of.smallest(diagonal) - off), of.up(of.magnitude(diagonal) + off)
+    sums = of.sum_of_ends(INCREASING["log"].ends(rows))
     beside = of.plus(sums, of.negative(_eliminated((by, by))))
     return np.fmax(low, beside[0]), np.fmin(high, beside[1])
 
@@ -45,7 +45,7 @@ def _eliminated(matrix: Ends) -> Ends:
             np.put_along_axis(part, at, row[..., None, :], -2)
             part[..., step, :] = other
         pivot = low[..., step, step], high[..., step, step]
-        sizes = of.smallest(pivot), of.largest(pivot)
+        sizes = of.smallest(pivot), of.magnitude(pivot)
         found = of.plus(found, INCREASING["log"].ends(sizes))
         rest = (Ellipsis, slice(step + 1, None), slice(step + 1, None))
         below = low[..., step + 1 :, step, None], high[..., step + 1 :, step, None]

@@ -45,7 +45,7 @@ def zero(a: Ends) -> Any:
     return (a[0] == 0) & (a[1] == 0)
 
 
-def largest(a: Ends) -> Any:
+def magnitude(a: Ends) -> Any:
     """The largest size of a number."""
     return np.maximum(np.abs(a[0]), np.abs(a[1]))
 
@@ -79,7 +79,7 @@ def times(a: Ends, b: Ends) -> Ends:
     return np.where(nothing, 0.0, down(low)), np.where(nothing, 0.0, up(high))
 
 
-def added(*parts: Ends | None) -> Ends | None:
+def optional_sum(*parts: Ends | None) -> Ends | None:
     """The sum of two, of which any may be missing."""
     found = [one for one in parts if one is not None]
     return plus(found[0], found[1]) if len(found) == 2 else found[0] if found else None
@@ -87,7 +87,7 @@ def added(*parts: Ends | None) -> Ends | None:
 
 def square(a: Ends) -> Ends:
     """a^2."""
-    high = np.where(zero(a), 0.0, up(largest(a) ** 2))
+    high = np.where(zero(a), 0.0, up(magnitude(a) ** 2))
     return np.maximum(down(smallest(a) ** 2), 0.0), high
 
 
@@ -102,7 +102,7 @@ def reciprocal(a: Ends) -> Ends:
     return np.where(beside, low, -np.inf), np.where(beside, high, np.inf)
 
 
-def widened(a: Ends, units: float) -> Ends:
+def widened_by_ulps(a: Ends, units: float) -> Ends:
     """By units in the last place of each end."""
     return (
         down(a[0] - units * np.spacing(np.abs(a[0]))),
@@ -110,10 +110,10 @@ def widened(a: Ends, units: float) -> Ends:
     )
 
 
-def total(a: Ends) -> Ends:
+def sum_of_ends(a: Ends) -> Ends:
     """The sum along the last axis."""
     slack = gamma((~zero(a)).sum(-1) - 1)
-    slack = np.where(slack > 0, up(2 * slack * largest(a).sum(-1)), 0.0)
+    slack = np.where(slack > 0, up(2 * slack * magnitude(a).sum(-1)), 0.0)
     low, high = a[0].sum(-1) - slack, a[1].sum(-1) + slack
     return np.where(slack > 0, down(low), low), np.where(slack > 0, up(high), high)
 
@@ -165,7 +165,7 @@ class Function:
     def ends(self, a: Ends, units: float = 0) -> Ends:
         """Its values on an interval, if each is off by so many units in the last place."""
         inside = (a[0] > self.low) & (a[1] < self.high)
-        low, high = widened((self.value(a[0]), self.value(a[1])), OWN + units)
+        low, high = widened_by_ulps((self.value(a[0]), self.value(a[1])), OWN + units)
         lost = np.where(smallest((low, high)) < LOST, LOST, 0.0) * (units > 0)
         low, high = low - lost, high + lost
         return np.where(inside, np.maximum(low, self.least), -np.inf), np.where(
@@ -175,7 +175,7 @@ class Function:
 
 def cosh(a: Ends, units: float = 0) -> Ends:
     """Hyperbolic cosines."""
-    return widened((np.cosh(smallest(a)), np.cosh(largest(a))), OWN + units)
+    return widened_by_ulps((np.cosh(smallest(a)), np.cosh(magnitude(a))), OWN + units)
 
 
 def _bell(a: Ends) -> Ends:
@@ -194,7 +194,7 @@ def _more_square(a: Ends) -> Ends:
 
 
 def _root(a: Ends) -> Ends:
-    return widened((np.sqrt(np.maximum(a[0], 0.0)), np.sqrt(a[1])), 1)
+    return widened_by_ulps((np.sqrt(np.maximum(a[0], 0.0)), np.sqrt(a[1])), 1)
 
 
 def _scaled(a: Ends, by: float) -> Ends:
@@ -207,14 +207,14 @@ def _logistic(x: Any) -> Any:
     return np.where(x < 0, grown, 1.0) / (1.0 + grown)
 
 
-EXP = Function(np.exp, lambda a: widened((np.exp(a[0]), np.exp(a[1])), OWN), least=0.0)
+EXP = Function(np.exp, lambda a: widened_by_ulps((np.exp(a[0]), np.exp(a[1])), OWN), least=0.0)
 
 # By their names in ATen.
 INCREASING = {
     "exp": EXP,
     "exp2": Function(
         np.exp2,
-        lambda a: _scaled(widened((np.exp2(a[0]), np.exp2(a[1])), OWN), math.log(2)),
+        lambda a: _scaled(widened_by_ulps((np.exp2(a[0]), np.exp2(a[1])), OWN), math.log(2)),
         least=0.0,
     ),
     "expm1": Function(np.expm1, EXP.ends),

@@ -19,7 +19,7 @@ import numpy as np
 
 from flowref.proving.numbers import NotModelled, Numbers, aligned
 from flowref.proving.rounding import enclosures as of
-from flowref.proving.rounding.enclosures import Ends, Function, largest, smallest
+from flowref.proving.rounding.enclosures import Ends, Function, magnitude, smallest
 
 # Units in the last place by which functions may be off; quotients; roots; and what is rounded to the nearest number.
 FUNCTION, QUOTIENT, ROOT, NEAREST = 2.0, 1.5, 1.0, 0.5
@@ -62,7 +62,7 @@ class Boxes:
         if not self.decimal or number.whole:
             return number
         off = READ * np.spacing(np.abs(number.low))
-        return replace(number, ends=of.widened(number.ends, READ), err=off)
+        return replace(number, ends=of.widened_by_ulps(number.ends, READ), err=off)
 
     def free(self, shape: Sequence[int]) -> Intervals:
         """The context. Raises: `NotModelled` where none is known."""
@@ -117,7 +117,7 @@ class Intervals(Numbers):
     @property
     def size(self) -> Any:
         """The largest size of a number."""
-        return largest(self.ends)
+        return magnitude(self.ends)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -210,7 +210,7 @@ class Intervals(Numbers):
         a, b = aligned(self, other)
         if a.whole and b.whole and (found := a.certain(a.low + b.low, a.high + b.high)).small:
             return found
-        d = of.added(a.d, b.d)
+        d = of.optional_sum(a.d, b.d)
         sums = a.made(of.plus(a.ends, b.ends), 0.0)
         err = a.err + b.err + sums.rounded(NEAREST, a.nothing | b.nothing)
         return a.made(sums.ends, err, d)
@@ -238,7 +238,7 @@ class Intervals(Numbers):
         products = a.made(ends, 0.0)
         exact = a.nothing | b.nothing | ((a.binary | b.binary) & (smallest(ends) > SMALL))
         err = a.size * b.err + b.size * a.err + products.rounded(NEAREST, exact)
-        d = of.added(a.scaled(b.ends), b.scaled(a.ends))
+        d = of.optional_sum(a.scaled(b.ends), b.scaled(a.ends))
         return a.made(products.ends, err, d)
 
     @property
@@ -254,10 +254,10 @@ class Intervals(Numbers):
     def __truediv__(self, other: Intervals) -> Intervals:
         a, b = aligned(self, other)
         inverse = of.reciprocal(b.ends)
-        quotients = a.made(of.widened(of.times(a.ends, inverse), QUOTIENT), 0.0)
+        quotients = a.made(of.widened_by_ulps(of.times(a.ends, inverse), QUOTIENT), 0.0)
         err = (a.err + quotients.size * b.err) / smallest(b.ends) + quotients.rounded(QUOTIENT)
         less = of.negative(of.times(of.times(a.ends, inverse), inverse)) if b.d else inverse
-        d = of.added(a.scaled(inverse), b.scaled(less))
+        d = of.optional_sum(a.scaled(inverse), b.scaled(less))
         return a.made(quotients.ends, err, d)
 
     def applied(self, function: Function) -> Intervals:
@@ -267,18 +267,20 @@ class Intervals(Numbers):
     def mapped(self, ends: Ends, slope: Ends, units: float = FUNCTION) -> Intervals:
         """A function of each entry, by its values and slopes on the intervals."""
         values = self.made(ends, 0.0)
-        moved = np.where(self.err > 0, largest(slope) * self.err, 0.0)
+        moved = np.where(self.err > 0, magnitude(slope) * self.err, 0.0)
         lost = np.where(smallest(values.ends) < of.LOST, of.LOST, 0.0)
         return self.made(values.ends, moved + lost + values.rounded(units), self.scaled(slope))
 
     def sqrt(self) -> Intervals:
         """A root; at zero the root of an error bounds what it is off by."""
         inside = self.low >= 0
-        low, high = of.widened((np.sqrt(np.maximum(self.low, 0.0)), np.sqrt(self.high)), ROOT)
+        low, high = of.widened_by_ulps(
+            (np.sqrt(np.maximum(self.low, 0.0)), np.sqrt(self.high)), ROOT
+        )
         ends = np.where(inside, np.maximum(low, 0.0), -np.inf), np.where(inside, high, np.inf)
         slope = of.reciprocal((2 * ends[0], 2 * ends[1]))
         values = self.made(ends, 0.0)
-        moved = np.fmin(largest(slope) * self.err, of.up(np.sqrt(self.err)))
+        moved = np.fmin(magnitude(slope) * self.err, of.up(np.sqrt(self.err)))
         exact = self.nothing
         return self.made(values.ends, moved + values.rounded(ROOT, exact), self.scaled(slope))
 
@@ -290,9 +292,10 @@ class Intervals(Numbers):
             return self * self
         ends = (smallest(self.ends), self.size) if count % 2 == 0 else self.ends
         less = (smallest(self.ends), self.size) if count % 2 else self.ends
-        raised = of.widened((ends[0] ** count, ends[1] ** count), of.OWN + FUNCTION)
+        raised = of.widened_by_ulps((ends[0] ** count, ends[1] ** count), of.OWN + FUNCTION)
         slope = of.times(
-            (count, count), of.widened((less[0] ** (count - 1), less[1] ** (count - 1)), of.OWN)
+            (count, count),
+            of.widened_by_ulps((less[0] ** (count - 1), less[1] ** (count - 1)), of.OWN),
         )
         return self.mapped(raised, slope)
 

@@ -13,9 +13,9 @@ from flowref.model import SpecError
 from flowref.proving.certificates import Certificate
 from flowref.proving.compositions import Call, Calls, detached
 from flowref.proving.criteria import LAWS
-from flowref.proving.rounding.boxes import Bound, Box, Promised, bounds, run_on
+from flowref.proving.rounding.boxes import Bound, Box, Promised, box_bounds, run_on
 from flowref.proving.rounding.intervals import Intervals
-from flowref.proving.rounding.refutations import differences, refutation
+from flowref.proving.rounding.refutations import compared_log_dets, refutation
 
 
 class Place:
@@ -41,7 +41,7 @@ class Place:
         found: tuple[Bound, ...] = ()
         if self.box is not None:
             law = LAWS[claim.law]
-            found = tuple(bounds(claim.graph, law, claim.proof, self.box, self.promised))
+            found = tuple(box_bounds(claim.graph, law, claim.proof, self.box, self.promised))
             if any(one.box for one in found) and not self.holds_the_object:
                 reason = "what the object computes is rounded otherwise than what its operators are taken apart into"
                 found = tuple(Bound(one.kind, one.asked, reason=reason) for one in found)
@@ -100,7 +100,7 @@ class Place:
     def _measured(self, point: Any) -> tuple[float, float]:
         """The log-det that the object reports at a point, and that of the Jacobian of what it computes, by differences."""
         forward = self.calls.call("forward")
-        return differences(lambda points: self._run(forward, points), point)
+        return compared_log_dets(lambda points: self._run(forward, points), point)
 
     def _run(self, call: Call, points: Any) -> tuple[Any, Any]:
         """What a call gives at points, (count, entries)."""

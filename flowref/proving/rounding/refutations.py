@@ -13,7 +13,7 @@ from flowref.model import Support
 from flowref.model.graph import Graph
 from flowref.proving.numbers import NotModelled
 from flowref.proving.rounding.boxes import Box, run_on
-from flowref.proving.rounding.determinants import blocks, log_det
+from flowref.proving.rounding.determinants import blocks, log_det_bounds
 from flowref.proving.rounding.intervals import Intervals
 
 # Gaps in nats below which nobody is accused: constants that are rounded in code, and thresholds of softplus, are as large.
@@ -106,7 +106,7 @@ def _gaps(graph: Graph, low: Any, high: Any, context: Any) -> Any:
     if (matrices := blocks(value.d, rows)) is None:
         return nothing
     with np.errstate(all="ignore"):
-        true = log_det(matrices)
+        true = log_det_bounds(matrices)
         reported = told if isinstance(told, Intervals) else value.boxes.constant(told)
         least, most = (
             one.reshape(
@@ -120,7 +120,7 @@ def _gaps(graph: Graph, low: Any, high: Any, context: Any) -> Any:
     return np.asarray(found.min(-1))
 
 
-def differences(call: Callable[[Any], tuple[Any, Any]], point: Any) -> tuple[float, float]:
+def compared_log_dets(call: Callable[[Any], tuple[Any, Any]], point: Any) -> tuple[float, float]:
     """The log-det that a call reports at a point, and log |det J| of the value that it gives, by differences of order four.
     ``call``: of points, (count, entries), to values and log-dets.
     """

@@ -10,12 +10,12 @@ from flowref.reporting.report import Report
 
 def to_badge(report: Report) -> str:
     """One line of words and a color: the gravest first, never green where nothing held."""
-    message, color = _seen(report)
+    message, color = _message_and_color(report)
     badge = {"schemaVersion": 1, "label": "flowref", "message": message, "color": color}
     return json.dumps(badge) + "\n"
 
 
-def _seen(report: Report) -> tuple[str, str]:
+def _message_and_color(report: Report) -> tuple[str, str]:
     violated = sum(one.status is Status.VIOLATED for one in report.new_failures)
     broken = len(report.new_failures) - violated
     known = sum(one.standing is Standing.KNOWN for one in report.known)

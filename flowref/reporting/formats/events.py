@@ -19,10 +19,10 @@ from flowref.reporting.words import seen
 VERSION = 1
 
 
-def line(event: str, **fields: Any) -> str:
+def event_line(event: str, **fields: Any) -> str:
     r"""One event as a line of text; numbers that JSON has not become null.
 
-    >>> line("notice", text="a")
+    >>> event_line("notice", text="a")
     '{"event": "notice", "text": "a"}\n'
     """
     values = {
@@ -34,7 +34,7 @@ def line(event: str, **fields: Any) -> str:
 
 def started(flowref: str, targets: Sequence[str], laws: Sequence[str], earlier: int) -> str:
     """The selection is made; ``earlier``: pairs that an interrupted audit left."""
-    return line(
+    return event_line(
         "started",
         version=VERSION,
         flowref=flowref,
@@ -61,7 +61,7 @@ def pair(verdict: Verdict) -> str:
         fields["proof"] = verdict.proof
     if verdict.repairs:
         fields["repairs"] = list(verdict.repairs)
-    return line("pair", **fields)
+    return event_line("pair", **fields)
 
 
 def target(
@@ -78,22 +78,22 @@ def target(
             fields |= {"path": recognized.path, "line": recognized.line}
     if known:
         fields["known"] = dict(Counter(str(one.standing) for one in known))
-    return line("target", **fields)
+    return event_line("target", **fields)
 
 
 def problem(one: Problem) -> str:
     """A target cannot be audited."""
-    return line("problem", target=one.spec, message=one.message)
+    return event_line("problem", target=one.spec, message=one.message)
 
 
 def notice(text: str) -> str:
     """Something that a user should know."""
-    return line("notice", text=text)
+    return event_line("notice", text=text)
 
 
 def finished(report: Report) -> str:
     """The audit is over; no event follows."""
-    return line(
+    return event_line(
         "finished",
         complete=report.complete,
         exit_code=report.exit_code,

@@ -6,8 +6,8 @@ import html
 
 from flowref.model import Status
 from flowref.reporting import sections
+from flowref.reporting.coverage import share
 from flowref.reporting.formats.outlook import LEVELS, Failure, failures, level
-from flowref.reporting.judged import share
 from flowref.reporting.markup import block, code
 from flowref.reporting.outcomes import tally, violations
 from flowref.reporting.report import Report
@@ -28,12 +28,12 @@ def to_summary(report: Report) -> str:
     parts = [
         _head(report),
         sections.problems(report),
-        _targets(report),
+        _target_table(report),
         *([["### Failures"]] if new else []),
     ]
     text = "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
     for index, failure in enumerate(new):
-        more = "\n" + "\n".join(_folded(failure)) + "\n"
+        more = "\n" + "\n".join(_collapsed_failure(failure)) + "\n"
         if len((text + more).encode()) > ROOM:
             left = len(new) - index
             return text + f"\n{left} more failures stand in the report; there is no room here.\n"
@@ -57,20 +57,22 @@ def _head(report: Report) -> list[str]:
     return [*lines, "", "**This audit was interrupted**: not every pair was reached."]
 
 
-def _targets(report: Report) -> list[str]:
+def _target_table(report: Report) -> list[str]:
     groups = report.by_target()
     if len(groups) <= ROWS:
-        return sections.counted("target", groups, sections.used(report)) if groups else []
+        return (
+            sections.outcome_count_table("target", groups, sections.used(report)) if groups else []
+        )
     failing = {verdict.target for verdict in report.new_failures}
     shown = {name: group for name, group in groups.items() if name in failing}
     shown = dict(list(shown.items())[:ROWS])
-    lines = sections.counted("target", shown, sections.used(report)) if shown else []
+    lines = sections.outcome_count_table("target", shown, sections.used(report)) if shown else []
     left = len(groups) - len(shown)
     kind = "" if len(shown) == len(failing) else f", {len(failing) - len(shown)} of them failing"
     return [*lines, "", f"and {left} more targets{kind}."]
 
 
-def _folded(failure: Failure) -> list[str]:
+def _collapsed_failure(failure: Failure) -> list[str]:
     """A failure that opens when it is asked for."""
     verdict = failure.verdict
     title = f"{verdict.status} {verdict.law} in {verdict.target}: {failure.headline}"

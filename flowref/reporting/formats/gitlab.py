@@ -10,8 +10,8 @@ import json
 from typing import Any
 
 from flowref.model import Problem, Status
-from flowref.reporting.formats.outlook import Failure, failures, place
-from flowref.reporting.formats.sarif import fingerprint, hashed
+from flowref.reporting.formats.outlook import Failure, failures, target_location
+from flowref.reporting.formats.sarif import hashed, result_fingerprint
 from flowref.reporting.report import Report
 from flowref.reporting.severity import LIKELIHOOD, SAMPLES, kind, severity
 from flowref.reporting.text import clean
@@ -25,7 +25,9 @@ def to_gitlab(report: Report) -> str:
     issues = [_unloadable(problem) for problem in report.problems]
     issues += [_issue(one, _severity(one)) for one in failures(report) if not one.accepted]
     for verdict in report.with_status(Status.ADVICE):
-        issues.append(_issue(Failure(verdict, "", *place(report, verdict.target)), "info"))
+        issues.append(
+            _issue(Failure(verdict, "", *target_location(report, verdict.target)), "info")
+        )
     return json.dumps(issues, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
@@ -45,7 +47,7 @@ def _issue(failure: Failure, grade: str) -> dict[str, Any]:
     return {
         "description": f"{verdict.law} in {clean(verdict.target)}: {'; '.join(words)}",
         "check_name": verdict.law,
-        "fingerprint": fingerprint(verdict),
+        "fingerprint": result_fingerprint(verdict),
         "severity": grade,
         "location": {
             "path": failure.path or clean(verdict.target),

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as ET
 
 from flowref.model import Problem, Status, Verdict
-from flowref.reporting.formats.outlook import Failure, failures, place
-from flowref.reporting.judged import concerns, lines
+from flowref.reporting.coverage import concerns, skipped_check_lines
+from flowref.reporting.formats.outlook import Failure, failures, target_location
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean, shortened
 
@@ -59,14 +59,14 @@ def _suite(
     suite = ET.Element("testsuite", {"name": _safe(target)})
     if report.environment.started:
         suite.set("timestamp", report.environment.started.removesuffix("Z"))
-    path, _ = place(report, target)
+    path, _ = target_location(report, target)
     if path:
         suite.set("file", _safe(path))
     _note(suite, report, target, verdicts)
     outcomes: Counter[str] = Counter()
     for verdict in filter(concerns, verdicts):
         case = ET.SubElement(suite, "testcase", _case(verdict))
-        outcome, message, text = _outcome(verdict, failed.get((target, verdict.law)))
+        outcome, message, text = _case_outcome(verdict, failed.get((target, verdict.law)))
         if outcome != PASSED:
             attributes = {"message": _safe(message)}
             if outcome != SKIPPED:
@@ -84,7 +84,7 @@ def _note(suite: ET.Element, report: Report, target: str, verdicts: Sequence[Ver
     recognized = report.recognized.get(target)
     notes = [("taken for", recognized.kind)] if recognized and recognized.kind else []
     hints = recognized.hints if recognized else ()
-    notes += [("not judged", line) for line in lines(verdicts, hints)]
+    notes += [("not judged", line) for line in skipped_check_lines(verdicts, hints)]
     other = sum(not concerns(verdict) for verdict in verdicts)
     notes += [("laws about something else", str(other))] if other else []
     if notes:
@@ -101,7 +101,7 @@ def _case(verdict: Verdict) -> dict[str, str]:
     }
 
 
-def _outcome(verdict: Verdict, failure: Failure | None) -> tuple[str, str, Iterable[str]]:
+def _case_outcome(verdict: Verdict, failure: Failure | None) -> tuple[str, str, Iterable[str]]:
     """How a case counts, the message that goes with it, and what more is to be said."""
     if failure is not None:
         if verdict.minor and not failure.accepted:

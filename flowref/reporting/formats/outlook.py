@@ -13,7 +13,7 @@ from flowref.reporting.causes import Cause, by_target, explained
 from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report import Report
 from flowref.reporting.severity import severity
-from flowref.reporting.text import clean, plain
+from flowref.reporting.text import clean, plain_statement
 from flowref.reporting.words import again, circumstances, explanations, inputs, remark, seen
 
 # As SARIF names them, the gravest first.
@@ -58,7 +58,7 @@ class Failure:
         again.
         """
         verdict, case = self.verdict, self.verdict.counterexample
-        lines = [f"the law: {plain(self.statement)}"] if self.statement else []
+        lines = [f"the law: {plain_statement(self.statement)}"] if self.statement else []
         lines.append(f"seen: {self.headline}")
         if verdict.status is Status.VIOLATED:
             lines.append(f"severity: {severity(verdict)}")
@@ -97,14 +97,14 @@ def failures(report: Report) -> Iterator[Failure]:
             yield Failure(
                 verdict,
                 statements.get(verdict.law, ""),
-                *faults.place(verdict, recognized),
+                *faults.fault_location(verdict, recognized),
                 known.get((target, verdict.law)),
                 causes.get(verdict.law),
                 faults.fault(verdict, recognized),
             )
 
 
-def place(report: Report, target: str) -> tuple[str, int]:
+def target_location(report: Report, target: str) -> tuple[str, int]:
     """The file and the line of a target's source; "" and 0 where the report does not tell."""
     recognized = report.recognized.get(target)
     return ("", 0) if recognized is None else (recognized.path, recognized.line)

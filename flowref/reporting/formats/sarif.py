@@ -19,10 +19,10 @@ from urllib.parse import quote
 
 from flowref.model import Status, Verdict, statement_of
 from flowref.reporting.contents import LawNote
-from flowref.reporting.formats.outlook import Failure, failures, level, place
+from flowref.reporting.formats.outlook import Failure, failures, level, target_location
 from flowref.reporting.report import OK, Report
 from flowref.reporting.severity import kind
-from flowref.reporting.text import clean, plain
+from flowref.reporting.text import clean, plain_statement
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -56,8 +56,8 @@ def _driver(report: Report) -> Json:
 
 
 def _rule(note: LawNote) -> Json:
-    statement = plain(note.statement)
-    source = f"\n\nStated in: {plain(note.source)}." if note.source else ""
+    statement = plain_statement(note.statement)
+    source = f"\n\nStated in: {plain_statement(note.source)}." if note.source else ""
     command = f"flowref explain {shlex.quote(note.id)}"
     family, _, name = statement_of(note.id).partition("/")
     return {
@@ -106,7 +106,7 @@ def _results(report: Report, ranks: dict[str, int]) -> Iterator[Json]:
     for failure in failures(report):
         yield _failed(failure, ranks)
     for verdict in report.with_status(Status.ADVICE):
-        path, line = place(report, verdict.target)
+        path, line = target_location(report, verdict.target)
         statement = next((note.statement for note in report.laws if note.id == verdict.law), "")
         yield _result(Failure(verdict, statement, path, line), "note", ranks)
 
@@ -148,8 +148,8 @@ def _result(failure: Failure, level: str, ranks: dict[str, int]) -> Json:
         "message": {"text": "\n".join(lines)},
         "locations": [_location(failure)],
         "partialFingerprints": {
-            FINGERPRINT: fingerprint(verdict),
-            LINE_HASH: f"{fingerprint(verdict)}:1",
+            FINGERPRINT: result_fingerprint(verdict),
+            LINE_HASH: f"{result_fingerprint(verdict)}:1",
         },
         "properties": {"target": clean(verdict.target), "status": str(verdict.status)},
     }
@@ -172,7 +172,7 @@ def _location(failure: Failure) -> Json:
     }
 
 
-def fingerprint(verdict: Verdict) -> str:
+def result_fingerprint(verdict: Verdict) -> str:
     """The same for the same target and law in every run."""
     return hashed(f"{verdict.target}\0{verdict.law}")
 

@@ -11,21 +11,21 @@ from flowref.model.figure import Figure
 from flowref.scorecard.plots import agreement, course, density, error, heat, histogram
 
 DRAWN: Mapping[str, Callable[[Figure], Markup]] = {
-    figure.SCALE: error.plot,
-    figure.DENSITY: density.plot,
-    figure.PIT: histogram.plot,
-    figure.JACOBIAN: heat.plot,
-    figure.COURSE: course.plot,
+    figure.SCALE: error.error_plot,
+    figure.DENSITY: density.density_plot,
+    figure.PIT: histogram.histogram_plot,
+    figure.JACOBIAN: heat.heat_plot,
+    figure.COURSE: course.course_plot,
 }
 
 
-def drawn(shown: Figure) -> list[Markup]:
+def figure_plots(shown: Figure) -> list[Markup]:
     """A figure drawn, beside what it compares if that is told; nothing where its kind is of a newer
     flowref, or its numbers do not fit.
     """
     plots = [DRAWN[shown.kind]] if shown.kind in DRAWN else []
     if shown.kind == figure.SCALE:
-        plots.append(agreement.plot)
+        plots.append(agreement.agreement_plot)
     return list(filter(None, (_attempted(plot, shown) for plot in plots)))
 
 

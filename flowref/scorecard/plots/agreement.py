@@ -9,7 +9,7 @@ import math
 from markupsafe import Markup
 
 from flowref.model.figure import Figure
-from flowref.reporting.numbers import rounded
+from flowref.reporting.numbers import rounded_text
 from flowref.scorecard.plots import svg
 from flowref.scorecard.plots.axes import linear
 
@@ -18,7 +18,7 @@ SIDE = 232
 EQUAL = 1e-3
 
 
-def plot(shown: Figure) -> Markup:
+def agreement_plot(shown: Figure) -> Markup:
     """Points on a square, with the line on which both are equal; nothing where all lie on it."""
     pairs = list(zip(shown.of("expected"), shown.of("got"), strict=True))
     seen = [(e, g) for e, g in pairs if math.isfinite(e) and math.isfinite(g)]
@@ -33,12 +33,12 @@ def plot(shown: Figure) -> Markup:
         return Markup("")
     across, _, up = shown.note.partition(" against ")
     parts = [
-        svg.frame(x, y, up or "expected", across or "reported", most=(5, 5)),
-        svg.line(x.at(x.low), y.at(y.low), x.at(x.high), y.at(y.high), "limit"),
+        svg.axes_frame(x, y, up or "expected", across or "reported", most=(5, 5)),
+        svg.svg_line(x.at(x.low), y.at(y.low), x.at(x.high), y.at(y.high), "limit"),
     ]
     for (expected, got), wrong in zip(seen, off, strict=True):
-        tip = f"{rounded(got, 6)} where {rounded(expected, 6)} is expected"
+        tip = f"{rounded_text(got, 6)} where {rounded_text(expected, 6)} is expected"
         parts.append(svg.dot(x.at(expected), y.at(got), 3.5, "bad" if wrong else "good", tip))
     told = f"{sum(off)} of {len(seen)} points lie off the line on which both are equal"
     parts.append(svg.paragraph(svg.LEFT + SIDE + 24, svg.TOP + 10, f"{told}.", "tick", 26))
-    return svg.drawing(shown.note or "Agreement", told, *parts, height=svg.TOP + SIDE + 46)
+    return svg.svg_drawing(shown.note or "Agreement", told, *parts, height=svg.TOP + SIDE + 46)

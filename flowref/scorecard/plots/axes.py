@@ -50,7 +50,7 @@ class Axis:
         if self.labels:
             return list(self.labels)
         if not self.log:
-            return [(value, plain(value)) for value in steps(self.low, self.high, most)]
+            return [(value, tick_label(value)) for value in round_ticks(self.low, self.high, most)]
         first, last = (
             math.ceil(math.log10(self.low) - 1e-9),
             math.floor(math.log10(self.high) + 1e-9),
@@ -91,10 +91,10 @@ def decades(values: Iterable[float], start: float, end: float) -> Axis:
     return Axis(10.0**low, 10.0**high, start, end, log=True, zero=0.0 in listed)
 
 
-def steps(low: float, high: float, most: int) -> list[float]:
+def round_ticks(low: float, high: float, most: int) -> list[float]:
     """Round numbers between two numbers.
 
-    >>> steps(0.0, 1.0, 6)
+    >>> round_ticks(0.0, 1.0, 6)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
     width = (high - low) / max(1, most)
@@ -107,7 +107,7 @@ def steps(low: float, high: float, most: int) -> list[float]:
     ]
 
 
-def plain(value: float) -> str:
+def tick_label(value: float) -> str:
     """A tick's label."""
     if value == 0:
         return "0"
@@ -127,6 +127,6 @@ def decade(power: int) -> str:
     return {0: "1", 1: "10"}.get(power) or "10" + str(power).translate(SUPERSCRIPTS)
 
 
-def finite(values: Sequence[float]) -> list[float]:
+def finite_values(values: Sequence[float]) -> list[float]:
     """Those that can be drawn."""
     return [value for value in values if math.isfinite(value)]

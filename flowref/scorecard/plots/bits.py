@@ -7,7 +7,7 @@ import math
 from markupsafe import Markup
 
 from flowref.model import Evidence
-from flowref.reporting.numbers import rounded
+from flowref.reporting.numbers import rounded_text
 from flowref.scorecard.plots import svg
 from flowref.scorecard.plots.axes import Axis
 
@@ -38,23 +38,23 @@ def strip(evidence: Evidence) -> Markup:
         svg.box(axis.at(0), TOP, axis.at(whole) - axis.at(0), BAR, "track"),
         svg.box(axis.at(0), TOP, axis.at(lost) - axis.at(0), BAR, "fill bad"),
         svg.box(axis.at(0), TOP + 5, axis.at(explained) - axis.at(0), BAR - 10, "fill good"),
-        svg.line(axis.at(allowed), TOP - 4, axis.at(allowed), TOP + BAR + 4, "limit"),
+        svg.svg_line(axis.at(allowed), TOP - 4, axis.at(allowed), TOP + BAR + 4, "limit"),
     ]
     foot = TOP + BAR + 8
     for value, label in axis.ticks():
         anchor = "tick" if value == 0 else "tick end" if value == whole else "tick middle"
-        parts.append(svg.line(axis.at(value), foot, axis.at(value), foot + 4, "rule"))
-        parts.append(svg.text(axis.at(value), foot + 17, label, anchor))
-    parts.append(svg.line(LEFT, foot, RIGHT, foot, "rule"))
+        parts.append(svg.svg_line(axis.at(value), foot, axis.at(value), foot + 4, "rule"))
+        parts.append(svg.svg_text(axis.at(value), foot + 17, label, anchor))
+    parts.append(svg.svg_line(LEFT, foot, RIGHT, foot, "rule"))
     words = [
         ("box", "fill bad", f"lost {lost:.1f}"),
         ("box", "fill good", f"rounding explains {explained:.1f}"),
         ("line", "limit", f"allowed {allowed:.1f}"),
     ]
     parts.append(svg.legend(words, LEFT, 14))
-    parts.append(svg.text(RIGHT, 14, f"of {whole} bits", "tick end"))
+    parts.append(svg.svg_text(RIGHT, 14, f"of {whole} bits", "tick end"))
     told = (
-        f"{lost:.1f} of {whole} bits lost, off by {rounded(evidence.residual)}; rounding explains "
+        f"{lost:.1f} of {whole} bits lost, off by {rounded_text(evidence.residual)}; rounding explains "
         f"{explained:.1f}, allowed are {allowed:.1f}"
     )
-    return svg.drawing("Bits lost", told, *parts, width=WIDTH, height=HEIGHT - 8)
+    return svg.svg_drawing("Bits lost", told, *parts, width=WIDTH, height=HEIGHT - 8)

@@ -11,7 +11,7 @@ from flowref.scorecard.plots import svg
 from flowref.scorecard.plots.axes import Axis, linear
 
 
-def plot(shown: Figure) -> Markup:
+def course_plot(shown: Figure) -> Markup:
     """What is recorded as points, what a known convention gives as a line."""
     recorded, expected = shown.of("recorded"), shown.of("expected")
     if len(recorded) != len(expected) or len(recorded) < 2:
@@ -22,7 +22,7 @@ def plot(shown: Figure) -> Markup:
     )
     y = linear([*recorded, *expected], svg.BOTTOM, svg.TOP + 14)
     true = [(x.at(k), y.at(v)) for k, v in enumerate(expected) if math.isfinite(v)]
-    parts = [svg.frame(x, y, "batches in train mode", shown.note or "running mean")]
+    parts = [svg.axes_frame(x, y, "batches in train mode", shown.note or "running mean")]
     parts.append(svg.polyline(true, "limit"))
     parts += [svg.dot(at, level, 2.5, "hollow") for at, level in true]
     for k, value in enumerate(recorded):
@@ -36,4 +36,4 @@ def plot(shown: Figure) -> Markup:
         default=math.nan,
     )
     told = f"{shown.note or 'the running mean'} over {last} batches; at most {largest:.4g} apart"
-    return svg.drawing("Running statistics", told, *parts)
+    return svg.svg_drawing("Running statistics", told, *parts)

@@ -10,20 +10,20 @@ from markupsafe import Markup
 
 from flowref.model.figure import Figure
 from flowref.scorecard.plots import svg
-from flowref.scorecard.plots.axes import Axis, linear, plain
+from flowref.scorecard.plots.axes import Axis, linear, tick_label
 
 LEVELS = 9
 SIDE = 240
 
 
-def plot(shown: Figure) -> Markup:
+def density_plot(shown: Figure) -> Markup:
     """A curve over its area, or a map in nine steps from zero to the largest value."""
     if len(shown.of("low")) == 1:
         return _curve(shown)
-    return _map(shown)
+    return _density_map(shown)
 
 
-def _mass(shown: Figure) -> str:
+def _integral_text(shown: Figure) -> str:
     (integral, *_) = shown.of("integral") or (math.nan,)
     if not math.isfinite(integral):
         return shown.note
@@ -39,16 +39,16 @@ def _curve(shown: Figure) -> Markup:
     width = (high - low) / len(values)
     points = [(x.at(low + (k + 0.5) * width), y.at(v)) for k, v in enumerate(values)]
     parts = [
-        svg.frame(x, y, "x", "density p(x)"),
+        svg.axes_frame(x, y, "x", "density p(x)"),
         *_bars(bars, x, y),
         svg.area(points, y.start, "allowed"),
         svg.polyline(points, "course"),
-        svg.text(svg.RIGHT, svg.TOP + 2, _mass(shown), "tick end"),
+        svg.svg_text(svg.RIGHT, svg.TOP + 2, _integral_text(shown), "tick end"),
     ]
     if bars:
         words = [("line", "course", "density"), ("box", "sampled", "samples")]
         parts.append(svg.legend(words, svg.LEFT + 4, svg.TOP + 2))
-    return svg.drawing("Density", _mass(shown), *parts)
+    return svg.svg_drawing("Density", _integral_text(shown), *parts)
 
 
 def _bars(heights: Sequence[float], x: Axis, y: Axis) -> list[Markup]:
@@ -61,7 +61,7 @@ def _bars(heights: Sequence[float], x: Axis, y: Axis) -> list[Markup]:
     ]
 
 
-def _map(shown: Figure) -> Markup:
+def _density_map(shown: Figure) -> Markup:
     values = [v if math.isfinite(v) else 0.0 for v in shown.of("density")]
     count = math.isqrt(len(values))
     if count * count != len(values) or not count:
@@ -73,7 +73,7 @@ def _map(shown: Figure) -> Markup:
     steps = [min(LEVELS, round(LEVELS * v / top)) for v in values]
     cell = SIDE / count
     parts = [svg.box(svg.LEFT, svg.TOP, SIDE, SIDE, "level l0")]
-    parts.append(svg.frame(x, y, "first coordinate", "second coordinate", most=(5, 5)))
+    parts.append(svg.axes_frame(x, y, "first coordinate", "second coordinate", most=(5, 5)))
     for level in range(1, LEVELS + 1):
         if path := _cells(steps, level, count, cell):
             parts.append(svg.element("path", d=path, class_=f"level l{level}"))
@@ -88,13 +88,13 @@ def _map(shown: Figure) -> Markup:
         parts.append(svg.box(bar, at, 14, height + 0.4, f"level l{level}"))
     for share in (0.0, 0.5, 1.0):
         at = svg.TOP + SIDE * (1 - share) + (0 if share == 1 else 4) + (8 if share == 1 else 0)
-        parts.append(svg.text(bar + 20, at, plain(float(f"{share * top:.3g}")), "tick"))
-    parts.append(svg.text(bar + 82, svg.TOP + 10, "density p(x)", "label"))
-    parts.append(svg.paragraph(bar + 82, svg.TOP + 34, _mass(shown), "tick", 17))
+        parts.append(svg.svg_text(bar + 20, at, tick_label(float(f"{share * top:.3g}")), "tick"))
+    parts.append(svg.svg_text(bar + 82, svg.TOP + 10, "density p(x)", "label"))
+    parts.append(svg.paragraph(bar + 82, svg.TOP + 34, _integral_text(shown), "tick", 17))
     if dots:
         parts.append(svg.legend([("dot", "sample", "samples")], bar + 82, svg.TOP + 130))
-    told = f"a map of p(x), at most {top:.4g}; {_mass(shown)}"
-    return svg.drawing("Density", told, *parts, height=svg.TOP + SIDE + 46)
+    told = f"a map of p(x), at most {top:.4g}; {_integral_text(shown)}"
+    return svg.svg_drawing("Density", told, *parts, height=svg.TOP + SIDE + 46)
 
 
 def _cells(steps: Sequence[int], level: int, count: int, cell: float) -> str:

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from flowref.model.figure import Figure
 from flowref.scorecard.plots import svg
-from flowref.scorecard.plots.axes import Axis, decades, plain
+from flowref.scorecard.plots.axes import Axis, decades, tick_label
 
 
-def plot(shown: Figure) -> Markup:
+def error_plot(shown: Figure) -> Markup:
     """Errors as points over the line of what is allowed, both axes by decades; an error of zero
     lies on the foot.
     """
@@ -24,10 +24,10 @@ def plot(shown: Figure) -> Markup:
     x = decades([s for s, _, _ in drawable], svg.LEFT, svg.RIGHT)
     every = [e for _, e, _ in drawable] + [a for _, _, a in drawable if math.isfinite(a) and a > 0]
     y = decades(every, svg.BOTTOM, svg.TOP + 14)
-    y = _shortened(y)
+    y = _clipped_axis(y)
     limit = [(x.at(s), y.at(a)) for s, _, a in drawable if math.isfinite(a) and a > 0]
     parts = [
-        svg.frame(x, y, "largest entry of the input", "error"),
+        svg.axes_frame(x, y, "largest entry of the input", "error"),
         svg.area(limit, y.start, "allowed"),
         svg.polyline(limit, "limit"),
     ]
@@ -36,7 +36,9 @@ def plot(shown: Figure) -> Markup:
     for scale, error, allowed in drawable:
         bad = not error <= allowed
         over += bad
-        tip = f"input {plain(scale)}: off by {plain(error)}, allowed {plain(allowed)}"
+        tip = (
+            f"input {tick_label(scale)}: off by {tick_label(error)}, allowed {tick_label(allowed)}"
+        )
         parts.append(svg.dot(x.at(scale), y.at(error), 3.5, "bad" if bad else "good", tip))
         if scale in own:
             parts.append(svg.dot(x.at(scale), y.at(error), 7.0, "ring", "the counterexample"))
@@ -48,10 +50,10 @@ def plot(shown: Figure) -> Markup:
         f"{over} of {len(drawable)} points along a ray through the counterexample violate the law"
         + (f"; {lost} more gave no finite number" if lost else "")
     )
-    return svg.drawing("Error against input scale", told, *parts)
+    return svg.svg_drawing("Error against input scale", told, *parts)
 
 
-def _shortened(axis: Axis) -> Axis:
+def _clipped_axis(axis: Axis) -> Axis:
     """At most 40 decades: what is smaller lies at the foot."""
     if math.log10(axis.high / axis.low) <= 40:
         return axis

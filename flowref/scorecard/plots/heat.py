@@ -7,14 +7,14 @@ import math
 from markupsafe import Markup
 
 from flowref.model.figure import Figure
-from flowref.reporting.numbers import rounded
+from flowref.reporting.numbers import rounded_text
 from flowref.scorecard.plots import svg
-from flowref.scorecard.plots.axes import plain
+from flowref.scorecard.plots.axes import tick_label
 
 SIDE, STEPS, WRITTEN = 232, 4, 6
 
 
-def plot(shown: Figure) -> Markup:
+def heat_plot(shown: Figure) -> Markup:
     """A square an entry, in four steps to either side of zero."""
     reported, true = shown.of("reported"), shown.of("true")
     columns = int(shown.of("columns")[0])
@@ -32,15 +32,15 @@ def plot(shown: Figure) -> Markup:
         row, column = divmod(index, columns)
         x, y = left + column * cell, head + row * cell
         tip = (
-            f"row {row + 1}, column {column + 1}: reported {rounded(reported[index], 6)}, "
-            f"true {rounded(true[index], 6)}, difference {rounded(gap)}"
+            f"row {row + 1}, column {column + 1}: reported {rounded_text(reported[index], 6)}, "
+            f"true {rounded_text(true[index], 6)}, difference {rounded_text(gap)}"
         )
         parts.append(svg.box(x, y, cell, cell, f"heat {_step(gap, top)}", tip))
         if columns <= WRITTEN and cell >= 30:
             style = "entry strong middle" if _step(gap, top)[1:] in ("3", "4") else "entry middle"
-            parts.append(svg.text(x + cell / 2, y + cell / 2 + 4, _entry(gap), style))
+            parts.append(svg.svg_text(x + cell / 2, y + cell / 2 + 4, _gap_text(gap), style))
     width, height = columns * cell, rows * cell
-    parts.append(svg.text(left + width / 2, head - 10, f"{columns} inputs", "label middle"))
+    parts.append(svg.svg_text(left + width / 2, head - 10, f"{columns} inputs", "label middle"))
     parts.append(
         svg.element(
             "text",
@@ -57,12 +57,12 @@ def plot(shown: Figure) -> Markup:
     whole = size * len(shades)
     for share, label in ((0.0, top), (0.5, 0.0), (1.0, -top)):
         at = head + share * whole + (10 if share == 0 else 4 if share == 0.5 else 0)
-        parts.append(svg.text(bar + 20, at, plain(float(f"{label:.2g}")), "tick"))
+        parts.append(svg.svg_text(bar + 20, at, tick_label(float(f"{label:.2g}")), "tick"))
     what = shown.note or "reported minus true Jacobian"
     parts.append(svg.paragraph(bar + 92, head + 10, what, "label"))
-    told = f"{what}: {rows} by {columns} entries, at most {rounded(top)} in size"
+    told = f"{what}: {rows} by {columns} entries, at most {rounded_text(top)} in size"
     tall = int(head + max(height, whole, 80.0) + 12)
-    return svg.drawing("Jacobian", told, *parts, height=tall)
+    return svg.svg_drawing("Jacobian", told, *parts, height=tall)
 
 
 def _step(gap: float, top: float) -> str:
@@ -74,5 +74,5 @@ def _step(gap: float, top: float) -> str:
     return "z" if size <= 0 else f"{'p' if gap > 0 else 'n'}{min(size, STEPS)}"
 
 
-def _entry(gap: float) -> str:
+def _gap_text(gap: float) -> str:
     return "0" if gap == 0 else f"{gap:.0e}".replace("e-0", "e-").replace("e+0", "e+")

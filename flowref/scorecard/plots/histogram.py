@@ -16,7 +16,7 @@ from flowref.scorecard.plots.axes import Axis, linear
 DEVIATIONS = 2.576
 
 
-def plot(shown: Figure) -> Markup:
+def histogram_plot(shown: Figure) -> Markup:
     """Bars of relative frequency about 1; bins outside the band are marked."""
     counts = shown.of("counts")
     draws, bins = sum(counts), len(counts)
@@ -27,7 +27,9 @@ def plot(shown: Figure) -> Markup:
     x = Axis(0.0, 1.0, svg.LEFT, svg.RIGHT)
     y = linear([0.0, *heights, 1 + 2 * spread], svg.BOTTOM, svg.TOP + 14, room=0.0)
     parts = [
-        svg.frame(x, y, "distribution function of the base at the latent", "relative frequency"),
+        svg.axes_frame(
+            x, y, "distribution function of the base at the latent", "relative frequency"
+        ),
         svg.box(
             x.start,
             y.at(1 + spread),
@@ -44,7 +46,7 @@ def plot(shown: Figure) -> Markup:
         tip = f"{index / bins:g} to {(index + 1) / bins:g}: {counts[index]:.0f} of {draws:.0f}"
         style = "bar bad" if bad else "bar"
         parts.append(svg.box(left, y.at(height), right - left, y.start - y.at(height), style, tip))
-    parts.append(svg.line(x.start, y.at(1.0), x.end, y.at(1.0), "limit"))
+    parts.append(svg.svg_line(x.start, y.at(1.0), x.end, y.at(1.0), "limit"))
     words = [
         ("box", "bar", "draws"),
         ("box", "bar bad", "outside the band"),
@@ -55,4 +57,4 @@ def plot(shown: Figure) -> Markup:
         f"{draws:.0f} draws in {bins} bins; {outside} bins lie outside the band that holds 99 of 100 "
         f"bins of uniform numbers{'; ' + shown.note if shown.note else ''}"
     )
-    return svg.drawing("Probability integral transform", told, *parts)
+    return svg.svg_drawing("Probability integral transform", told, *parts)

@@ -20,7 +20,7 @@ LEFT, RIGHT, TOP, BOTTOM = 70, WIDTH - 18, 16, HEIGHT - 46
 def element(tag: str, *content: object, **attributes: object) -> Markup:
     """An element; ``class_`` is its class, and underscores in names of attributes are hyphens."""
     named = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{escape(_short(value))}"'
+        f' {name.rstrip("_").replace("_", "-")}="{escape(_rounded_coordinate(value))}"'
         for name, value in attributes.items()
         if value is not None
     )
@@ -28,12 +28,12 @@ def element(tag: str, *content: object, **attributes: object) -> Markup:
     return Markup(f"<{tag}{named}>{inner}</{tag}>") if content else Markup(f"<{tag}{named}/>")
 
 
-def _short(value: object) -> object:
+def _rounded_coordinate(value: object) -> object:
     """Coordinates to a tenth of a pixel."""
     return f"{value:.1f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
-def drawing(
+def svg_drawing(
     title: str, told: str, *parts: Markup, width: int = WIDTH, height: int = HEIGHT
 ) -> Markup:
     """A drawing with its title, and what it shows in words for those who do not see it."""
@@ -51,22 +51,22 @@ def drawing(
     )
 
 
-def frame(x: Axis, y: Axis, across: str, up: str, *, most: tuple[int, int] = (7, 6)) -> Markup:
+def axes_frame(x: Axis, y: Axis, across: str, up: str, *, most: tuple[int, int] = (7, 6)) -> Markup:
     """Both axes with ticks, grid lines and labels."""
     parts: list[Markup] = []
     for value, label in y.ticks(most[1]):
         at = y.at(value)
-        parts.append(line(x.start, at, x.end, at, "grid"))
-        parts.append(text(x.start - 8, at + 4, label, "tick end"))
+        parts.append(svg_line(x.start, at, x.end, at, "grid"))
+        parts.append(svg_text(x.start - 8, at + 4, label, "tick end"))
     for value, label in x.ticks(most[0]):
         at = x.at(value)
-        parts.append(line(at, y.start, at, y.start + 5, "rule"))
-        parts.append(text(at, y.start + 18, label, "tick middle"))
-    parts += [line(x.at(v), y.start, x.at(v), y.start + 3, "rule") for v in x.minor()]
-    parts += [line(x.start - 3, y.at(v), x.start, y.at(v), "rule") for v in y.minor()]
-    parts.append(line(x.start, y.start, x.end, y.start, "rule"))
-    parts.append(line(x.start, y.start, x.start, y.end, "rule"))
-    parts.append(text((x.start + x.end) / 2, y.start + 38, across, "label middle"))
+        parts.append(svg_line(at, y.start, at, y.start + 5, "rule"))
+        parts.append(svg_text(at, y.start + 18, label, "tick middle"))
+    parts += [svg_line(x.at(v), y.start, x.at(v), y.start + 3, "rule") for v in x.minor()]
+    parts += [svg_line(x.start - 3, y.at(v), x.start, y.at(v), "rule") for v in y.minor()]
+    parts.append(svg_line(x.start, y.start, x.end, y.start, "rule"))
+    parts.append(svg_line(x.start, y.start, x.start, y.end, "rule"))
+    parts.append(svg_text((x.start + x.end) / 2, y.start + 38, across, "label middle"))
     middle = (y.start + y.end) / 2
     parts.append(
         element(
@@ -76,12 +76,12 @@ def frame(x: Axis, y: Axis, across: str, up: str, *, most: tuple[int, int] = (7,
     return element("g", *parts)
 
 
-def line(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
+def svg_line(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
     """A straight line."""
     return element("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=style)
 
 
-def text(x: float, y: float, content: str, style: str) -> Markup:
+def svg_text(x: float, y: float, content: str, style: str) -> Markup:
     """A text; its class says where it is anchored."""
     return element("text", content, x=float(x), y=float(y), class_=style)
 
@@ -89,12 +89,12 @@ def text(x: float, y: float, content: str, style: str) -> Markup:
 def paragraph(x: float, y: float, words: str, style: str, width: int = 22) -> Markup:
     """Words in lines of so many letters."""
     lines = textwrap.wrap(words, width)
-    return element("g", *(text(x, y + 15 * k, line, style) for k, line in enumerate(lines)))
+    return element("g", *(svg_text(x, y + 15 * k, line, style) for k, line in enumerate(lines)))
 
 
 def polyline(points: Iterable[tuple[float, float]], style: str) -> Markup:
     """A line through points."""
-    return element("polyline", points=_joined(points), class_=style)
+    return element("polyline", points=_polyline_points(points), class_=style)
 
 
 def area(points: Sequence[tuple[float, float]], foot: float, style: str) -> Markup:
@@ -102,11 +102,13 @@ def area(points: Sequence[tuple[float, float]], foot: float, style: str) -> Mark
     if not points:
         return Markup("")
     ends = [(points[0][0], foot), *points, (points[-1][0], foot)]
-    return element("polygon", points=_joined(ends), class_=style)
+    return element("polygon", points=_polyline_points(ends), class_=style)
 
 
-def _joined(points: Iterable[tuple[float, float]]) -> str:
-    return " ".join(f"{_short(float(x))},{_short(float(y))}" for x, y in points)
+def _polyline_points(points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(
+        f"{_rounded_coordinate(float(x))},{_rounded_coordinate(float(y))}" for x, y in points
+    )
 
 
 def dot(x: float, y: float, radius: float, style: str, tip: str = "") -> Markup:
@@ -136,9 +138,9 @@ def legend(entries: Sequence[tuple[str, str, str]], x: float, y: float) -> Marku
         if shape == "dot":
             parts.append(dot(x + 6, y - 4, 3.5, style))
         elif shape == "line":
-            parts.append(line(x, y - 4, x + 14, y - 4, style))
+            parts.append(svg_line(x, y - 4, x + 14, y - 4, style))
         else:
             parts.append(box(x, y - 9, 14, 10, style))
-        parts.append(text(x + 19, y, words, "tick"))
+        parts.append(svg_text(x + 19, y, words, "tick"))
         x += 32 + 6.1 * len(words)
     return element("g", *parts)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from flowref.loading import Recipe
 from flowref.model import Law, Target, Verdict
-from flowref.scripting.jax.loading import loaded
+from flowref.scripting.jax.jax_case import rebuilt_case
 from flowref.scripting.jax.program import program
 from flowref.scripting.jax.templates import TEMPLATES
 from flowref.scripting.variants import variants
@@ -21,6 +21,6 @@ def programs(
     or smaller than recorded its number may be. Writing raises `Unwritable` where a part of it has
     no short form.
     """
-    case = loaded(verdict, law, target, recipe)
+    case = rebuilt_case(verdict, law, target, recipe)
     for variant in variants(case, TEMPLATES[law.base]):
         yield lambda variant=variant: program(case, variant), variant.within  # type: ignore[misc]  # the default binds it

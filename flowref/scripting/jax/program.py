@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 
-from flowref.scripting.case import Case
-from flowref.scripting.heading import heading
-from flowref.scripting.inlining import Inliner
-from flowref.scripting.jax.building import construction, moved, random_points, seeds
-from flowref.scripting.jax.calling import TAKES, calling
-from flowref.scripting.jax.filling import filling
-from flowref.scripting.layout import import_block, wrapped
+from flowref.scripting.call_substitution import put_in
+from flowref.scripting.case import ReproductionCase
+from flowref.scripting.inlined_calls import Inliner
+from flowref.scripting.jax.jax_call_lines import TAKES, calling
+from flowref.scripting.jax.jax_object_lines import (
+    construction_lines,
+    moved_array_lines,
+    random_points,
+    seeds,
+)
+from flowref.scripting.jax.jax_template_values import filling
+from flowref.scripting.layout import import_block, wrapped_line
 from flowref.scripting.names import Names, Unwritable
 from flowref.scripting.numbers import JAX, tensor
-from flowref.scripting.putting import put_in
+from flowref.scripting.program_docstring import heading
 from flowref.scripting.text import asks_for_points, ending, filled, stored_in, used_in
 from flowref.scripting.variants import Variant
 
@@ -31,17 +36,17 @@ TAKEN = {
 PLAIN_ROWS = 8
 
 
-def program(case: Case, variant: Variant) -> list[str]:
+def program(case: ReproductionCase, variant: Variant) -> list[str]:
     """The lines of the program. Raises `Unwritable` where a part of it has no short form."""
     rows = 1 if variant.row is not None else len(case.x)
     text = filled(variant.template, filling(case, variant.which, rows))
     whole = "\n".join(text)
     inliner = Inliner(Names({*TAKEN, "sys", *TAKES, *IMPORTS, *stored_in(whole)}))
-    before, build = construction(case, inliner)
+    before, build = construction_lines(case, inliner)
     functions = {which: calling(case, which, inliner) for which in TAKES if which in used_in(whole)}
-    points = _points(case, variant) if asks_for_points(text) else []
+    points = _input_lines(case, variant) if asks_for_points(text) else []
     body, functions = put_in(text, functions)
-    steps = moved(case)
+    steps = moved_array_lines(case)
     defined = [line for lines in functions.values() for line in ["", *lines]]
     defined += [""] if defined else []
     precise = ['jax.config.update("jax_enable_x64", True)'] * (case.condition.dtype == "float64")
@@ -64,12 +69,12 @@ def program(case: Case, variant: Variant) -> list[str]:
     flat = [
         part
         for line in lines
-        for part in (wrapped(line) if not line.startswith(" " * 9) else [line])
+        for part in (wrapped_line(line) if not line.startswith(" " * 9) else [line])
     ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(flat)).splitlines()
 
 
-def _points(case: Case, variant: Variant) -> list[str]:
+def _input_lines(case: ReproductionCase, variant: Variant) -> list[str]:
     """The lines that give the points and contexts."""
     x, context = case.x, case.context
     if variant.row is not None:

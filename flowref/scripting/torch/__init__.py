@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from flowref.loading import Recipe
 from flowref.model import Law, Target, Verdict
-from flowref.scripting.torch.loading import loaded
 from flowref.scripting.torch.program import program
 from flowref.scripting.torch.templates import TEMPLATES
+from flowref.scripting.torch.torch_case import rebuilt_case
 from flowref.scripting.variants import variants
 
 __all__ = ["TEMPLATES", "programs"]
@@ -21,6 +21,6 @@ def programs(
     or smaller than recorded its number may be. Writing raises `Unwritable` where a part of it has
     no short form.
     """
-    case = loaded(verdict, law, target, recipe)
+    case = rebuilt_case(verdict, law, target, recipe)
     for variant in variants(case, TEMPLATES[law.base]):
         yield lambda variant=variant: program(case, variant), variant.within  # type: ignore[misc]  # the default binds it

@@ -7,25 +7,25 @@ import re
 import torch
 
 from flowref.model import REAL, Array, seed_of
-from flowref.scripting.case import Case
-from flowref.scripting.heading import heading
-from flowref.scripting.inlining import Inliner
-from flowref.scripting.layout import import_block, wrapped
+from flowref.scripting.call_substitution import put_in
+from flowref.scripting.case import ReproductionCase
+from flowref.scripting.inlined_calls import Inliner
+from flowref.scripting.layout import import_block, wrapped_line
 from flowref.scripting.names import Names
 from flowref.scripting.numbers import tensor
-from flowref.scripting.putting import put_in
+from flowref.scripting.program_docstring import heading
 from flowref.scripting.text import asks_for_points, ending, filled, stored_in, used_in
-from flowref.scripting.torch.building import (
-    construction,
-    evaluation,
+from flowref.scripting.torch.torch_call_lines import TAKES, calling, example
+from flowref.scripting.torch.torch_object_lines import (
+    construction_lines,
+    eval_mode_lines,
     mending,
     moving,
     random_points,
     seeds,
     warming,
 )
-from flowref.scripting.torch.calling import TAKES, calling, example
-from flowref.scripting.torch.filling import again, filling
+from flowref.scripting.torch.torch_template_values import again, filling
 from flowref.scripting.variants import Variant
 
 # What templates may use without saying so.
@@ -43,14 +43,14 @@ IMAGES = "z = forward(x)[0].detach().clone()"
 FEW = 16
 
 
-def program(case: Case, variant: Variant) -> list[str]:
+def program(case: ReproductionCase, variant: Variant) -> list[str]:
     """The lines of the program. Raises `Unwritable` where a part of it has no short form."""
     rows = 1 if variant.row is not None else len(case.x)
     values = filling(case, variant.which, rows)
     text = filled(variant.template, values)
     used = used_in("\n".join(text))
     inliner = Inliner(Names({*TAKEN, "sys", *TAKES, *IMPORTS, *stored_in("\n".join(text))}))
-    before, build = construction(case, inliner)
+    before, build = construction_lines(case, inliner)
     several = variant.warm or "context[" in "\n".join(text)
     imports = {"import sys", "import torch", *(IMPORTS[name] for name in used & {*IMPORTS})}
     imports |= {"import numpy as np"} if "numpy" in case.draws else set()
@@ -61,7 +61,7 @@ def program(case: Case, variant: Variant) -> list[str]:
     text, points = _pointed(case, variant, text)
     used = used_in("\n".join(text))
     body, functions = put_in([*warm, *text], functions)
-    moved, evaluated = moving(case), evaluation(case)
+    moved, evaluated = moving(case), eval_mode_lines(case)
     moved += mending(case, inliner) if variant.mended else []
     imports |= inliner.names.imports
     if case.condition.dtype == "float64":
@@ -94,27 +94,29 @@ def program(case: Case, variant: Variant) -> list[str]:
     flat = [
         part
         for line in lines
-        for part in (wrapped(line) if not line.startswith(" " * 9) else [line])
+        for part in (wrapped_line(line) if not line.startswith(" " * 9) else [line])
     ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(flat)).splitlines()
 
 
-def _pointed(case: Case, variant: Variant, text: list[str]) -> tuple[list[str], list[str]]:
+def _pointed(
+    case: ReproductionCase, variant: Variant, text: list[str]
+) -> tuple[list[str], list[str]]:
     """The lines of a template, and before them those of its points: the recorded ones, or what
     forward made of them where nothing else is asked of it.
     """
     rest = [line for line in text if line not in ("z = x", IMAGES)]
     if "z = x" in text:
-        return rest, _points(case, variant, "z", case.x)
+        return rest, _input_lines(case, variant, "z", case.x)
     if IMAGES in text and not any(re.search(r"\bx\b|\bforward\b", line) for line in rest):
         made = example(case, "forward", all_rows=True)
         image = made[0] if isinstance(made, (tuple, list)) else None
         if isinstance(image, torch.Tensor) and image.numel() <= FEW and variant.digits:
-            return rest, _points(case, variant, "z", image.detach().double().numpy())
-    return text, _points(case, variant, "x", case.x) if asks_for_points(text) else []
+            return rest, _input_lines(case, variant, "z", image.detach().double().numpy())
+    return text, _input_lines(case, variant, "x", case.x) if asks_for_points(text) else []
 
 
-def _warmed(case: Case) -> list[str]:
+def _warmed(case: ReproductionCase) -> list[str]:
     facts, dialect = case.facts, case.dialect
     forwards = dialect.inverse is None or dialect.normalizing == "forward"
     if forwards:
@@ -122,7 +124,7 @@ def _warmed(case: Case) -> list[str]:
     return warming(case, facts.codomain or REAL, facts.latent_shape or facts.event_shape)
 
 
-def _points(case: Case, variant: Variant, name: str, x: Array) -> list[str]:
+def _input_lines(case: ReproductionCase, variant: Variant, name: str, x: Array) -> list[str]:
     """The lines that give the points and contexts."""
     context = case.context
     if variant.row is not None:

@@ -69,7 +69,7 @@ def test_a_construction_is_recognized_as_what_it_is(library: str) -> None:
 def test_what_is_known_is_found(spec: str, law: str, status: Status) -> None:
     """The law of a known bug is violated by what has it, and holds of what is alike and has none."""
     found: Law = registry.find_law(law)
-    verdict = checking.check(
+    verdict = checking.pair_verdict(
         registry.parse_target(spec), found, checking.Settings("quick"), written=False
     )
     assert verdict.status is status

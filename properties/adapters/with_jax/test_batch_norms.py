@@ -34,7 +34,9 @@ LIBRARIES = (
 )
 def test_a_slip_is_caught(spec: str, laws: tuple[str, ...]) -> None:
     """One of the laws that a slip names is violated."""
-    found = {checking.check(spec, law, Settings("quick"), written=False).status for law in laws}
+    found = {
+        checking.pair_verdict(spec, law, Settings("quick"), written=False).status for law in laws
+    }
     assert Status.VIOLATED in found
 
 
@@ -44,7 +46,9 @@ def test_correct_ones_hold(spec: str) -> None:
     test.
     """
     laws = LAWS if "ema" not in spec else (*LAWS, "batch-norm/train-map[row-places]")
-    found = {checking.check(spec, law, Settings("quick"), written=False).status for law in laws}
+    found = {
+        checking.pair_verdict(spec, law, Settings("quick"), written=False).status for law in laws
+    }
     assert found <= {Status.HOLDS, Status.NOT_APPLICABLE}
     assert Status.HOLDS in found
 
@@ -53,7 +57,7 @@ def test_a_debiased_variance_that_starts_at_one_is_found() -> None:
     """Equinox divides an average that starts at one by the weight of what came since: the variance of
     evaluation does not follow the batches, and the law says so.
     """
-    verdict = checking.check("equinox:BatchNorm", "batch-norm/statistics", Settings("quick"))
+    verdict = checking.pair_verdict("equinox:BatchNorm", "batch-norm/statistics", Settings("quick"))
     assert verdict.status is Status.VIOLATED
 
 

@@ -24,7 +24,9 @@ def target(spec: str) -> Target:
 def status(spec: str, law: str) -> Status:
     """What a law says of it."""
     settings = checking.Settings("quick")
-    return checking.check(target(spec), registry.find_law(law), settings, written=False).status
+    return checking.pair_verdict(
+        target(spec), registry.find_law(law), settings, written=False
+    ).status
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("flowjax", reason="the constructions of FlowJAX need FlowJAX")
 
 from flowref import checking, loading, registry
-from flowref.model import Status, Support, Target, draw
+from flowref.model import Status, Support, Target, draw_points
 
 # Cheap ones of every kind; the audit goes through all.
 NAMES = (
@@ -28,7 +28,7 @@ def test_a_construction_goes_there_and_back(name: str) -> None:
     subject = loading.load(Target("flowjax", name))
     assert subject.forward is not None and subject.inverse is not None
     rng = np.random.default_rng(0)
-    x = draw(subject.domain, (5, *subject.event_shape), rng)
+    x = draw_points(subject.domain, (5, *subject.event_shape), rng)
     context = None
     if subject.context_shape is not None:
         context = rng.standard_normal((5, *subject.context_shape))
@@ -44,7 +44,7 @@ def test_a_construction_goes_there_and_back(name: str) -> None:
 def test_correct_constructions_are_not_accused(name: str) -> None:
     """The log-det of a construction is that of its Jacobian."""
     law = registry.find_law("map/log-det")
-    verdict = checking.check(Target("flowjax", name), law, checking.Settings("quick"))
+    verdict = checking.pair_verdict(Target("flowjax", name), law, checking.Settings("quick"))
     assert verdict.status is Status.HOLDS
 
 
@@ -52,7 +52,7 @@ def test_correct_constructions_are_not_accused(name: str) -> None:
 def test_contexts_of_what_has_no_way_back_are_judged(law: str) -> None:
     """Where the call that normalizes is not offered, the other one is judged."""
     target = Target("flowjax", "BlockAutoregressiveNetwork[cond]")
-    verdict = checking.check(target, registry.find_law(law), checking.Settings("quick"))
+    verdict = checking.pair_verdict(target, registry.find_law(law), checking.Settings("quick"))
     assert verdict.status is Status.HOLDS
 
 

@@ -46,7 +46,9 @@ def target(spec: str) -> Target:
 def status(spec: str, law: str) -> Status:
     """What a law says of it."""
     found: Law = registry.find_law(law)
-    return checking.check(target(spec), found, checking.Settings("quick"), written=False).status
+    return checking.pair_verdict(
+        target(spec), found, checking.Settings("quick"), written=False
+    ).status
 
 
 @pytest.mark.parametrize(("spec", "event", "law"), FORMS)
@@ -62,7 +64,7 @@ def test_what_is_right_at_another_event_is_left_open(spec: str) -> None:
     """Where nothing but calls tells the event, a log-det that is right at another one is not accused,
     and the option that decides is named.
     """
-    verdict = checking.check(target(spec), registry.find_law("map/log-det"))
+    verdict = checking.pair_verdict(target(spec), registry.find_law("map/log-det"))
     assert verdict.status is Status.INCONCLUSIVE and "?event=" in verdict.reason
 
 

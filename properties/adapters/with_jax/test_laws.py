@@ -26,7 +26,7 @@ QUICK = checking.Settings("quick")
 def status(spec: str, law: str) -> Status:
     """What a law says of a target of the file of flows."""
     target = registry.parse_target(f"{os.path.relpath(HERE / 'flows.py')}:{spec}")
-    return checking.check(target, registry.find_law(law), QUICK, written=False).status
+    return checking.pair_verdict(target, registry.find_law(law), QUICK, written=False).status
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_mutants_of_jax_are_caught(mutant: Mutant) -> None:
         name = mutant.id if size is None else f"{mutant.id}@{size!r}"
         target = registry.parse_target(mutant.host).with_options(mutant=name)
         caught = Status.ADVICE if law.force is ADVICE else Status.VIOLATED
-        assert checking.check(target, law, QUICK, written=False).status is caught
-    healthy = checking.check(registry.parse_target(mutant.host), law, QUICK)
+        assert checking.pair_verdict(target, law, QUICK, written=False).status is caught
+    healthy = checking.pair_verdict(registry.parse_target(mutant.host), law, QUICK)
     assert healthy.status is Status.HOLDS
 
 

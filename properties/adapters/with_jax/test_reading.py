@@ -15,7 +15,7 @@ pytest.importorskip("jax", reason="programs of JAX are read")
 import jax
 import jax.numpy as jnp
 
-from flowref.adapters.user.jax.reading import iterates
+from flowref.adapters.user.jax.loop_counts import iterates
 
 WEIGHT, LAYERS = jnp.eye(3) * 0.5, jnp.stack([jnp.eye(3)] * 2)
 STEPS, MOST = 40, 14

@@ -93,7 +93,7 @@ def written(folder: Path, methods: str, option: str, slip: bool) -> Target:
 def judged(target: Target) -> Status:
     """What the law of its log-det says."""
     law = registry.find_law("map/log-det")
-    return checking.check(target, law, checking.Settings("quick"), written=False).status
+    return checking.pair_verdict(target, law, checking.Settings("quick"), written=False).status
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -28,7 +28,7 @@ def status(spec: str, law: str) -> Status:
     """What a law says of a target."""
     settings = checking.Settings("quick")
     target = registry.parse_target(spec)
-    return checking.check(target, registry.find_law(law), settings, written=False).status
+    return checking.pair_verdict(target, registry.find_law(law), settings, written=False).status
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -13,7 +13,7 @@ pytest.importorskip("equinox", reason="the modules are equinox's")
 import jax
 
 from flowref import checking, registry
-from flowref.backends.jax.refining import refined
+from flowref.backends.jax.jax_solver_steps import refined
 from flowref.loading import recipe_of
 from flowref.loading.user_code import import_place
 from flowref.model import Status, Target, TargetError
@@ -29,7 +29,7 @@ def target(spec: str) -> Target:
 
 def status(spec: str, law: str) -> Status:
     """What a law says of it."""
-    return checking.check(target(spec), registry.find_law(law), QUICK, written=False).status
+    return checking.pair_verdict(target(spec), registry.find_law(law), QUICK, written=False).status
 
 
 def test_a_field_that_is_integrated_is_held_to_its_steps() -> None:

@@ -30,8 +30,11 @@ def test_a_slip_is_caught(spec: str, laws: tuple[str, ...]) -> None:
     """One of the laws that a slip names is violated, and holds for the twin."""
     twin = spec.partition("?")[0]
     for law in laws:
-        if checking.check(spec, law, Settings("quick"), written=False).status is Status.VIOLATED:
-            assert checking.check(twin, law, Settings("quick")).status is Status.HOLDS
+        if (
+            checking.pair_verdict(spec, law, Settings("quick"), written=False).status
+            is Status.VIOLATED
+        ):
+            assert checking.pair_verdict(twin, law, Settings("quick")).status is Status.HOLDS
             return
     pytest.fail(f"none of {', '.join(laws)} is violated")
 
@@ -49,7 +52,7 @@ def test_a_layer_that_draws_is_judged(spec: str, law: str) -> None:
     """A layer that says that it draws is given a key, on a batch or event by event, and its contribution
     is judged.
     """
-    assert checking.check(spec, law, Settings("quick"), written=False).status is Status.HOLDS
+    assert checking.pair_verdict(spec, law, Settings("quick"), written=False).status is Status.HOLDS
 
 
 def test_the_same_seed_is_the_same_key() -> None:
@@ -66,7 +69,7 @@ def test_the_same_seed_is_the_same_key() -> None:
 
 def test_a_helper_beside_a_pair_is_no_log_det() -> None:
     """Where forward returns its log-det, a method of that name may take anything."""
-    verdict = checking.check(f"{HOME}flows:halves", "map/log-det", Settings("quick"))
+    verdict = checking.pair_verdict(f"{HOME}flows:halves", "map/log-det", Settings("quick"))
     assert verdict.status is Status.HOLDS
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("flowjax", reason="a class derives from one of it")
 import jax
 
 from flowref import checking, registry
-from flowref.adapters.user.jax.functions import functions
+from flowref.adapters.user.jax.functions import functions_convention
 from flowref.backends.jax.derivatives import reversible
 from flowref.loading import recipe_of
 from flowref.model import Law, Status, Target, TargetError, Unsupported
@@ -57,7 +57,9 @@ def target(spec: str) -> Target:
 def status(spec: str, law: str) -> Status:
     """What a law says of it."""
     found: Law = registry.find_law(law)
-    return checking.check(target(spec), found, checking.Settings("quick"), written=False).status
+    return checking.pair_verdict(
+        target(spec), found, checking.Settings("quick"), written=False
+    ).status
 
 
 @pytest.mark.parametrize(("spec", "kind"), KINDS)
@@ -99,7 +101,7 @@ def test_a_sampler_is_no_way_back() -> None:
     def generate(params: object, key: object, n: int) -> None:
         """Of a key and a number."""
 
-    dialect = functions((0.5, score, generate))
+    dialect = functions_convention((0.5, score, generate))
     assert dialect is not None and dialect.forward is not None
     assert dialect.inverse is None
 

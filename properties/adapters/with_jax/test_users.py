@@ -57,7 +57,9 @@ def target(spec: str) -> Target:
 def status(spec: str, law: str) -> Status:
     """What a law says of it."""
     found: Law = registry.find_law(law)
-    return checking.check(target(spec), found, checking.Settings("quick"), written=False).status
+    return checking.pair_verdict(
+        target(spec), found, checking.Settings("quick"), written=False
+    ).status
 
 
 @pytest.mark.parametrize(("spec", "law"), HEALTHY)
@@ -108,7 +110,9 @@ def test_laws_of_parameters_wait_where_arrays_stay(law: str) -> None:
     assert any(
         "register its class" in said for said in recipe_of(target("normal")).recognized.conventions
     )
-    verdict = checking.check(target("normal"), registry.find_law(law), checking.Settings("quick"))
+    verdict = checking.pair_verdict(
+        target("normal"), registry.find_law(law), checking.Settings("quick")
+    )
     assert verdict.status is Status.NOT_APPLICABLE and verdict.waits
     assert "its arrays are not moved" in verdict.reason
     assert status("bent", law) is Status.HOLDS

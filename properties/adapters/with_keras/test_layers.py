@@ -52,7 +52,9 @@ def target(spec: str) -> Target:
 def status(spec: str, law: str) -> Status:
     """What a law says of it."""
     found: Law = registry.find_law(law)
-    return checking.check(target(spec), found, checking.Settings("quick"), written=False).status
+    return checking.pair_verdict(
+        target(spec), found, checking.Settings("quick"), written=False
+    ).status
 
 
 @pytest.mark.parametrize("make", layers.HEALTHY)
@@ -73,7 +75,9 @@ def test_constructions_are_what_calls_show(name: str) -> None:
     assert isinstance(stated.facts, Facts)
     shape = stated.facts.event_shape
     taken = loading.snapshot(stated.build()).with_options(event=",".join(map(str, shape)))
-    seen = loading.recipe_of(loading.renamed(loading.snapshot(stated.build()), taken)).facts
+    seen = loading.recipe_of(
+        loading.alias_live_target(loading.snapshot(stated.build()), taken)
+    ).facts
     assert seen.normalizer is not None
     assert stated.facts.normalizer is not None
     for field in ("roles", "declared", "channel", "statistics"):

@@ -151,7 +151,9 @@ def test_ends_of_supports_do_not_move(make: Any, fixed: bool) -> None:
 )
 def test_defects_are_seen_and_neighbors_hold(spec: str, law: str, expected: Status) -> None:
     """The findings of both libraries, and what is right beside them."""
-    found = checking.check(spec, registry.find_law(law), checking.Settings("quick"), written=False)
+    found = checking.pair_verdict(
+        spec, registry.find_law(law), checking.Settings("quick"), written=False
+    )
     assert found.status is expected
 
 

@@ -1,4 +1,4 @@
-"""A stand-in for `flowref.checking.check` that says how much memory it needs, as its target's option tells, until it
+"""A stand-in for `flowref.checking.pair_verdict` that says how much memory it needs, as its target's option tells, until it
 is granted; and takes it then.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowref.model import Counts, Status, Target, Verdict, statement_of
-from flowref.model.means import MEBIBYTE
+from flowref.model.budget import MEBIBYTE
 
 
 def check(target: Target, law: str | None, settings: Any) -> Verdict | None:

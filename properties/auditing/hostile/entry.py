@@ -1,4 +1,4 @@
-"""A stand-in for `flowref.checking.check`: the target's name says how it misbehaves on the first
+"""A stand-in for `flowref.checking.pair_verdict`: the target's name says how it misbehaves on the first
 law.
 """
 

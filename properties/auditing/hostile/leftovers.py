@@ -1,4 +1,4 @@
-"""A stand-in for `flowref.checking.check` that leaves memory behind, in the manner that the target's name says;
+"""A stand-in for `flowref.checking.pair_verdict` that leaves memory behind, in the manner that the target's name says;
 its verdict tells which process it was made in.
 """
 

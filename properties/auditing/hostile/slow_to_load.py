@@ -1,4 +1,4 @@
-"""A stand-in for `flowref.checking.check` of a target that takes long to load; its verdicts tell which process
+"""A stand-in for `flowref.checking.pair_verdict` of a target that takes long to load; its verdicts tell which process
 they were made in, and how often that one loaded the target when a law had come.
 """
 

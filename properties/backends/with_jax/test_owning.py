@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("jax", reason="what is JAX's is checked where JAX is installed")
 
-from flowref.backends.jax.owning import owns
+from flowref.backends.jax.jax_objects import owns
 
 # Modules of a library, by what stands in each. The class is in the first.
 FACADE = {"maps": "from maps_of import arrays", "maps_of.arrays": "import jax.numpy as jnp"}

@@ -19,8 +19,8 @@ lax = jax.lax
 
 from jax.extend.core import Primitive  # noqa: E402
 
-from flowref.backends.jax import counting, stepping  # noqa: E402
-from flowref.backends.jax.stepping import Noise, Stepped  # noqa: E402
+from flowref.backends.jax import interpreter, operation_count  # noqa: E402
+from flowref.backends.jax.interpreter import Noise, Stepped  # noqa: E402
 
 MAGNITUDE = 2.0**-43
 X = np.array([0.7, -1.3, 2.9, -0.2])
@@ -140,7 +140,7 @@ def test_steps_of_a_loop_have_noise_of_their_own() -> None:
 
 def test_a_loop_that_does_not_settle_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that noise keeps from ending gives nan, which no law takes for an answer."""
-    monkeypatch.setattr(stepping, "LONGEST", 50)
+    monkeypatch.setattr(interpreter, "LONGEST", 50)
 
     def endless(x: Any) -> Any:
         return lax.while_loop(lambda y: y[0] * 0.3 != 0.3 * 0.7, lambda y: y * 1.0, x)
@@ -194,7 +194,7 @@ def test_single_precision_alone_is_disturbed_where_that_is_asked_for() -> None:
 def test_every_primitive_of_ordinary_programs_is_listed(name: str) -> None:
     """No primitive is noised for want of a table that lists it."""
     function = EXACT[name] if name in EXACT else ROUNDED[name][0]
-    assert counting.unlisted(jax.make_jaxpr(function)(X)) == set()
+    assert operation_count.unlisted(jax.make_jaxpr(function)(X)) == set()
 
 
 def primitive_of(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,9 +218,9 @@ def test_a_primitive_that_no_table_lists_is_looked_at(
     """A copy rounds nothing, and all else is named and taken to round."""
     bind = primitive_of(name, function)
     program = jax.make_jaxpr(bind)(X)
-    assert counting.unlisted(program) == ({name} if unknown else set())
+    assert operation_count.unlisted(program) == ({name} if unknown else set())
     stepped = Stepped(bind, X)
-    moved = stepped(stepping.Noise(0, MAGNITUDE), X)
+    moved = stepped(interpreter.Noise(0, MAGNITUDE), X)
     assert np.array_equal(moved, function(np.asarray(X))) != unknown
 
 
@@ -230,4 +230,4 @@ def test_operations_of_loops_are_counted_by_their_length() -> None:
     def steps(x: Any) -> Any:
         return lax.fori_loop(0, 10, lambda _, y: jnp.exp(y) * 0.3, x)
 
-    assert 20 <= counting.operations(jax.make_jaxpr(steps)(X)) <= 40
+    assert 20 <= operation_count.operations(jax.make_jaxpr(steps)(X)) <= 40

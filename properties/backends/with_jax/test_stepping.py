@@ -16,7 +16,7 @@ jnp = jax.numpy
 lax = jax.lax
 
 from flowref.backends.jax.array_functions import FUNCTIONS  # noqa: E402
-from flowref.backends.jax.stepping import Noise, Stepped, TooLong  # noqa: E402
+from flowref.backends.jax.interpreter import Noise, Stepped, TooLong  # noqa: E402
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((4, 5))

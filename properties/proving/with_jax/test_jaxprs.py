@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from flowref.backends.jax.backend import BACKEND
-from flowref.backends.jax.tracing import Traced
+from flowref.backends.jax.tracing import JaxTracedCall
 from flowref.model import Unsupported
 from flowref.proving.criteria import LAWS
-from flowref.proving.identities import Proof, identity
+from flowref.proving.identities import Proof, prove_identity
 
 ROWS, SIZE = 3, 2
 A, B = np.array([0.7, -0.4]), np.array([1.3, 0.6])
@@ -48,11 +48,11 @@ def proof_of(run: Any, law: str = "log-det") -> Proof:
     rng = np.random.default_rng(0)
     draw = [jnp.asarray(rng.standard_normal((ROWS, SIZE))) for _ in range(4)]
     try:
-        traced = Traced(Map(run), lambda obj, x, context: obj.run(obj, x), draw[0])
+        traced = JaxTracedCall(Map(run), lambda obj, x, context: obj.run(obj, x), draw[0])
         if not traced.agrees(draw[1:]):
             return Proof(False, reason="the graph differs from the object")
         paths = [path for path in map(traced.path, draw) if path is not None]
-        return identity(traced.graph(), LAWS[law], paths)[0]
+        return prove_identity(traced.graph(), LAWS[law], paths)[0]
     except Unsupported as error:
         return Proof(False, reason=str(error))
 

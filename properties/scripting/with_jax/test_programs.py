@@ -16,7 +16,7 @@ pytest.importorskip("equinox", reason="programs in JAX are written where JAX is 
 from flowref import checking
 from flowref.model import FlowrefError, Status
 from flowref.scripting import LONGEST, script
-from flowref.scripting.trying import alone
+from flowref.scripting.trial_run import run_standalone
 
 FLOWS = Path(__file__).parents[2] / "adapters" / "with_jax" / "flows.py"
 # A flow with a slip, and the law that its program is about.
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(("target", "law"), PAIRS)
 def test_a_program_shows_a_slip_until_it_is_mended(target: str, law: str, folder: Path) -> None:
     """It exits with 1 for the flow with a slip, and with 0 for the healthy twin."""
-    verdict = checking.check(target, law, QUICK)
+    verdict = checking.pair_verdict(target, law, QUICK)
     assert verdict.status is Status.VIOLATED
     text = script(verdict)
     assert 15 <= len(text.splitlines()) <= LONGEST
@@ -49,12 +49,12 @@ def test_a_program_shows_a_slip_until_it_is_mended(target: str, law: str, folder
     assert "import jax" in text and "torch" not in text and "import flowref" not in text
     mended = re.sub(r'slip="[^"]+"', 'slip=""', text)
     assert mended != text
-    healthy = alone(mended)
+    healthy = run_standalone(mended)
     assert (healthy.code, healthy.out.splitlines()[-1]) == (0, "holds")
 
 
 def test_laws_without_a_template_say_so(folder: Path) -> None:
     """A sentence says what cannot be written."""
-    verdict = checking.check("flows.py:bent?slip=half", "map/log-det", QUICK)
+    verdict = checking.pair_verdict("flows.py:bent?slip=half", "map/log-det", QUICK)
     with pytest.raises(FlowrefError, match="no short program for"):
         script(replace(verdict, law="gradient/input[value]"))

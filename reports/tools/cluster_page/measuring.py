@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster_page.standin import spec
-from flowref.auditing.options import Listener, Options
-from flowref.auditing.running import conduct
+from flowref.auditing.audit_run import conduct
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.selection import select_laws
 from flowref.model import Verdict
 
@@ -53,7 +53,7 @@ class Point:
         return self.number / self.seconds
 
 
-class Clock(Listener):
+class Clock(AuditListener):
     """Notes when verdicts come."""
 
     def __init__(self) -> None:

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from flowref import registry
-from flowref.auditing.options import Listener, Options
+from flowref.auditing.audit_run import conduct
+from flowref.auditing.options import AuditListener, Options
 from flowref.auditing.pool import Limits
-from flowref.auditing.running import conduct
 from flowref.model import Status, TargetError
-from flowref.reporting.judged import put_to_the_test
+from flowref.reporting.coverage import put_to_the_test
 from growth_page.grid import Point
 from growth_page.rows import VARIABLE
 
@@ -79,7 +79,7 @@ def measured(point: Point, profile: str, seconds: float, memory: int, timeout: f
     )
     os.environ[VARIABLE] = str(point.batch)
     try:
-        report = conduct([registry.parse_target(point.spec)], (), options, Listener())
+        report = conduct([registry.parse_target(point.spec)], (), options, AuditListener())
     finally:
         del os.environ[VARIABLE]
     if not report.complete:

@@ -15,7 +15,7 @@ import numpy as np
 from flowref.auditing.worker import check_pair
 from flowref.checking import search
 from flowref.checking.examples import Example
-from flowref.checking.points import points
+from flowref.checking.points import example_batch
 from flowref.model import Batch, Recognized, Subject, Target, Verdict
 
 VARIABLE = "FLOWREF_GROWTH_ROWS"
@@ -42,11 +42,13 @@ def _multiplied(factor: int) -> Iterator[None]:
         rows: int = 0,
     ) -> Batch:
         """So many draws, one below the other."""
-        first = points(subject, example, region, most, rows)
+        first = example_batch(subject, example, region, most, rows)
         if len(first.x) == 1:
             return first
         more = (
-            points(subject, replace(example, seed=example.seed + 1000 * index), region, most, rows)
+            example_batch(
+                subject, replace(example, seed=example.seed + 1000 * index), region, most, rows
+            )
             for index in range(1, factor)
         )
         every = [first, *more]
@@ -57,8 +59,8 @@ def _multiplied(factor: int) -> Iterator[None]:
             first.seed,
         )
 
-    kept, search.points = search.points, drawn  # type: ignore[attr-defined]  # it is imported there
+    kept, search.example_batch = search.example_batch, drawn  # type: ignore[attr-defined]  # it is imported there
     try:
         yield
     finally:
-        search.points = kept  # type: ignore[attr-defined]  # as above
+        search.example_batch = kept  # type: ignore[attr-defined]  # as above

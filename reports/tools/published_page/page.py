@@ -10,11 +10,11 @@ from causes import join, read
 from flowref import registry
 from flowref.model import Status, Verdict
 from flowref.reporting import Report
-from flowref.reporting.judged import DECIDED, concerns, put_to_the_test
+from flowref.reporting.coverage import DECIDED, concerns, put_to_the_test
 from flowref.reporting.markup import code, escaped
 from flowref.reporting.outcomes import tally
 from flowref.reporting.text import clean
-from flowref.reporting.words import measured
+from flowref.reporting.words import evidence_text
 from published_page.laws import changed
 
 TEXT = """# Models in the size in which they were published
@@ -133,7 +133,7 @@ def _violations(report: Report, findings: Path) -> Iterator[str]:
     yield "|---|---|---|---|"
     for verdict in report.violations:
         why = "; ".join(causes.get((verdict.target, verdict.law), ["**unexplained**"]))
-        seen = escaped(measured(verdict))
+        seen = escaped(evidence_text(verdict))
         yield f"| {code(verdict.target)} | {code(verdict.law)} | {seen} | {why} |"
 
 

@@ -20,7 +20,7 @@ import torch
 from flowref import reference, training
 from flowref.training import data, plane, runs
 from flowref.training.data import Dataset
-from flowref.training.loop import Listener, Training
+from flowref.training.loop import Training, TrainingListener
 from flowref.training.recipes import Recipe
 
 Row = dict[str, Any]
@@ -58,11 +58,15 @@ class Effort:
 
     def integral(self, flow: Trained) -> float:
         """Of the density over the plane."""
-        return plane.integral(flow, 10_000, 1000) if self.rehearsal else plane.integral(flow)
+        return (
+            plane.plane_integral(flow, 10_000, 1000)
+            if self.rehearsal
+            else plane.plane_integral(flow)
+        )
 
     def data(self, name: str) -> Dataset:
         """A data set by its name."""
-        whole = data.load(name)
+        whole = data.load_dataset(name)
         if not self.rehearsal:
             return whole
         return Dataset(
@@ -105,7 +109,7 @@ class Experiment:
     section: Callable[[Row], str]
 
 
-class Watcher(Listener):
+class Watcher(TrainingListener):
     """Is told of tasks, and of the steps of their trainings."""
 
     def begin(self, experiment: Experiment, tasks: list[Task]) -> None:
@@ -192,7 +196,7 @@ def conduct(
 
 
 def perform(
-    experiment: Experiment, task: Task, effort: Effort, folder: Path, listener: Listener
+    experiment: Experiment, task: Task, effort: Effort, folder: Path, listener: TrainingListener
 ) -> Row:
     """The row of a task: read if it is there, else trained for and measured."""
     if (folder / RESULT).is_file():

@@ -9,7 +9,7 @@ import torch
 
 from flowref.training import runs
 from flowref.training.baselines import normal_nll
-from flowref.training.bounds import MANY, drawing
+from flowref.training.bounds import MANY, seeded_layers
 from flowref.training.data import Dataset
 from flowref.training.families import FAMILIES
 from flowref.training.flows import FLOWS, MATCHED, REAL_NVP
@@ -96,7 +96,7 @@ def draw(results: Row, flow_of: Callable[[Row], Trained], out: Path, effort: Eff
     with pictures.panels(out / "E11.png", 4, columns, (3.6, 2.5)) as axes:
         for index, (group, rows) in enumerate(found.items()):
             flow, (line, column) = flow_of(rows[0]), divmod(index, columns)
-            with drawing(flow, runs.seeded("E11")):
+            with seeded_layers(flow, runs.seeded("E11")):
                 pictures.density(axes[2 * line, column], flow, BOX, cells=effort.cells(200))
             samples = flow.sample(effort.count(3000), runs.seeded(0, "plot")).numpy()
             pictures.scatter(axes[2 * line + 1, column], samples, RED, 3)

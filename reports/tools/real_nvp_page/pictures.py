@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from flowref.reference import Flow
-from flowref.training.plane import on_grid, shown
+from flowref.training.plane import displayed_density, on_grid
 
 # Okabe and Ito's colors, which color-blind readers tell apart.
 BLUE, RED, GREEN, PURPLE, GRAY, BLACK = (
@@ -73,7 +73,7 @@ def scatter(axes: Any, points: NDArray[Any], color: str, size: float = 4) -> Non
 def density(axes: Any, flow: Flow, box: Box, top: float | None = None, cells: int = 300) -> None:
     """The density over a section of the plane, dark where it is high."""
     corners = torch.tensor([[box[0], box[2]], [box[1], box[3]]])
-    values = shown(on_grid(flow, corners, cells)).numpy()
+    values = displayed_density(on_grid(flow, corners, cells)).numpy()
     norm = PowerNorm(0.5, 0, top if top is not None else float(np.quantile(values, 0.998)))
     axes.imshow(
         values,

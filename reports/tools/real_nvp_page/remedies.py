@@ -12,7 +12,7 @@ import torch
 from matplotlib.colors import Normalize
 
 from flowref.training import runs
-from flowref.training.bounds import MANY, drawing, log_density
+from flowref.training.bounds import MANY, log_density, seeded_layers
 from flowref.training.data import Dataset
 from flowref.training.families import FAMILIES
 from flowref.training.flows import REAL_NVP
@@ -64,7 +64,7 @@ def measure(task: Task, flow: Trained, dataset: Dataset, effort: Effort) -> Row:
     drawn = flow.sample(effort.count(SAMPLES), runs.seeded(task.seed, "strip"))
     line = torch.stack([torch.linspace(-4.5, 4.5, PLACES), torch.zeros(PLACES)], 1)
     exact, latents = copy.deepcopy(flow).double().eval(), effort.count(LATENTS)
-    with drawing(exact, runs.seeded(task.seed, "line")):
+    with seeded_layers(exact, runs.seeded(task.seed, "line")):
         along = log_density(exact, line.double(), latents)
     return {
         "nll": mean_nll(flow, dataset.test, None, runs.seeded(0), 1, MANY),
@@ -112,7 +112,7 @@ def draw(results: Row, flow_of: Callable[[Row], Trained], out: Path, effort: Eff
         for column, (group, rows) in enumerate(found.items()):
             flow = flow_of(rows[0])
             exact = copy.deepcopy(flow).double()
-            with drawing(exact, runs.seeded("E10")):
+            with seeded_layers(exact, runs.seeded("E10")):
                 values = on_grid(exact, corners, effort.cells(200)).clamp(min=1e-30).log10().numpy()
             axes[0, column].imshow(
                 values,

@@ -10,7 +10,7 @@ from flowref.model import Verdict, statement_of
 from flowref.reporting import Report
 from flowref.reporting.digest import library
 from flowref.reporting.markup import code, escaped
-from flowref.reporting.words import circumstances, inputs, measured
+from flowref.reporting.words import circumstances, evidence_text, inputs
 from site_pages.pieces import fenced, statement, table
 
 CONCERNS = {
@@ -111,7 +111,7 @@ def _finding(finding: Finding, verdicts: Sequence[Verdict], report: Report, scri
 
 
 def _measured(verdict: Verdict) -> list[str]:
-    lines = [f"- {code(verdict.target)}, {code(verdict.law)}: {escaped(measured(verdict))}"]
+    lines = [f"- {code(verdict.target)}, {code(verdict.law)}: {escaped(evidence_text(verdict))}"]
     if (case := verdict.counterexample) is not None:
         lines.append(f"    - at {code(inputs(case))}, {escaped(circumstances(case, verdict.part))}")
     if verdict.diagnosis:
@@ -134,7 +134,7 @@ def issue(finding: Finding, verdicts: Sequence[Verdict], report: Report, script:
     if (note := report.note(law)) is not None:
         lines += [f"Expected: {note.statement}", ""]
     if verdicts:
-        lines += [f"Seen in {verdicts[0].target}: {measured(verdicts[0])}", ""]
+        lines += [f"Seen in {verdicts[0].target}: {evidence_text(verdicts[0])}", ""]
     lines += [
         "To reproduce (exit code 1 while the error is there):",
         "",

@@ -12,7 +12,7 @@ from flowref.model import Status
 from flowref.reporting import Report
 from flowref.reporting.digest import library
 from flowref.reporting.outcomes import LABELS, labels
-from flowref.scorecard.wording import number
+from flowref.scorecard.phrases import grouped_digits
 from site_pages.pieces import table, tiles
 
 # Where the first page names findings.
@@ -27,8 +27,12 @@ def page(words: str, report: Report, findings: Sequence[Finding]) -> str:
         (str(sum(not law.is_case for law in registry.laws())), "laws", False),
         (str(len(registry.mutants())), "mutants that they must catch", False),
         (str(len(report.targets)), "constructions audited", False),
-        (number(report.counts[Status.HOLDS]), "times a law held", False),
-        (number(labels(report.verdicts).count(LABELS[Status.VIOLATED])), "violations", True),
+        (grouped_digits(report.counts[Status.HOLDS]), "times a law held", False),
+        (
+            grouped_digits(labels(report.verdicts).count(LABELS[Status.VIOLATED])),
+            "violations",
+            True,
+        ),
         (str(confirmed), "confirmed bugs", True),
     ]
     words = words.replace("<!-- numbers -->", "\n".join(tiles(numbers)))
@@ -58,7 +62,15 @@ def _libraries(report: Report, findings: Sequence[Finding]) -> list[str]:
         targets = sum(library(target) == name for target in report.targets)
         causes = sum(any(one.startswith(f"{name}:") for one in f.targets) for f in findings)
         held, violated = (counted[name, LABELS[one]] for one in (Status.HOLDS, Status.VIOLATED))
-        rows.append((f"`{name}`", str(targets), number(held), number(violated), str(causes or "")))
+        rows.append(
+            (
+                f"`{name}`",
+                str(targets),
+                grouped_digits(held),
+                grouped_digits(violated),
+                str(causes or ""),
+            )
+        )
     return table(
         ("library", "constructions", "laws that held", "violations", "causes"), rows, "numbers"
     )

@@ -55,7 +55,7 @@ class Power:
     def read(cls, folder: Path) -> Power:
         """From the files of `flowref selftest --kills` and `--sizes`, as far as they are there."""
         kills = _json(folder / "kills.json").get("laws", [])
-        measured = sizes.read(folder / "sizes.jsonl")
+        measured = sizes.read_thresholds(folder / "sizes.jsonl")
         return cls(
             {row["law"]: row["kills"] for row in kills},
             {row["law"]: row["alone"] for row in kills},

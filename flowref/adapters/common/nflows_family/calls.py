@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.adapters.common.described import numbered
+from flowref.adapters.common.object_components import numbered
 from flowref.model import Dialect
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from flowref.adapters.common.described import Constructions, components_of
 from flowref.adapters.common.nflows_family.facts import describe
+from flowref.adapters.common.object_components import Constructions, components_of
 from flowref.model import Component, Dialect
 
 IMAGE = (4, 4, 4)

@@ -8,12 +8,12 @@ import math
 from typing import Any
 
 from flowref.adapters.common.bases import base_promises
-from flowref.adapters.common.described import lineage
 from flowref.adapters.common.nflows_family import structure
 from flowref.adapters.common.nflows_family.conditioners import conditioner_context
 from flowref.adapters.common.normalizers.spellings import of_library
-from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, promised
-from flowref.adapters.common.shapes import shape_of, unknown_shape
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE, VOLUME, class_promises
+from flowref.adapters.common.shapes import as_shape, unknown_shape
 from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.model import REAL, Facts, Shape, Support
 
@@ -40,7 +40,7 @@ PROMISES: dict[str, frozenset[str]] = {
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
     """The facts of a transform or flow, its event shape inferred where the class tells it."""
     transform = obj._transform if hasattr(obj, "_distribution") else obj
-    shape = event_shape or _base_shape(obj) or _event(transform)
+    shape = event_shape or _base_shape(obj) or _transform_event_shape(transform)
     if shape is None:
         raise unknown_shape(obj)
     return facts_of(
@@ -91,7 +91,7 @@ def traits(obj: Any) -> Traits:
         return Traits(codomain=REAL, knots=(0.0,), promises=ELEMENTWISE)
     if "CauchyCDF" in names:
         return Traits(codomain=UNIT, promises=ELEMENTWISE)
-    promises = promised(PROMISES, names)
+    promises = class_promises(PROMISES, names)
     if getattr(obj, "unconditional_transform", None) is not None:
         promises -= VOLUME
     if any(name.startswith(("Piecewise", "MaskedPiecewise")) for name in names):
@@ -145,21 +145,21 @@ def _base_shape(obj: Any) -> Shape | None:
     change.
     """
     shape = getattr(getattr(obj, "_distribution", None), "_shape", None)
-    return None if shape is None else shape_of(shape)
+    return None if shape is None else as_shape(shape)
 
 
-def _event(obj: Any) -> Shape | None:
+def _transform_event_shape(obj: Any) -> Shape | None:
     """The event shape that a transform's own attributes tell, or None."""
     names = lineage(obj)
     if "CompositeTransform" in names:
         for part in obj._transforms:
-            if shape := _event(part):
+            if shape := _transform_event_shape(part):
                 return shape
             if lineage(part) & {"SqueezeTransform", "MultiscaleCompositeTransform"}:
                 return None
         return None
     if "InverseTransform" in names:
-        return _event(obj._transform)
+        return _transform_event_shape(obj._transform)
     if "OneByOneConvolution" in names or any(
         "Conv" in type(module).__name__ for module in obj.modules()
     ):

@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.common.described import lineage
-from flowref.adapters.common.shapes import shape_of
+from flowref.adapters.common.object_components import lineage
+from flowref.adapters.common.shapes import as_shape
 from flowref.adapters.common.structure import inverted, on_axis, own_class
 from flowref.model import Coupling, MultiScale, Normalizer, Preprocessing, Shape, Squeezing
 
@@ -50,7 +50,7 @@ def multi_scale(obj: Any, prefix: str = "") -> MultiScale | None:
     if name != "MultiscaleCompositeTransform":
         return None
     return MultiScale(
-        shapes=tuple(shape_of(shape) for shape in obj._output_shapes),
+        shapes=tuple(as_shape(shape) for shape in obj._output_shapes),
         levels=tuple((f"{prefix}_transforms.{index}",) for index in range(len(obj._transforms))),
     )
 

@@ -13,10 +13,17 @@ import numpy as np
 
 from flowref import backends
 from flowref.adapters.common import jax_states
-from flowref.adapters.common.jax_states import Kept
+from flowref.adapters.common.jax_states import StateConvention
 from flowref.adapters.common.normalizers.kinds import behavior
-from flowref.adapters.common.normalizers.probe import EVAL, TRAIN, Held, Outcome, Probe, near
-from flowref.adapters.common.normalizers.recognition import measured
+from flowref.adapters.common.normalizers.probe import (
+    EVAL,
+    TRAIN,
+    HeldArray,
+    Probe,
+    ProbedCall,
+    close_in_float32,
+)
+from flowref.adapters.common.normalizers.recognition import measured_normalizer
 from flowref.adapters.common.normalizers.shapes import LAST, layouts
 from flowref.model import RUNNING, Array, Component, Dialect, Facts, Normalizer, Shape
 from flowref.model.promises import canonical
@@ -32,26 +39,26 @@ ROWS = 7
 class JaxProbe(Probe):
     """An object of JAX, of which a call gives the next; ``way``: how it is called."""
 
-    way: Kept = field(kw_only=True)
+    way: StateConvention = field(kw_only=True)
 
     def copied(self, obj: Any) -> Any:
         """See `Probe.copied`: a call changes nothing."""
         return obj
 
-    def once(self, obj: Any, x: Array, training: bool) -> Outcome:
+    def once(self, obj: Any, x: Array, training: bool) -> ProbedCall:
         """See `Probe.once`; traced and run with numpy: to compile it at every number of rows takes longer than
         all else.
         """
         import jax
 
-        run = partial(jax_states.called, way=self.way, training=training)
+        run = partial(jax_states.call_in_mode, way=self.way, training=training)
         value, ladj, after = backends.find("jax").once(run, obj, jax.numpy.asarray(x, self.dtype))
-        return Outcome(np.asarray(value, dtype=np.float64), ladj is not None, after)
+        return ProbedCall(np.asarray(value, dtype=np.float64), ladj is not None, after)
 
-    def held(self, obj: Any = None) -> dict[str, Held]:
+    def held(self, obj: Any = None) -> dict[str, HeldArray]:
         """See `Probe.held`; nothing tells what is trained but its library."""
         return {
-            name: Held(plain(array), False)
+            name: HeldArray(double_array(array), False)
             for name, array in jax_states.arrays(self.obj if obj is None else obj)
             if np.asarray(array).dtype.kind in "fiu"
         }
@@ -60,19 +67,19 @@ class JaxProbe(Probe):
         """See `Probe.having`."""
         import jax.numpy as jnp
 
-        dtype = jax_states.held(obj, name).dtype
+        dtype = jax_states.array_or_number(obj, name).dtype
         return jax_states.having(obj, name, jnp.asarray(values, dtype))
 
     def constants(self) -> Iterator[tuple[str, float]]:
         """See `Probe.constants`."""
-        yield from jax_states.constants(self.obj)
+        yield from jax_states.numeric_attributes(self.obj)
 
     def with_constant(self, name: str, value: float) -> Any:
         """See `Probe.with_constant`."""
         return jax_states.having(self.obj, name, value)
 
 
-def plain(array: Any) -> Array:
+def double_array(array: Any) -> Array:
     """An array of numpy; floating numbers in double precision."""
     values = np.asarray(array)
     return values.astype(np.float64) if values.dtype.kind == "f" else values
@@ -131,7 +138,7 @@ def recognized(obj: Any, event_shape: Shape | None = None) -> tuple[Dialect, Fac
         except Exception:  # what it raises is the laws' affair, once it is known for one
             continue
         if seen is not None and seen.statistics in ("batch", RUNNING):
-            normalizer = measured(probe, seen, Normalizer(declared=documented(obj)))
+            normalizer = measured_normalizer(probe, seen, Normalizer(declared=documented(obj)))
             facts = Facts(event_shape=probe.shape, normalizer=normalizer, declared=False)
             return dialect_of(probe.way), facts, seen.said
     return None
@@ -141,19 +148,19 @@ def changes(probe: Probe) -> bool:
     """Whether training differs from evaluation, or changes it, or what is held."""
     x = probe.draw(5, 9, 3.0) + 5
     before, trained, after = probe.life((EVAL, x), (TRAIN, x), (EVAL, x))
-    if not (near(before, trained) and near(before, after)):
+    if not (close_in_float32(before, trained) and close_in_float32(before, after)):
         return True
     held, later = probe.held(), probe.held(probe.after(x))
     return any(not np.array_equal(one.values, later[name].values) for name, one in held.items())
 
 
-def dialect_of(way: Kept) -> Dialect:
+def dialect_of(way: StateConvention) -> Dialect:
     """How such an object is called."""
     return Dialect(
-        forward=partial(jax_states.evaluated, way=way),
-        trained=partial(jax_states.trained, way=way),
+        forward=partial(jax_states.evaluate_batch, way=way),
+        trained=partial(jax_states.call_in_training, way=way),
         evaluated=partial(jax_states.after_evaluation, way=way),
-        held=jax_states.held,
+        held=jax_states.array_or_number,
         having=jax_states.having,
     )
 
@@ -179,7 +186,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def components_of(
-    rows: Mapping[str, tuple[Callable[..., Any], Shape, Kept, Normalizer]],
+    rows: Mapping[str, tuple[Callable[..., Any], Shape, StateConvention, Normalizer]],
 ) -> dict[str, Component]:
     """The batch norms of a library: builder, event shape, how they are called, and what is documented
     of them.

@@ -14,14 +14,14 @@ from flowref.adapters.common.normalizers.probe import (
     TRAIN,
     WIDE,
     Probe,
+    channel_lines,
+    close_in_float32,
     grouped,
-    lines,
-    near,
     straight,
     together,
 )
 from flowref.model import DEVIATION, ROOT_MEAN_SQUARE, RUNNING, SPREADS, Array
-from flowref.model.structure.lines import by_channel, fitted
+from flowref.model.structure.lines import by_channel, fit_lines
 
 # How much the spread of an output may vary between batches that are normalized.
 STEADY = 0.04
@@ -49,7 +49,7 @@ class Behavior(NamedTuple):
     spread: str = DEVIATION
 
 
-class Kind(NamedTuple):
+class NormalizerKind(NamedTuple):
     """A kind of normalizer: its name, what is said of it, how calls show it, given the axes of a batch that are
     normalized together, and the body of ``forward(self, x)`` of one, where ``self`` holds weight, bias, mean
     and var.
@@ -88,7 +88,7 @@ def of_batches(probe: Probe, axes: Axes | None) -> Behavior | None:
     if channel is None:
         return None
     exact = channel == tuple(apart)
-    return Behavior("batch", channel, 1, fixed(probe), BATCH, exact, tuple(apart))
+    return Behavior("batch", channel, 1, eval_is_fixed(probe), BATCH, exact, tuple(apart))
 
 
 def _channel(probe: Probe, apart: Axes) -> Axes | None:
@@ -112,7 +112,7 @@ def of_samples(probe: Probe, axes: Axes | None, said: str = "") -> Behavior | No
     groups = grouped(probe) if not said and 1 < len(shape) == len(over) else 1
     apart = [axis for axis, size in enumerate(shape) if size > 1 and axis not in over]
     kind = "group" if groups > 1 else "instance" if len(apart) == 1 else "layer"
-    return Behavior(kind, over, groups, fixed(probe), (said or SAMPLES).format(over))
+    return Behavior(kind, over, groups, eval_is_fixed(probe), (said or SAMPLES).format(over))
 
 
 def of_averages(probe: Probe, axes: Axes | None) -> Behavior | None:
@@ -123,11 +123,15 @@ def of_averages(probe: Probe, axes: Axes | None) -> Behavior | None:
         return None
     x, other = probe.draw(4, 9, 3.0) + 5, probe.draw(5, 9, 1.0)
     y, after, again = probe.life((TRAIN, x), (EVAL, x), (EVAL, x))
-    if not (near(y, after) and near(after, again)) or near(probe.life((EVAL, x))[0], after):
+    if not (close_in_float32(y, after) and close_in_float32(after, again)) or close_in_float32(
+        probe.life((EVAL, x))[0], after
+    ):
         return None
     two = probe.life((EVAL, x), (TRAIN, other), (TRAIN, x))[2]
     later = probe.life((TRAIN, x), (TRAIN, other), (EVAL, x))[2]
-    if near(y, two) or near(later, after):  # or set by the first batch alone
+    if close_in_float32(y, two) or close_in_float32(
+        later, after
+    ):  # or set by the first batch alone
         return None
     for axis in range(len(probe.shape)):
         if _moves(probe, axis, x, y, two):
@@ -144,7 +148,7 @@ def _moves(probe: Probe, axis: int, x: Array, y: Array, two: Array) -> bool:
         return False
     # The larger the batches so far, the smaller the slopes.
     far = probe.life((TRAIN, WIDE * x), (TRAIN, x))[1]
-    late, first = (np.abs(lines(x, each, (axis,)).slope) for each in (far, y))
+    late, first = (np.abs(channel_lines(x, each, (axis,)).slope) for each in (far, y))
     return bool((late < 0.5 * first).all())
 
 
@@ -155,7 +159,7 @@ def with_a_slip(probe: Probe, axes: Axes | None) -> Behavior | None:
     kept = [one.size for one in probe.held().values() if not one.trained and one.size > 1]
     for axis, size in enumerate(probe.shape):
         if axes is None and {size, 2 * size} & set(kept) and _takes_away(probe, (axis,)):
-            return Behavior("batch", (axis,), 1, fixed(probe), SLIPPED, False, (axis,))
+            return Behavior("batch", (axis,), 1, eval_is_fixed(probe), SLIPPED, False, (axis,))
     return None
 
 
@@ -237,7 +241,7 @@ def _divides(x: Array, y: Array, inside: Array) -> bool:
     """
     hat = np.broadcast_to(x / np.sqrt(inside), x.shape)
     free = (y != y.min(0)) & (y != y.max(0))
-    line = fitted(*(each.reshape(len(x), -1).T for each in (hat, y, free)))
+    line = fit_lines(*(each.reshape(len(x), -1).T for each in (hat, y, free)))
     off = np.where(free.reshape(len(x), -1).any(0), line.off, 0.0)
     size = float(np.abs(np.where(free, y, 0.0)).max())
     return bool(2 * free.mean() > 1 and np.isfinite(size) and off.max() <= SAME * size)
@@ -249,7 +253,7 @@ AVERAGES = "train mode normalizes by averages that the batch has entered"
 SLIPPED = "train mode takes away mean and scale of a batch, and it holds statistics"
 ROOTED = f"train mode divides each sample by its {ROOT_MEAN_SQUARE} over its axes {{}}"
 KINDS = (
-    Kind(
+    NormalizerKind(
         "a batch norm",
         BATCH,
         of_batches,
@@ -262,7 +266,7 @@ if self.training:
 return (x - mean) / (var + 1e-5).sqrt() * self.weight + self.bias
 """,
     ),
-    Kind(
+    NormalizerKind(
         "an instance, group or layer norm",
         SAMPLES,
         of_samples,
@@ -271,7 +275,7 @@ mean, var = x.mean(1, keepdim=True), x.var(1, unbiased=False, keepdim=True)
 return (x - mean) / (var + 1e-5).sqrt() * self.weight + self.bias
 """,
     ),
-    Kind(
+    NormalizerKind(
         "a batch norm by running averages",
         AVERAGES,
         of_averages,
@@ -282,7 +286,7 @@ if self.training:
 return (x - self.mean) / (self.var + 1e-5).sqrt() * self.weight + self.bias
 """,
     ),
-    Kind(
+    NormalizerKind(
         "a batch norm with a slip",
         SLIPPED,
         with_a_slip,
@@ -295,7 +299,7 @@ if self.training:
 return (x - mean) / (var + 1e-5) * self.weight + self.bias
 """,
     ),
-    Kind(
+    NormalizerKind(
         "an RMS norm",
         ROOTED,
         by_mean_squares,
@@ -309,11 +313,11 @@ return x / (x.square().mean(1, keepdim=True) + 1e-5).sqrt() * self.weight
 # What is known of it besides.
 
 
-def fixed(probe: Probe) -> bool:
+def eval_is_fixed(probe: Probe) -> bool:
     """Whether eval mode maps a sample to the same whatever its batch."""
     x = probe.draw(3, 6, 1.0)
     whole, part = (probe.life((EVAL, points))[0] for points in (x, x[:3]))
-    return near(whole[:3], part)
+    return close_in_float32(whole[:3], part)
 
 
 def forgets(probe: Probe, times: int = 1) -> bool:
@@ -323,7 +327,7 @@ def forgets(probe: Probe, times: int = 1) -> bool:
         probe.life(*[(TRAIN, probe.draw(seed, 9, spread) + level)] * times, (TRAIN, x))[-1]
         for seed, spread, level in ((12, 1.0, 0.0), (13, 30.0, -20.0))
     )
-    return near(one, two)
+    return close_in_float32(one, two)
 
 
 def unsteady(probe: Probe, seen: Behavior) -> dict[str, float] | None:
@@ -337,7 +341,7 @@ def unsteady(probe: Probe, seen: Behavior) -> dict[str, float] | None:
         if not straight(points, y, seen.apart):
             return None
         for name, spread in SPREADS.items():
-            told[name].append(lines(points, y, seen.apart).slope * spread(rows))
+            told[name].append(channel_lines(points, y, seen.apart).slope * spread(rows))
     return {
         name: float(np.abs(np.stack(each) / each[0] - 1).max())
         for name, each in told.items()
@@ -373,4 +377,6 @@ def ordered(probe: Probe) -> bool:
     """
     x = probe.draw(14, 9)
     y, axes = probe.train(x), together(probe) or ()
-    return any(not near(probe.train(np.flip(x, axis)), np.flip(y, axis)) for axis in axes)
+    return any(
+        not close_in_float32(probe.train(np.flip(x, axis)), np.flip(y, axis)) for axis in axes
+    )

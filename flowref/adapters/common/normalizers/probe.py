@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowref.model import Array, Shape
-from flowref.model.structure.lines import Line, by_channel, fitted
+from flowref.model.structure.lines import LineFit, by_channel, fit_lines
 
 # A spread of batches beside which no eps counts, and the rows with which a slope is measured.
 WIDE, MANY = 200.0, 256
@@ -23,7 +23,7 @@ SAME, STRAIGHT = 2e-4, 2e-2
 TRAIN, EVAL = True, False
 
 
-class Held(NamedTuple):
+class HeldArray(NamedTuple):
     """What an object holds under a name: numbers, and whether training moves them."""
 
     values: Array
@@ -46,7 +46,7 @@ class Held(NamedTuple):
         return self.values.dtype.kind == "f"
 
 
-class Outcome(NamedTuple):
+class ProbedCall(NamedTuple):
     """What a call gave, ``(rows, *event)``; whether a log-det came with it; the object afterwards."""
 
     value: Array
@@ -69,11 +69,11 @@ class Probe(ABC):
         """A copy of an object, which a call may change."""
 
     @abstractmethod
-    def once(self, obj: Any, x: Array, training: bool) -> Outcome:
+    def once(self, obj: Any, x: Array, training: bool) -> ProbedCall:
         """One call of an object, which may change it. Raises what it raises."""
 
     @abstractmethod
-    def held(self, obj: Any = None) -> Mapping[str, Held]:
+    def held(self, obj: Any = None) -> Mapping[str, HeldArray]:
         """What an object, or else that of the probe, holds, by its dotted names."""
 
     @abstractmethod
@@ -161,24 +161,24 @@ class Probe(ABC):
         return replace(self, obj=live)
 
 
-def near(one: Array, other: Array) -> bool:
+def close_in_float32(one: Array, other: Array) -> bool:
     """Whether two outputs are the same, up to what float32 costs."""
     size = max(float(np.abs(one).max()), float(np.abs(other).max()), 1e-30)
     return bool(np.isfinite(one).all() and np.abs(one - other).max() <= SAME * size)
 
 
-def lines(x: Array, y: Array, channel: Sequence[int]) -> Line:
+def channel_lines(x: Array, y: Array, channel: Sequence[int]) -> LineFit:
     """The line of each channel that comes nearest to what a batch was mapped to; ``off`` relative to the
     largest value of all.
     """
     values = by_channel(y, channel)
-    found = fitted(by_channel(x, channel), values)
+    found = fit_lines(by_channel(x, channel), values)
     return found._replace(off=found.off / max(np.abs(values).max(), 1e-300))
 
 
 def straight(x: Array, y: Array, channel: Sequence[int]) -> bool:
     """Whether each channel of a batch went through one line."""
-    return bool(lines(x, y, channel).off.max() <= STRAIGHT)
+    return bool(channel_lines(x, y, channel).off.max() <= STRAIGHT)
 
 
 def counters(probe: Probe) -> list[str]:
@@ -209,7 +209,7 @@ def together(probe: Probe, uncentred: bool = False) -> tuple[int, ...] | None:
 
     def unmoved(axes: Sequence[int]) -> bool:
         apart = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
-        return alike(probe, x, y, rng, apart, uncentred=uncentred)
+        return invariant_to_affine(probe, x, y, rng, apart, uncentred=uncentred)
 
     long = [axis for axis, size in enumerate(x.shape) if size > 1]
     if not unmoved(long):  # what one constant and one factor move, others move as well
@@ -218,7 +218,7 @@ def together(probe: Probe, uncentred: bool = False) -> tuple[int, ...] | None:
     return next(filter(unmoved, fewer), None)
 
 
-def alike(
+def invariant_to_affine(
     probe: Probe,
     x: Array,
     y: Array,
@@ -233,7 +233,7 @@ def alike(
     rows = x.reshape(view or x.shape)
     shift, factor = WIDE * rng.uniform(-1, 1, apart), rng.uniform(2, 4, apart)
     changed = (rows * factor,) if uncentred else (rows + shift, rows * factor)
-    return all(near(probe.train(each.reshape(x.shape)), y) for each in changed)
+    return all(close_in_float32(probe.train(each.reshape(x.shape)), y) for each in changed)
 
 
 def grouped(probe: Probe) -> int:
@@ -245,6 +245,6 @@ def grouped(probe: Probe) -> int:
     for groups in range(channels, 1, -1):
         apart = (5, groups, *[1] * len(probe.shape))
         view = (5, groups, channels // groups, *probe.shape[1:])
-        if channels % groups == 0 and alike(probe, x, y, rng, apart, view):
+        if channels % groups == 0 and invariant_to_affine(probe, x, y, rng, apart, view):
             return groups
     return 1

@@ -15,9 +15,9 @@ from flowref.adapters.common.documentation import CLIPPED, documents
 from flowref.adapters.common.normalizers.kinds import Behavior, by_name
 from flowref.adapters.common.normalizers.parts import in_parts, undivided
 from flowref.adapters.common.normalizers.probe import Probe
-from flowref.adapters.common.normalizers.relatives import Case, relative
+from flowref.adapters.common.normalizers.relatives import NormalizerCandidate, relative
 from flowref.adapters.common.normalizers.roles import Layer
-from flowref.adapters.common.normalizers.shapes import ANYWHERE, channels, layouts
+from flowref.adapters.common.normalizers.shapes import ANYWHERE, channel_counts, layouts
 from flowref.adapters.common.normalizers.spellings import (
     KIND,
     excluded,
@@ -25,7 +25,7 @@ from flowref.adapters.common.normalizers.spellings import (
     is_normalizer,
     sample_roles,
 )
-from flowref.adapters.common.normalizers.torch_probe import tensors, value_alone
+from flowref.adapters.common.normalizers.torch_probe import named_tensors, value_alone
 from flowref.model import (
     PARTS,
     RUNNING,
@@ -56,7 +56,7 @@ def plausible(obj: Any) -> bool:
 
     if not isinstance(obj, torch.nn.Module):
         return False
-    held = tensors(obj)
+    held = named_tensors(obj)
     if len(held) > TENSORS or sum(1 for _ in obj.modules()) > MODULES:
         return False
     # A table of weights and biases, of which a label takes one row.
@@ -79,7 +79,7 @@ def infer_shape(obj: Any, dialect: Dialect, dtype: Any, kind: str | None = None)
     bare, second = replace(dialect, forward=value_alone), None
     for shape in shapes_of(obj):
         with contextlib.suppress(Exception):  # the shape does not fit
-            seen = Case(obj, bare, shape, dtype, known).seen
+            seen = NormalizerCandidate(obj, bare, shape, dtype, known).seen
             if seen is not None and seen.exact:
                 return shape
             second = second or (None if seen is None else shape)
@@ -90,8 +90,8 @@ def shapes_of(obj: Any) -> Iterator[Shape]:
     """Event shapes that a normalizer may take: its channels first, last, or alone; four, where it
     holds nothing per channel.
     """
-    sizes = channels(obj)
-    for tensor in tensors(obj).values():
+    sizes = channel_counts(obj)
+    for tensor in named_tensors(obj).values():
         sizes += [tensor.numel(), *(size for size in tensor.shape if size > 1)]
     counts = [size for size in dict.fromkeys(sizes) if 1 < size <= WIDEST]
     return layouts(counts or [4], ANYWHERE)
@@ -114,7 +114,7 @@ def completed(
         or (known is None and not plausible(obj))
     ):
         return facts, ()
-    case = Case(obj, dialect, shape, dtype, known, declared=KIND in (kind or ""))
+    case = NormalizerCandidate(obj, dialect, shape, dtype, known, declared=KIND in (kind or ""))
     try:
         found, (name, probe, seen) = relative(case), case.acting
     except Exception:  # laws run into it, and say so
@@ -134,7 +134,7 @@ def completed(
     if case.declared and seen.statistics == RUNNING:
         known = None  # the roles of batch norm's names are no others'
     told = replace(known or Normalizer(), call=name, tracks=has_statistics(obj))
-    normalizer = measured(probe, seen, told)
+    normalizer = measured_normalizer(probe, seen, told)
     if seen.statistics in SAMPLE:
         meant = {"mean": True} if by_name(probe) else {}
         declared = {**normalizer.declared, **meant}
@@ -148,7 +148,7 @@ def completed(
     return replace(facts, normalizer=normalizer, promises=promises), (normalizer.evidence,)
 
 
-def disproved(case: Case, found: tuple[Normalizer | None, str] | None) -> str:
+def disproved(case: NormalizerCandidate, found: tuple[Normalizer | None, str] | None) -> str:
     """What calls show of an object that was said to be a batch norm and is none; empty of one."""
     seen = case.seen
     if found is not None and found[0] is None:
@@ -164,7 +164,7 @@ def disproved(case: Case, found: tuple[Normalizer | None, str] | None) -> str:
     return f"in train mode a batch that is {WIDER:g} times as wide comes out {wider / one:.3g} times as wide"
 
 
-def measured(probe: Probe, seen: Behavior, known: Normalizer) -> Normalizer:
+def measured_normalizer(probe: Probe, seen: Behavior, known: Normalizer) -> Normalizer:
     """A normalizer as calls show it: what it normalizes by, and with the attributes that play its roles, those that
     calls show, then those by their names.
     """

@@ -21,9 +21,9 @@ from flowref.adapters.common.normalizers.probe import (
     TRAIN,
     WIDE,
     Probe,
+    channel_lines,
+    close_in_float32,
     counters,
-    lines,
-    near,
     together,
 )
 from flowref.adapters.common.normalizers.spellings import classes, named_roles, normalizer_of
@@ -48,7 +48,7 @@ FIXED = r"(?i)frozen|freeze|fixed|fold|fused|static|const|affine|eval|infer|test
 
 
 @dataclass(frozen=True)
-class Case:
+class NormalizerCandidate:
     """A module that may be a batch normalizer of events of a shape: how it is called, the normalizer that it is by
     its name, and whether its user says so.
     """
@@ -118,12 +118,12 @@ class Relative(NamedTuple):
     """
 
     said: str
-    when: Callable[[Case], bool]
-    shows: Callable[[Case], bool | str] = lambda case: True
-    becomes: Callable[[Case], Normalizer | None] = lambda case: None
+    when: Callable[[NormalizerCandidate], bool]
+    shows: Callable[[NormalizerCandidate], bool | str] = lambda case: True
+    becomes: Callable[[NormalizerCandidate], Normalizer | None] = lambda case: None
 
 
-def relative(case: Case) -> tuple[Normalizer | None, str] | None:
+def relative(case: NormalizerCandidate) -> tuple[Normalizer | None, str] | None:
     """The normalizer that an object is for the first row that speaks of it, and what is said; None where none does,
     so that it is what calls show.
     """
@@ -142,7 +142,7 @@ def relative(case: Case) -> tuple[Normalizer | None, str] | None:
 # Of which cases a row speaks.
 
 
-def called(pattern: str) -> Callable[[Case], bool]:
+def name_matches(pattern: str) -> Callable[[NormalizerCandidate], bool]:
     """What is called so, of what is called a batch norm or says itself what it is."""
     return lambda case: (
         case.named(pattern)
@@ -150,17 +150,17 @@ def called(pattern: str) -> Callable[[Case], bool]:
     )
 
 
-def shows_nothing(case: Case) -> bool:
+def shows_nothing(case: NormalizerCandidate) -> bool:
     """What is called a batch norm, and does not normalize."""
     return case.known is not None and case.seen is None
 
 
-def standardizes(case: Case) -> bool:
+def standardizes(case: NormalizerCandidate) -> bool:
     """What standardizes batches."""
     return case.seen is not None and case.seen.statistics == "batch"
 
 
-def misses(case: Case) -> bool:
+def misses(case: NormalizerCandidate) -> bool:
     """What is called a batch normalizer and is meant to be one, though it does something else: normalizes samples,
     where it holds numbers for statistics or has another eval mode; normalizes by running averages, where it
     is no layer of a flow and nobody names its kind.
@@ -178,32 +178,32 @@ def misses(case: Case) -> bool:
 # What calls show.
 
 
-def remembers(case: Case) -> bool:
+def remembers(case: NormalizerCandidate) -> bool:
     """Whether train mode maps a batch to something else after others, or after many of them."""
     return not (forgets(case.probe) and forgets(case.probe, MANY))
 
 
-def bends(case: Case) -> bool:
+def bends(case: NormalizerCandidate) -> bool:
     """Whether a channel of the output is no line in the input, though it keeps the order of its values:
     whether entries alike are mapped alike is seen entry by entry. Channels lie on the first axis of an event
     or on the last, whichever comes nearer.
     """
     x = case.probe.draw(17, 24)
     y = case.probe.train(x)
-    off = min(lines(x, y, (axis,)).off.max() for axis in {0, x.ndim - 2})
+    off = min(channel_lines(x, y, (axis,)).off.max() for axis in {0, x.ndim - 2})
     return bool(off > BENT and np.isfinite(y).all())
 
 
-def mixes(case: Case) -> bool:
+def mixes(case: NormalizerCandidate) -> bool:
     """Whether other content of one channel changes the outputs of the others."""
     x = case.probe.draw(18, 24)
     y, changed = case.probe.train(x), x.copy()
     wave = np.sin(np.arange(x[:, 0].size)).reshape(x[:, 0].shape)
     changed[:, 0] = changed[:, -1] + 0.3 * WIDE * wave
-    return x.shape[1] > 1 and not near(case.probe.train(changed)[:, 1:], y[:, 1:])
+    return x.shape[1] > 1 and not close_in_float32(case.probe.train(changed)[:, 1:], y[:, 1:])
 
 
-def lags(case: Case) -> bool:
+def lags(case: NormalizerCandidate) -> bool:
     """Whether a layer of a flow normalizes by the averages of earlier batches: train mode maps a batch as eval
     mode does before it, and eval mode maps it otherwise afterwards; or it counts batches, and train mode maps one
     to something else after others.
@@ -213,10 +213,14 @@ def lags(case: Case) -> bool:
     (first,) = probe.life((EVAL, x))
     trained, after = probe.life((TRAIN, x), (EVAL, x))
     mixed = bool(counters(probe)) and not forgets(probe)
-    return case.layer and (mixed or near(first, trained)) and not near(first, after)
+    return (
+        case.layer
+        and (mixed or close_in_float32(first, trained))
+        and not close_in_float32(first, after)
+    )
 
 
-def centers(case: Case) -> bool:
+def centers(case: NormalizerCandidate) -> bool:
     """Whether train mode takes away the mean of a batch and leaves its spread, of a module that keeps one
     statistic of each channel: one that kept two would have forgotten the other.
     """
@@ -228,12 +232,12 @@ def centers(case: Case) -> bool:
     x = probe.draw(22, 9)
     y, larger, higher = (probe.train(points) for points in (x, LARGER * x, x + 7.0))
     centered, wider = (each - each.mean(0) for each in (y, larger))
-    return near(higher, y) and bool(
+    return close_in_float32(higher, y) and bool(
         np.abs(wider - LARGER * centered).max() <= KEPT * np.abs(wider).max()
     )
 
 
-def learns_more(case: Case) -> str:
+def learns_more(case: NormalizerCandidate) -> str:
     """What else an object learns beside a weight and a bias, where moving that alone makes a channel no
     line in the input, or has nothing taken away as a batch norm does: as built it normalizes batches, and it is meant
     for more. Empty where it does not, or where it learns no more than two things.
@@ -249,13 +253,13 @@ def learns_more(case: Case) -> str:
         values = learned[name].values
         live = probe.having(live, name, values + 0.3 * rng.standard_normal(values.shape))
     x, away = probe.draw(16, 12), replace(probe, obj=live)
-    plain, moved = (lines(x, each.train(x), seen.apart).off.max() for each in (probe, away))
+    plain, moved = (channel_lines(x, each.train(x), seen.apart).off.max() for each in (probe, away))
     standardized = together(probe) is not None
     more = plain < STRAIGHT < moved or (standardized and together(away) is None)
     return others[0] if more else ""
 
 
-def beside_the_root(case: Case) -> bool:
+def beside_the_root(case: NormalizerCandidate) -> bool:
     """Whether a narrow batch is divided by its deviation plus a constant, and by no root of its variance plus one."""
     probe = case.normalizing
     z = probe.draw(23, 24)
@@ -272,17 +276,17 @@ def beside_the_root(case: Case) -> bool:
 # What it is then.
 
 
-def renormalizer(case: Case) -> Normalizer:
+def renormalizer(case: NormalizerCandidate) -> Normalizer:
     """What its names tell, judged as batch renormalization."""
     return replace(normalizer_of(case.obj)[0], statistics=RENORM, evidence=RENORMALIZES)
 
 
-def as_named(case: Case) -> Normalizer | None:
+def as_named(case: NormalizerCandidate) -> Normalizer | None:
     """What its name says, whatever calls show."""
     return case.known
 
 
-def as_fixed(case: Case) -> Normalizer | None:
+def as_fixed(case: NormalizerCandidate) -> Normalizer | None:
     """The same, of one map in both modes."""
     return case.known and replace(case.known, declared={**case.known.declared, "frozen": True})
 
@@ -292,23 +296,23 @@ RENORMALIZES = (
     "batch norm"
 )
 RELATIVES = (
-    Relative(RENORMALIZES, called(RENORMED), remembers, renormalizer),
+    Relative(RENORMALIZES, name_matches(RENORMED), remembers, renormalizer),
     Relative(
         "train mode normalizes by averages of earlier batches as well, as its name says: no batch norm",
         # In layers of flows these are what Real NVP means.
-        lambda case: called(AVERAGED)(case) and not case.declared,
+        lambda case: name_matches(AVERAGED)(case) and not case.declared,
         lambda case: (
             case.dialect.inverse is None and not case.probe.offers_log_det() and remembers(case)
         ),
     ),
     Relative(
         "what it normalizes goes through an activation, as its name says: no batch norm by itself",
-        called(ACTIVATION),
+        name_matches(ACTIVATION),
         bends,
     ),
     Relative(
         "train mode whitens channels together, as its name says: no batch norm",
-        called(WHITENING),
+        name_matches(WHITENING),
         mixes,
     ),
     Relative(

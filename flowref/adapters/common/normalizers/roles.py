@@ -9,11 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowref.adapters.common.normalizers.probe import EVAL, MANY, TRAIN, Probe, counters, lines
+from flowref.adapters.common.normalizers.probe import (
+    EVAL,
+    MANY,
+    TRAIN,
+    Probe,
+    channel_lines,
+    counters,
+)
 from flowref.adapters.common.normalizers.spellings import NAMES, STATISTICS
 from flowref.model import Array
 from flowref.model.structure.forms import FORMS, Form
-from flowref.model.structure.lines import NARROW, by_channel, scale, share_of, used
+from flowref.model.structure.lines import NARROW, by_channel, scale, update_fraction, used
 
 # How near a measured number must come to that of an attribute, relative to it, and how far it must
 # move to have moved; what float32 allows; how far a statistic may be from what eval mode uses, which adds
@@ -33,7 +40,7 @@ class Numbers(NamedTuple):
     eps: float
 
 
-class Part(NamedTuple):
+class ChannelArray(NamedTuple):
     """An array, or a row of one, that holds a number per channel."""
 
     name: str
@@ -63,7 +70,7 @@ class Layer(NamedTuple):
         eps = float(f"{shown.eps:.3g}") if shown.eps > 1e-2 * NARROW**2 else 0.0
         told = {"weight": shown.weight, "bias": shown.bias}
         if self.tracks:
-            fixed = lines(z, probe.life((EVAL, z), obj=obj)[0], channel)
+            fixed = channel_lines(z, probe.life((EVAL, z), obj=obj)[0], channel)
             told |= zip(STATISTICS, used(fixed.slope, fixed.level, shown), strict=True)
         return Numbers(told, eps)
 
@@ -79,26 +86,26 @@ class Layer(NamedTuple):
         with np.errstate(all="ignore"):
             old, new = (
                 (bias - one.level) / one.slope
-                for one in (lines(z, shown, channel) for shown in (before, after))
+                for one in (channel_lines(z, shown, channel) for shown in (before, after))
             )
-        found = share_of(by_channel(x, channel).mean(1), old, new)
+        found = update_fraction(by_channel(x, channel).mean(1), old, new)
         return found if np.isfinite(found) and 1e-4 < found < 1 - 1e-4 else None
 
-    def parts(self, obj: Any) -> Iterator[Part]:
+    def parts(self, obj: Any) -> Iterator[ChannelArray]:
         """What an object holds per channel."""
         for name, held in self.probe.held(obj).items():
             values = held.values
             if held.floating and values.size == self.channels:
-                yield Part(name, None, values)
+                yield ChannelArray(name, None, values)
             elif (
                 held.floating
                 and values.ndim
                 and values.shape[0] in (2, 3, 4)
                 and values.size == self.channels * len(values)
             ):
-                yield from (Part(name, row, values[row]) for row in range(len(values)))
+                yield from (ChannelArray(name, row, values[row]) for row in range(len(values)))
 
-    def moved(self, obj: Any, part: Part, seed: int) -> tuple[Any, Array]:
+    def moved(self, obj: Any, part: ChannelArray, seed: int) -> tuple[Any, Array]:
         """A copy of an object in which what a part holds is another, and what that is."""
         rng = np.random.default_rng(seed)
         values = part.values * rng.uniform(1.1, 1.6, part.values.shape)
@@ -129,7 +136,7 @@ class Layer(NamedTuple):
         return {
             role
             for role, number in before.by_role.items()
-            if gap(number, after.by_role[role]) > allowed
+            if relative_gap(number, after.by_role[role]) > allowed
         }
 
     def roles(self, named: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Form]]:
@@ -190,7 +197,7 @@ class Layer(NamedTuple):
         """
         held = self.probe.held(start)[name]
         if held.trained and held.floating:
-            live, _ = self.moved(start, Part(name, None, held.values), 5)
+            live, _ = self.moved(start, ChannelArray(name, None, held.values), 5)
             return self.changed(before, self.numbers(live)) & {*AFFINE}
         if self.tracks and held.size == 1 and not held.trained and held.values.dtype.kind in "iuf":
             live = self.probe.having(start, name, held.values + SEEN)
@@ -206,7 +213,9 @@ class Layer(NamedTuple):
             return True
         late = self.probe.after(self.probe.draw(31, 9, 3.0) + 2)
         told = self.numbers(late).by_role[role]
-        return gap(told, form.number(self.probe.held(late)[name].values).reshape(-1)) < LOOSE
+        return (
+            relative_gap(told, form.number(self.probe.held(late)[name].values).reshape(-1)) < LOOSE
+        )
 
     def constants(self, eps: float) -> dict[str, str]:
         """The Python numbers that play a role, as calls with half of each confirm, and the counter."""
@@ -244,13 +253,13 @@ class Layer(NamedTuple):
         live, values = self.moved(start, part, 3)
         z = self.probe.draw(7, MANY, 1.0)
         slopes = [
-            lines(z, self.probe.life((EVAL, z), obj=obj)[0], self.channel).slope
+            channel_lines(z, self.probe.life((EVAL, z), obj=obj)[0], self.channel).slope
             for obj in (start, live)
         ]
         return form_of(part.row, (part.values, values), slopes, self.near, ratio=True)
 
 
-def gap(one: Array, other: Array) -> float:
+def relative_gap(one: Array, other: Array) -> float:
     """How far two measured numbers are apart, relative to their size."""
     with np.errstate(all="ignore"):
         size = np.maximum(np.abs(one), np.abs(other)).max() + 1e-3
@@ -283,7 +292,7 @@ def form_of(
             if ratio:
                 told, want = [told[1] / told[0]], [shown[1] / shown[0]]
         gaps = [
-            max(gap(one + offset, other) for one, other in zip(told, want, strict=True))
+            max(relative_gap(one + offset, other) for one, other in zip(told, want, strict=True))
             for offset in offsets
         ]
         best = int(np.argmin(gaps))

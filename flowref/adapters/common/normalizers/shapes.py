@@ -56,11 +56,11 @@ def first_taken(obj: Any) -> Shape | None:
         None,
     )
     dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
-    shapes = layouts(channels(obj), FIRST, narrow=True)
+    shapes = layouts(channel_counts(obj), FIRST, narrow=True)
     return next((shape for shape in shapes if _takes(obj, shape, dtype)), None)
 
 
-def channels(obj: Any) -> list[int]:
+def channel_counts(obj: Any) -> list[int]:
     """Numbers of channels, likeliest first: those that attributes name, then those of the tensors
     that play a role.
     """

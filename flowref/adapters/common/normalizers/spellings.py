@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from flowref.adapters.common.normalizers.torch_probe import tensors
+from flowref.adapters.common.normalizers.torch_probe import named_tensors
 from flowref.model import Dialect, Normalizer
 
 # What an object may declare itself to be, by an attribute ``kind`` or in its spec.
@@ -60,12 +60,12 @@ def is_normalizer(obj: Any) -> bool:
     kind = getattr(obj, "kind", None)
     if isinstance(kind, str) and kind in KINDS:
         return kind == KIND
-    return _named(obj) and all(
-        _named(part) or type(part).__name__ in INERT for part in obj.modules()
+    return _named_batch_norm(obj) and all(
+        _named_batch_norm(part) or type(part).__name__ in INERT for part in obj.modules()
     )
 
 
-def _named(obj: Any) -> bool:
+def _named_batch_norm(obj: Any) -> bool:
     """Whether the class of an object, or a base of it, is named after batch normalization: where that is for
     short, names of its statistics say that it is meant.
     """
@@ -105,7 +105,7 @@ def named_roles(obj: Any) -> dict[str, str]:
     others are left out.
     """
     played = own_roles(obj)
-    wrapped = [(name, part) for name, part in obj.named_children() if _named(part)]
+    wrapped = [(name, part) for name, part in obj.named_children() if _named_batch_norm(part)]
     if len(wrapped) == 1:
         ((label, part),) = wrapped
         played = {role: f"{label}.{name}" for role, name in named_roles(part).items()} | played
@@ -159,5 +159,5 @@ def has_statistics(obj: Any) -> bool:
 
     return any(
         tensor.ndim and tensor.is_floating_point() and not isinstance(tensor, torch.nn.Parameter)
-        for tensor in tensors(obj).values()
+        for tensor in named_tensors(obj).values()
     )

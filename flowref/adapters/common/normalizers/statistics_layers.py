@@ -11,7 +11,7 @@ import numpy as np
 from flowref.adapters.common.normalizers.probe import TRAIN
 from flowref.adapters.common.normalizers.recognition import plausible, shapes_of
 from flowref.adapters.common.normalizers.torch_probe import TorchProbe
-from flowref.adapters.common.signatures import named
+from flowref.adapters.common.signatures import parameter_names
 from flowref.model import Dialect, TargetError
 from flowref.model.structure.lines import by_channel
 
@@ -33,7 +33,7 @@ def refuse(obj: Any, dialect: Dialect, name: str, dtype: Any) -> None:
 
 
 def _takes_a_mode(obj: Any) -> bool:
-    parameters = named(obj.forward)
+    parameters = parameter_names(obj.forward)
     return len(parameters) == 2 and "train" in parameters[1]
 
 

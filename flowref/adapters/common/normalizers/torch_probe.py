@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.common.normalizers.probe import Held, Outcome, Probe
+from flowref.adapters.common.normalizers.probe import HeldArray, Probe, ProbedCall
 from flowref.model import Array
-from flowref.model.switching import switches
+from flowref.model.mode_switch import switches
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class TorchProbe(Probe):
         """See `Probe.copied`."""
         return copy.deepcopy(obj)
 
-    def once(self, obj: Any, x: Array, training: bool) -> Outcome:
+    def once(self, obj: Any, x: Array, training: bool) -> ProbedCall:
         """See `Probe.once`."""
         import torch
 
@@ -33,13 +33,13 @@ class TorchProbe(Probe):
         given = torch.tensor(np.ascontiguousarray(x), dtype=self.dtype)  # it may write to it
         with torch.no_grad():
             value, ladj = self.call(obj, given, None)
-        return Outcome(value.detach().to(torch.float64).numpy().copy(), ladj is not None, obj)
+        return ProbedCall(value.detach().to(torch.float64).numpy().copy(), ladj is not None, obj)
 
-    def held(self, obj: Any = None) -> dict[str, Held]:
+    def held(self, obj: Any = None) -> dict[str, HeldArray]:
         """See `Probe.held`: parameters, buffers and plain attributes."""
         return {
-            name: Held(numbers(tensor), bool(tensor.requires_grad))
-            for name, tensor in tensors(self.obj if obj is None else obj).items()
+            name: HeldArray(tensor_values(tensor), bool(tensor.requires_grad))
+            for name, tensor in named_tensors(self.obj if obj is None else obj).items()
         }
 
     def having(self, obj: Any, name: str, values: Array) -> Any:
@@ -47,7 +47,7 @@ class TorchProbe(Probe):
         import torch
 
         live = copy.deepcopy(obj)
-        tensor = tensors(live)[name]
+        tensor = named_tensors(live)[name]
         tensor.data.copy_(torch.as_tensor(values, dtype=tensor.dtype))
         return live
 
@@ -66,7 +66,7 @@ class TorchProbe(Probe):
         return live
 
 
-def tensors(obj: Any) -> dict[str, Any]:
+def named_tensors(obj: Any) -> dict[str, Any]:
     """Every tensor that a module holds, by its dotted name: parameters, buffers and plain
     attributes.
     """
@@ -84,7 +84,7 @@ def tensors(obj: Any) -> dict[str, Any]:
     return found
 
 
-def numbers(tensor: Any) -> Array:
+def tensor_values(tensor: Any) -> Array:
     """What a tensor holds; floating numbers in double precision."""
     plain = tensor.detach()
     return np.array(plain.double().numpy() if plain.is_floating_point() else plain.numpy())

@@ -46,26 +46,26 @@ def computes_in_arrays(obj: Any, call: Any, x: Any, context: Any) -> bool:
         return False
     if "array" not in kinds:
         of_tensor = _answer(call, obj, x.clone(), context)
-        if of_tensor is not None and not isinstance(_value(of_tensor), np.ndarray):
+        if of_tensor is not None and not isinstance(_first_output(of_tensor), np.ndarray):
             return False
     given = None if context is None else context.detach().cpu().numpy()
     out = _answer(call, obj, x.detach().cpu().numpy().copy(), given)
-    return isinstance(_value(out), np.ndarray)
+    return isinstance(_first_output(out), np.ndarray)
 
 
 def goes_back_in_arrays(obj: Any, call: Any, back: Any, x: Any, context: Any) -> bool:
     """Whether a way back refuses tensors and takes arrays, of a map that takes both, as functions of numpy do."""
     given = None if context is None else context.detach().cpu().numpy()
-    z = _value(_answer(call, obj, x.detach().cpu().numpy().copy(), given))
+    z = _first_output(_answer(call, obj, x.detach().cpu().numpy().copy(), given))
     if not isinstance(z, np.ndarray):
         return False
     import torch
 
     refused = _answer(back, obj, torch.as_tensor(z.copy()).to(x), context) is None
-    return refused and isinstance(_value(_answer(back, obj, z.copy(), given)), np.ndarray)
+    return refused and isinstance(_first_output(_answer(back, obj, z.copy(), given)), np.ndarray)
 
 
-def _value(out: Any) -> Any:
+def _first_output(out: Any) -> Any:
     return out[0] if isinstance(out, tuple | list) and out else out
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import answers, asking, signatures
+from flowref.adapters.user.conventions import method_calls, return_forms, signatures
 from flowref.adapters.user.conventions.arrays import through_arrays
 from flowref.adapters.user.conventions.names import BESIDE, sign_of
 from flowref.model import Shape, SpecError
@@ -43,7 +43,7 @@ class Mask:
     def call(self, method: str, given: tuple[tuple[str, Any], ...] = (), context: str = "") -> Any:
         """A call under the mask. ``context``: the name of one that may be given."""
         call = partial(
-            asking.called_masking,
+            method_calls.called_masking,
             method=method,
             given=given,
             keyword=self.name,
@@ -80,7 +80,7 @@ class Way:
     ``bound``: parameters that are given ones, and of which kind; ``nothing``: those after a running log-det that are
     given None; ``keyword``: the parameter for the running log-det, where it is not the second; ``context``: that for a
     context that is taken by its name; ``mask``: how the padding of sequences is masked out; ``around``: functions of
-    `asking` that change what goes in and what comes out, the innermost first.
+    `method_calls` that change what goes in and what comes out, the innermost first.
     """
 
     method: str
@@ -117,11 +117,13 @@ class Way:
     def speak(self, value: Any = None, ladj: Any = None, column: bool = False) -> Any:
         """The function of a dialect: by default for a value and a log-det in this order."""
         if self.running:
-            return partial(asking.running, ask=self.ask, sign=self.sign, column=column)
+            return partial(
+                method_calls.call_running_log_det, ask=self.ask, sign=self.sign, column=column
+            )
         several = self.form == "several"
-        value = value or (answers.several if several else partial(answers.entry, index=0))
-        ladj = ladj or partial(answers.entry, index=-1 if several else 1)
-        return partial(asking.mapped, ask=self.ask, value=value, ladj=ladj)
+        value = value or (return_forms.several if several else partial(return_forms.entry, index=0))
+        ladj = ladj or partial(return_forms.entry, index=-1 if several else 1)
+        return partial(method_calls.call_with_log_det, ask=self.ask, value=value, ladj=ladj)
 
     def keeping(self, name: str, value: Any, words: str) -> Way:
         """The same with a fixed keyword, or another value of one."""
@@ -139,7 +141,7 @@ class Way:
                 keys=forward.keys,
                 usual=False,
             )
-        for change in (asking.halved, asking.turned):
+        for change in (method_calls.call_with_halves, method_calls.call_with_columns):
             missing = change in forward.around and change not in self.around
             if missing and self.form in ("plain", "running"):
                 return replace(self, around=(change, *self.around), usual=False)
@@ -155,25 +157,27 @@ class Way:
 
     def turned(self) -> Way:
         """The same of points as columns."""
-        return replace(self, around=(*self.around, asking.turned), usual=False)
+        return replace(self, around=(*self.around, method_calls.call_with_columns), usual=False)
 
 
-def _plain(way: Way) -> Any:
+def _plain_call(way: Way) -> Any:
     if way.mask:
         call = way.mask.call(way.method, way.given, way.context)
-        return partial(asking.padded, ask=call, axis=way.mask.axis)
+        return partial(method_calls.padded, ask=call, axis=way.mask.axis)
     if way.bound or way.context:
-        return _method(asking.called_with)(way, bound=way.bound, keyword=way.context)
-    return _method(asking.called)(way)
+        return _with_method(method_calls.called_with)(way, bound=way.bound, keyword=way.context)
+    return _with_method(method_calls.call_method)(way)
 
 
-def _running(way: Way) -> Any:
+def _running_log_det_call(way: Way) -> Any:
     settings = {"nothing": way.nothing, "keyword": way.keyword, "named": way.context}
-    return _method(asking.called_running)(way, **{key: one for key, one in settings.items() if one})
+    return _with_method(method_calls.called_running)(
+        way, **{key: one for key, one in settings.items() if one}
+    )
 
 
-def _method(function: Any) -> Any:
-    """A function of `asking` that is told the method and its fixed keywords."""
+def _with_method(function: Any) -> Any:
+    """A function of `method_calls` that is told the method and its fixed keywords."""
 
     def call(way: Way, **settings: Any) -> Any:
         return partial(function, **settings, method=way.method, given=way.given)
@@ -182,11 +186,11 @@ def _method(function: Any) -> Any:
 
 
 def _in_arrays(way: Way) -> Any:
-    return partial(through_arrays, ask=_method(asking.called)(way))
+    return partial(through_arrays, ask=_with_method(method_calls.call_method)(way))
 
 
 def _with_log_det(way: Way) -> Any:
-    return partial(asking.called_with_log_det, method=way.method, log_det=BESIDE[way.method])
+    return partial(method_calls.called_with_log_det, method=way.method, log_det=BESIDE[way.method])
 
 
 @dataclass(frozen=True)
@@ -233,8 +237,8 @@ def _as_state(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
 
 def _as_several(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
     method, size = asked_name(obj, way), x.shape[-1]
-    alike = signatures.alike(obj, method)
-    many = any(one.kind is one.VAR_POSITIONAL for one in signatures.parameters(obj, method))
+    alike = signatures.point_part_count(obj, method)
+    many = any(one.kind is one.VAR_POSITIONAL for one in signatures.method_parameters(obj, method))
     for count in (alike,) if alike else (2, 3) if many else ():
         if size >= count:
             sizes = (size // count,) * (count - 1)
@@ -243,51 +247,51 @@ def _as_several(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
 
 
 def _as_wrapped(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
-    named = {one.name for one in signatures.parameters(obj, asked_name(obj, way))}
+    named = {one.name for one in signatures.method_parameters(obj, asked_name(obj, way))}
     if way.form == "plain" and {"rev", "jac"} <= named:
         yield replace(way, form="wrapped", usual=False)
 
 
 ARGUMENTS: dict[str, Arguments] = {
-    "plain": Arguments("points, and a context", "forward(x), forward(x, context)", _plain),
+    "plain": Arguments("points, and a context", "forward(x), forward(x, context)", _plain_call),
     "running": Arguments(
-        "a running log-det besides", "forward(x, logdet), forward(x, logdet=None)", _running, returned=2
+        "a running log-det besides", "forward(x, logdet), forward(x, logdet=None)", _running_log_det_call, returned=2
     ),
     "triple": Arguments(
-        "value, running log-det and context in one", "x, logdet, context = inputs", _method(asking.called_triple),
+        "value, running log-det and context in one", "x, logdet, context = inputs", _with_method(method_calls.called_triple),
         _as_triple, returned=3, both=True,
     ),
     "couple": Arguments(
-        "value and running log-det in one", "x, logdet = inputs", _method(asking.called_couple),
+        "value and running log-det in one", "x, logdet = inputs", _with_method(method_calls.called_couple),
         _as_couple, returned=2, column=False, both=True,
     ),
     "state": Arguments(
         "value and running log-det in one dictionary", 'state["x"], state["logdet"]',
-        lambda way: _method(asking.called_state)(way, keys=way.keys), _as_state, returned=2, both=True,
+        lambda way: _with_method(method_calls.called_state)(way, keys=way.keys), _as_state, returned=2, both=True,
     ),
     "wrapped": Arguments(
         "a tuple of one array, and contexts in a list", "forward((x,), [context], rev=False, jac=True)",
-        _method(asking.called_on_tuple), _as_wrapped, sure=True, both=True,
+        _with_method(method_calls.called_on_tuple), _as_wrapped, sure=True, both=True,
     ),
     "several": Arguments(
         "parts of a point as several arrays", "forward(x1, x2), forward(*parts)",
-        lambda way: _method(asking.called_on_several)(way, sizes=way.sizes), _as_several, both=True,
+        lambda way: _with_method(method_calls.called_on_several)(way, sizes=way.sizes), _as_several, both=True,
     ),
     "levels": Arguments(
-        "latents as a list", "", lambda way: _method(asking.called_on_parts)(way, shapes=way.shapes)
+        "latents as a list", "", lambda way: _with_method(method_calls.called_on_parts)(way, shapes=way.shapes)
     ),
     "pair": Arguments(
         "points, of one of two functions", "",
-        lambda way: partial(asking.called_at, index=int(way.method)),
+        lambda way: partial(method_calls.called_at, index=int(way.method)),
     ),
     "array": Arguments(
         "arrays of numpy, of an estimator", "",
-        lambda way: partial(asking.called_on_array, method=way.method),
+        lambda way: partial(method_calls.called_on_array, method=way.method),
     ),
     "arrays": Arguments("arrays of numpy", "forward(x.numpy())", _in_arrays, both=True),
     "object": Arguments(
         "points, of another object that is the inverse", "",
-        lambda way: partial(asking.called_on_inverse, attribute=way.method),
+        lambda way: partial(method_calls.called_on_inverse, attribute=way.method),
     ),
     "beside": Arguments("points, of two methods", "", _with_log_det),
 }  # fmt: skip
@@ -318,7 +322,7 @@ def with_running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
     named = method if method and hasattr(obj, method) else ""
     if asks := signatures.switch(obj, named):
         way = way.keeping(asks, True, "; ".join(filter(None, (way.words, f"log-det: {asks}=True"))))
-    if signatures.alike(obj, named) and "running" not in chosen:
+    if signatures.point_part_count(obj, named) and "running" not in chosen:
         return way
     name = signatures.second(obj, named)
     sign = (running_said(chosen) if name else "") or sign_of(name)
@@ -339,15 +343,19 @@ def with_more(obj: Any, way: Way, chosen: Chosen) -> Way:
     its name, the mask of padding; and with the axis on which points are.
     """
     method = asked_name(obj, way)
-    takes = {one.name for one in signatures.parameters(obj, method)}
+    takes = {one.name for one in signatures.method_parameters(obj, method)}
     if way.form == "plain" and (context := signatures.by_keyword(obj, method)):
         words = way.words or f"context: {context}="
         way = replace(way, context=context, usual=False, words=words)
     running = way.form == "running" and not way.keyword
     if way.form in ("plain", "running") and not way.context:
-        context = signatures.apart(obj, method, 2 if running else 1)
+        context = signatures.keyword_context_parameter(obj, method, 2 if running else 1)
         way = replace(way, context=context, usual=way.usual and not context)
-    if chosen.get(BATCH_AXIS) == "last" and way.form == "plain" and asking.turned not in way.around:
+    if (
+        chosen.get(BATCH_AXIS) == "last"
+        and way.form == "plain"
+        and method_calls.call_with_columns not in way.around
+    ):
         way = way.turned()
     if (text := chosen.get(MASKED_OUT)) and (mask := Mask.parse(text)).name in takes:
         way = replace(way, mask=mask, usual=False)

@@ -15,7 +15,7 @@ def by_entries(obj: Any, dense: str, draw: str = "sample") -> bool:
     asked = signatures.required(obj, dense)
     if len(asked) < 2 or any(map(is_context, asked)) or not callable(getattr(obj, draw, None)):
         return False
-    if len(signatures.parameters(obj, draw)) > 1:
+    if len(signatures.method_parameters(obj, draw)) > 1:
         return False
     import torch
 

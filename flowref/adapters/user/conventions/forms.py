@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions import method_calls
 from flowref.adapters.user.conventions.call_forms import Chosen
-from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import is_array
+from flowref.adapters.user.conventions.single_calls import Once
 from flowref.model import Ambiguous, Dialect, Shape, SpecError, TargetError
 
 # What ?ladj_form= may say -> what the target's line says of it.
@@ -68,12 +68,12 @@ def formed(
     said, context = chosen_form(chosen), points[2]
     words = [f"{FORMS[said]}, as declared"] if said else []
     if said:
-        for _, call, given, _ in _calls(dialect, points):
+        for _, call, given, _ in _both_directions(dialect, points):
             if said == "batch":
                 _refuse_no_sum(once.obj, call, given, context)
-        dialect = _changed(dialect, said)
+        dialect = _with_log_det_form(dialect, said)
     found: dict[str, Form | None] = {}
-    for name, call, given, other in _calls(dialect, points):
+    for name, call, given, other in _both_directions(dialect, points):
         # The first call the other way may have initialized it since, and changed a log-det that is one for all rows:
         # what has no form is asked for again.
         for asked in (once, Once(once.obj)):
@@ -95,7 +95,7 @@ def formed(
     if form.question and not said:
         raise Ambiguous(f"{next(iter(found))} {form.question}")
     if form.change and not said:
-        dialect = _changed(dialect, form.change, *found)
+        dialect = _with_log_det_form(dialect, form.change, *found)
     return dialect, form, [*words, *filter(None, [form.words])]
 
 
@@ -106,7 +106,9 @@ TIMES = (
 )
 
 
-def _calls(dialect: Dialect, points: tuple[Any, Any, Any]) -> list[tuple[str, Any, Any, Shape]]:
+def _both_directions(
+    dialect: Dialect, points: tuple[Any, Any, Any]
+) -> list[tuple[str, Any, Any, Shape]]:
     """Both directions by name, with what each is given, and the event on its other side."""
     x, latent, _ = points
     both = ("forward", x, latent), ("inverse", latent, x)
@@ -117,10 +119,10 @@ def _calls(dialect: Dialect, points: tuple[Any, Any, Any]) -> list[tuple[str, An
     ]
 
 
-def _changed(dialect: Dialect, form: str, *names: str) -> Dialect:
+def _with_log_det_form(dialect: Dialect, form: str, *names: str) -> Dialect:
     """The dialect with log-dets of a form made one number for each point. ``names``: of the calls; by default both."""
     changed: dict[str, Any] = {
-        name: partial(asking.in_form, call=call, form=form)
+        name: partial(method_calls.in_form, call=call, form=form)
         for name in names or ("forward", "inverse")
         if (call := getattr(dialect, name)) is not None
     }
@@ -184,7 +186,7 @@ def _times_rows(obj: Any, call: Any, given: Any, context: Any) -> bool:
         ask = [[0], [1], [0, 1], [1, 1], [0, 1, 2]]
         first, *others = (_alone(obj, call, given, context, rows) for rows in ask)
         if first == 0 and callable(getattr(obj, "parameters", None)):
-            moved = _moved(obj)
+            moved = _copy_with_other_weights(obj)
             first, *others = (_alone(moved, call, given, context, rows) for rows in ask)
     except Exception:  # which error is the laws' affair
         return False
@@ -194,7 +196,7 @@ def _times_rows(obj: Any, call: Any, given: Any, context: Any) -> bool:
     )
 
 
-def _moved(obj: Any) -> Any:
+def _copy_with_other_weights(obj: Any) -> Any:
     """A copy with other weights."""
     import torch
 

@@ -13,16 +13,16 @@ from typing import Any
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.call_forms import Way, asked_name
 from flowref.adapters.user.conventions.names import LIKELY
-from flowref.adapters.user.conventions.once import Once
 from flowref.adapters.user.conventions.readings import is_array
 from flowref.adapters.user.conventions.roles import inverse_ways
 from flowref.adapters.user.conventions.search import (
     Request,
     ResolvedCall,
     candidates,
+    raising_inverse,
     resolve,
-    unresolved,
 )
+from flowref.adapters.user.conventions.single_calls import Once
 from flowref.model import Ambiguous, one_line
 
 # How near a way back that iterates comes; which share of entries are near at least, and of one that is called so;
@@ -69,8 +69,8 @@ def way_back(
             if meant:
                 # One that takes a tuple for a value says so.
                 as_given = asks[-1 if "tuple" in str(error) else 0]
-                return unresolved(request, as_given), list(filter(None, [way.words])), []
-            hints.append(f"{_name(way)} raised {one_line(error, 80)}")
+                return raising_inverse(request, as_given), list(filter(None, [way.words])), []
+            hints.append(f"{_inverse_name(way)} raised {one_line(error, 80)}")
             continue
         if back is not None and value is not None and (meant or value.shape == request.x.shape):
             found.append((way, back, value))
@@ -79,15 +79,15 @@ def way_back(
         return None, [], [*_missing(obj, forward, hints)]
     if len(found) > 1:  # a parameter that the code takes and forgets turns nothing around
         there = once(onward.function, latent, request.context)[0]
-        turned = [one for one in found if not (one[0].given and _same(one[2], there))]
+        turned = [one for one in found if not (one[0].given and _equal_up_to_nan(one[2], there))]
         found = turned or found
     (way, back, value), *more = found
-    if others := [one[0] for one in more if not _same(one[2], value)]:
+    if others := [one[0] for one in more if not _equal_up_to_nan(one[2], value)]:
         raise Ambiguous(
-            f"it goes back by {' and by '.join(map(_name, (way, *others)))}, and they disagree; say "
+            f"it goes back by {' and by '.join(map(_inverse_name, (way, *others)))}, and they disagree; say "
             f"{' or '.join(map(_option, (way, *others)))}"
         )
-    agreeing = [_name(one[0]) for one in more]
+    agreeing = [_inverse_name(one[0]) for one in more]
     words = f"{way.words}, as {' and '.join(agreeing)}" if agreeing else way.words
     return back.function, [*filter(None, [words]), *back.words], []
 
@@ -112,7 +112,7 @@ def _going_back(forward: Way, request: Request) -> list[Found]:
             value = spoken.function(alone.obj, latent.clone(), request.context)[0]
             if _share(value, x) >= (SOME if name in LIKELY else MOST):
                 back.append((way, spoken, value))
-    return back[:1] if all(_same(value, back[0][2]) for _, _, value in back) else []
+    return back[:1] if all(_equal_up_to_nan(value, back[0][2]) for _, _, value in back) else []
 
 
 def _share(one: Any, other: Any) -> float:
@@ -123,13 +123,13 @@ def _share(one: Any, other: Any) -> float:
     return float(near.sum() / math.prod(one.shape))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _equal_up_to_nan(one: Any, other: Any) -> bool:
     return one.shape == other.shape and bool(
         ((one == other) | ((one != one) & (other != other))).all()
     )
 
 
-def _name(way: Way) -> str:
+def _inverse_name(way: Way) -> str:
     return way.words.removeprefix("inverse: ")
 
 
@@ -149,10 +149,10 @@ def _missing(obj: Any, forward: Way, hints: list[str]) -> Iterator[str]:
         name
         for name in LIKELY
         if name != forward.method
-        and signatures.own(obj, name)
+        and signatures.defines_method(obj, name)
         and len(signatures.required(obj, name)) == 1
     ]
-    mode, words = signatures.words(obj, asked_name(obj, forward))
+    mode, words = signatures.mode_parameter(obj, asked_name(obj, forward))
     if named:
         yield f"no inverse found; it has {named[0]}(z): say ?inverse={named[0]}"
     elif mode and not words:

@@ -17,10 +17,10 @@ from flowref.adapters.user.conventions.names import (
     NORMALIZED,
     TURNS,
     USUAL,
-    plain,
+    normalized_name,
 )
 from flowref.adapters.user.conventions.roles import forward_way
-from flowref.adapters.user.conventions.signatures import attribute, own, required
+from flowref.adapters.user.conventions.signatures import attribute, defines_method, required
 
 
 def roles_of(obj: Any) -> dict[str, str]:
@@ -29,11 +29,11 @@ def roles_of(obj: Any) -> dict[str, str]:
     """
     if obj is None or isinstance(obj, type) or inspect.isroutine(obj):
         return {}
-    pairs = [*_pairs(obj)] if forward_way(obj, {}) is None else []
+    pairs = [*_inverse_method_pairs(obj)] if forward_way(obj, {}) is None else []
     taken: dict[str, str] = (
         dict(zip(("forward", "inverse"), pairs[0], strict=True)) if len(pairs) == 1 else {}
     )
-    dense, draws = _density(obj), _sampler(obj)
+    dense, draws = _log_density_method(obj), _sampler(obj)
     usual = any(callable(attribute(obj, name)) for name in USUAL)
     if dense and not usual:
         taken["log_prob"] = dense
@@ -48,7 +48,7 @@ def back_of(name: str) -> tuple[str, ...]:
     >>> "denormalize" in back_of("normalize"), "inversetransform" in back_of("transform")
     (True, True)
     """
-    name = plain(name)
+    name = normalized_name(name)
     turned = [
         f"{start}{name}" for start in ("un", "de", "inverse", "inv", "reverse", "undo", "back")
     ]
@@ -62,9 +62,13 @@ def back_of(name: str) -> tuple[str, ...]:
     return (*turned, *TURNS.get(name, ()))
 
 
-def _pairs(obj: Any) -> Iterator[tuple[str, str]]:
+def _inverse_method_pairs(obj: Any) -> Iterator[tuple[str, str]]:
     """The methods of which another one is the way back, as their names say."""
-    methods = {plain(name): name for name in _of_points(obj) if not LOSSY.match(plain(name))}
+    methods = {
+        normalized_name(name): name
+        for name in _of_points(obj)
+        if not LOSSY.match(normalized_name(name))
+    }
     named = sorted(methods)
     found = [(one, other) for one in named for other in named if other in back_of(one)]
     there = {one for one, _ in found}
@@ -83,21 +87,27 @@ def _of_data(name: str) -> bool:
 def _of_points(obj: Any) -> list[str]:
     names = dict.fromkeys(name for base in type(obj).__mro__ for name in vars(base))
     return [
-        name for name in names if not name.startswith("_") and own(obj, name) and _of_one(obj, name)
+        name
+        for name in names
+        if not name.startswith("_") and defines_method(obj, name) and _of_one(obj, name)
     ]
 
 
 def _of_one(obj: Any, name: str) -> bool:
     """Whether a method takes a point, or a point and a context."""
     asks = required(obj, name)
-    return len(asks) == 1 or (len(asks) == 2 and plain(asks[1]) in CONDITIONS)
+    return len(asks) == 1 or (len(asks) == 2 and normalized_name(asks[1]) in CONDITIONS)
 
 
 def _like(obj: Any, names: tuple[str, ...]) -> list[str]:
     """The methods of an object's own that have one of these names, but for signs that authors differ in."""
-    own_ones = [name for base in type(obj).__mro__ for name in vars(base) if own(obj, name)]
-    spelled = {plain(name): name for name in reversed(own_ones) if not name.startswith("_")}
-    return [spelled[plain(name)] for name in names if plain(name) in spelled]
+    own_ones = [
+        name for base in type(obj).__mro__ for name in vars(base) if defines_method(obj, name)
+    ]
+    spelled = {
+        normalized_name(name): name for name in reversed(own_ones) if not name.startswith("_")
+    }
+    return [spelled[normalized_name(name)] for name in names if normalized_name(name) in spelled]
 
 
 def _sampler(obj: Any) -> str:
@@ -108,14 +118,14 @@ def _sampler(obj: Any) -> str:
 def _of_count(obj: Any, name: str) -> bool:
     """Whether a method takes how many, or how many and a context."""
     asks = required(obj, name)
-    return len(asks) < 2 or (len(asks) == 2 and plain(asks[1]) in CONDITIONS)
+    return len(asks) < 2 or (len(asks) == 2 and normalized_name(asks[1]) in CONDITIONS)
 
 
-def _density(obj: Any) -> str:
+def _log_density_method(obj: Any) -> str:
     """The log-density: what is called a density is one; the logarithm of a probability may leave its
     constant out, but where samples are drawn as well.
     """
     names = [name for name in _like(obj, DENSE) if _of_one(obj, name) or by_entries(obj, name)]
     draws = callable(getattr(obj, "sample", None)) or _sampler(obj)
-    sure = {plain(name) for name in NORMALIZED}
-    return next((name for name in names if draws or plain(name) in sure), "")
+    sure = {normalized_name(name) for name in NORMALIZED}
+    return next((name for name in names if draws or normalized_name(name) in sure), "")

@@ -168,14 +168,14 @@ LOG_DETS = ADDED | {"logdetjacobians", "logabsdetj"}
 VALUES = ("z", "x", "y", "latent", "latents", "value", "out", "output", "sample", "u")
 
 
-def plain(name: str) -> str:
+def normalized_name(name: str) -> str:
     """A name without the signs that authors differ in."""
     return name.casefold().replace("_", "").replace("-", "")
 
 
 def is_context(name: str) -> bool:
     """Whether what is None by default is a context by its name."""
-    return plain(name) in OPTIONAL | LABELS
+    return normalized_name(name) in OPTIONAL | LABELS
 
 
 def words_of(name: str) -> list[str]:
@@ -194,7 +194,7 @@ def is_scale(name: str) -> bool:
 
 def may_be_context(name: str) -> bool:
     """Whether what is None by default may be a context by its name, which nobody knows as that of anything else."""
-    word = plain(name)
+    word = normalized_name(name)
     unrelated = any(map(UNRELATED.fullmatch, words_of(name)))
     known = MASKED.fullmatch(word) or INDEXED.search(word) or unrelated
     return is_context(name) or not (known or sign_of(name) or word in FLAGS)
@@ -202,6 +202,6 @@ def may_be_context(name: str) -> bool:
 
 def sign_of(name: str) -> str:
     """What a running argument of a name does with the log-det: "add", "subtract", or nothing known."""
-    if plain(name) in ADDED or DETERMINANT.search(plain(name)):
+    if normalized_name(name) in ADDED or DETERMINANT.search(normalized_name(name)):
         return "add"
-    return "subtract" if plain(name).startswith(("logp", "logdens")) else ""
+    return "subtract" if normalized_name(name).startswith(("logp", "logdens")) else ""

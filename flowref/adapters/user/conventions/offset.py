@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions import method_calls
 from flowref.model import Dialect, SpecError
 
 OPERATIONS: dict[type, Any] = {
@@ -28,7 +28,7 @@ def offset_of(text: str, size: int) -> float:
     Raises: `SpecError` for what is no arithmetic of numbers, D and log.
     """
     try:
-        return float(_value(ast.parse(text, mode="eval").body, size))
+        return float(_evaluated_offset(ast.parse(text, mode="eval").body, size))
     except (SyntaxError, ValueError, ArithmeticError, TypeError) as error:
         raise SpecError(
             f"offset was given as {text!r}; expected numbers, D (the entries of an event), log(...) "
@@ -36,20 +36,22 @@ def offset_of(text: str, size: int) -> float:
         ) from error
 
 
-def _value(node: ast.expr, size: int) -> float:
+def _evaluated_offset(node: ast.expr, size: int) -> float:
     match node:
         case ast.Constant(value=int() | float() as number):
             return float(number)
         case ast.Name(id="D"):
             return float(size)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, size)
+            return -_evaluated_offset(operand, size)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _value(operand, size)
+            return _evaluated_offset(operand, size)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
-            return float(OPERATIONS[type(op)](_value(left, size), _value(right, size)))
+            return float(
+                OPERATIONS[type(op)](_evaluated_offset(left, size), _evaluated_offset(right, size))
+            )
         case ast.Call(func=ast.Name(id="log"), args=[one], keywords=[]):
-            return math.log(_value(one, size))
+            return math.log(_evaluated_offset(one, size))
     raise ValueError("no arithmetic")
 
 
@@ -59,9 +61,9 @@ def without(dialect: Dialect, text: str, size: int) -> tuple[Dialect, str]:
     forward, inverse, log_prob = dialect.forward, dialect.inverse, dialect.log_prob
     dialect = replace(
         dialect,
-        forward=forward and partial(asking.without_offset, call=forward, offset=offset),
-        inverse=inverse and partial(asking.without_offset, call=inverse, offset=-offset),
-        log_prob=log_prob and partial(asking.density_without, call=log_prob, offset=offset),
+        forward=forward and partial(method_calls.without_offset, call=forward, offset=offset),
+        inverse=inverse and partial(method_calls.without_offset, call=inverse, offset=-offset),
+        log_prob=log_prob and partial(method_calls.density_without, call=log_prob, offset=offset),
     )
     which = "log-det counts" if forward is not None else "log_prob counts"
     return dialect, f"{which} {text}, as declared"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import answers
-from flowref.adapters.user.conventions.names import DETERMINANT, LOG_DETS, plain
+from flowref.adapters.user.conventions import return_forms
+from flowref.adapters.user.conventions.names import DETERMINANT, LOG_DETS, normalized_name
 from flowref.model import Ambiguous, Shape, SpecError, TargetError
 
 Chosen = Mapping[str, str]
@@ -30,7 +30,7 @@ class Reading:
     """
 
     value: Any
-    ladj: Any = answers.none
+    ladj: Any = return_forms.none
     parts: tuple[Shape, ...] = ()
     log_prob: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Result:
 
     def each(self, part: Any) -> bool:
         """Whether a part is a number for each point, or one for all."""
-        return is_array(part) and size_of(part) in (self.rows, 1)
+        return is_array(part) and entry_count(part) in (self.rows, 1)
 
     def option(self, name: str) -> str:
         """What a user says of forward."""
@@ -79,12 +79,12 @@ def is_array(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "reshape")
 
 
-def size_of(value: Any) -> int:
+def entry_count(value: Any) -> int:
     """The entries of an array; -1 of all else."""
     return math.prod(value.shape) if is_array(value) else -1
 
 
-def in_order(result: Result, names: list[str], by: str) -> Reading:
+def reading_in_order(result: Result, names: list[str], by: str) -> Reading:
     """The reading of several things that are named in their order. ``by``: who names them."""
     out, said = result.out, ",".join(names)
     if unknown := [name for name in names if name not in RETURNED]:
@@ -102,7 +102,7 @@ def in_order(result: Result, names: list[str], by: str) -> Reading:
     for name in ("ladj", "det"):  # a determinant is made one later
         if name in place:
             each = [ladj_at(result, at) for at, one in enumerate(names) if one == name]
-            several = partial(answers.summed_parts, parts=[one for one, _ in each])
+            several = partial(return_forms.summed_parts, parts=[one for one, _ in each])
             words = tuple(word for _, more in each for word in more)
             ladj = each[0][0] if len(each) == 1 else several
             reading = replace(reading, ladj=ladj, words=(*reading.words, *words))
@@ -122,15 +122,15 @@ def value_at(result: Result, index: int) -> Reading:
     part = result.out[index]
     if isinstance(part, tuple | list):
         return of_list(result, part, index)
-    return Reading(partial(answers.entry, index=index))
+    return Reading(partial(return_forms.entry, index=index))
 
 
 def of_list(result: Result, part: Any, index: int | None) -> Reading:
     """The reading of a list of arrays: states, each as large as the event, or parts that make it up."""
-    sizes = [size_of(one) for one in part]
+    sizes = [entry_count(one) for one in part]
     states = bool(sizes) and all(size == result.size for size in sizes)
     if result.chosen.get("latents") == "last" or states:
-        last = answers.last if index is None else partial(answers.last_of, index=index)
+        last = return_forms.last if index is None else partial(return_forms.last_of, index=index)
         return Reading(last, words=(f"latent: the last of {len(part)} states",))
     if sum(sizes) != result.size or min(sizes, default=-1) < 0:
         raise TargetError(
@@ -139,7 +139,11 @@ def of_list(result: Result, part: Any, index: int | None) -> Reading:
             "shape is another, give it as ?event=3 or ?event=2,4,4; if the last one is the latent, say ?latents=last"
         )
     shapes = tuple(tuple(one.shape[1:]) for one in part)
-    value = answers.joined if index is None else partial(answers.joined_of, index=index)
+    value = (
+        return_forms.flattened_latents
+        if index is None
+        else partial(return_forms.joined_of, index=index)
+    )
     words = f"latent: {len(part)} parts, {result.entries} entries"
     return Reading(value, parts=shapes, words=(words,))
 
@@ -157,14 +161,16 @@ def ladj_at(result: Result, index: int) -> tuple[Any, tuple[str, ...]]:
                 "be the log-det; return one of them beside the value"
             )
         if not keys:
-            return answers.none, (f"beside the value: {', '.join(map(str, part))}, no log-det",)
-        return partial(answers.entry_of, index=index, name=keys[0]), (f"log-det: {keys[0]!r}",)
+            return return_forms.none, (
+                f"beside the value: {', '.join(map(str, part))}, no log-det",
+            )
+        return partial(return_forms.entry_of, index=index, name=keys[0]), (f"log-det: {keys[0]!r}",)
     if not isinstance(part, tuple | list):
-        return partial(answers.entry, index=index), ()
+        return partial(return_forms.entry, index=index), ()
     each = all(map(result.each, part))
     rows = (is_array(one) and one.ndim > 1 and len(one) == result.rows for one in part)
     if not part or not (
-        each or all(size_of(one) == 1 or row for one, row in zip(part, rows, strict=True))
+        each or all(entry_count(one) == 1 or row for one, row in zip(part, rows, strict=True))
     ):
         raise TargetError(
             f"forward returns a list as its log-det, of {', '.join(shape_words(one) for one in part)}; "
@@ -172,19 +178,19 @@ def ladj_at(result: Result, index: int) -> tuple[Any, tuple[str, ...]]:
         )
     words = f"log-det: sum of a list of {len(part)}"
     if chosen.get("ladj_form") == "batch":
-        return partial(answers.summed_batch, index=index), (words,)
+        return partial(return_forms.summed_batch, index=index), (words,)
     if not each:
-        return partial(answers.summed_rows, index=index), (f"{words}, and of their entries",)
+        return partial(return_forms.summed_rows, index=index), (f"{words}, and of their entries",)
     if chosen.get("ladj_list") == "last":
         last = f"log-det: the last of a list of {len(part)}"
-        return partial(answers.last_of, index=index), (last,)
-    return partial(answers.summed, index=index), (words,)
+        return partial(return_forms.last_of, index=index), (last,)
+    return partial(return_forms.summed, index=index), (words,)
 
 
 def log_det_keys(out: Mapping[Any, Any]) -> list[Any]:
     """The keys of a mapping that name a log-det: as it is mostly called, or by a determinant."""
-    keys = [key for key in out if plain(str(key)) in LOG_DETS]
-    return keys or [key for key in out if DETERMINANT.search(plain(str(key)))]
+    keys = [key for key in out if normalized_name(str(key)) in LOG_DETS]
+    return keys or [key for key in out if DETERMINANT.search(normalized_name(str(key)))]
 
 
 def shape_words(part: Any) -> str:

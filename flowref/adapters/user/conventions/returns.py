@@ -10,27 +10,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import answers
-from flowref.adapters.user.conventions.names import VALUES, plain
+from flowref.adapters.user.conventions import return_forms
+from flowref.adapters.user.conventions.names import VALUES, normalized_name
 from flowref.adapters.user.conventions.readings import (
     PLACES,
     Reading,
     Result,
+    entry_count,
     fields_of,
     is_array,
     ladj_at,
     log_det_keys,
     of_list,
     shape_words,
-    size_of,
     value_at,
 )
 from flowref.adapters.user.conventions.stated_returns import (
     by_names,
-    columns,
+    columns_reading,
     names_of,
     of_base,
-    stated,
+    stated_reading,
 )
 from flowref.model import Ambiguous, SpecError, TargetError
 
@@ -49,7 +49,7 @@ class Return:
     option: str = ""
 
 
-def read(result: Result) -> Reading:
+def return_reading(result: Result) -> Reading:
     """How to read what a call returned: as the first row does that knows it.
 
     Raises: `Ambiguous` where two readings fit, `TargetError` where none does.
@@ -70,16 +70,16 @@ def mapping(result: Result) -> Reading | None:
         return None
     if said := result.option("returns"):
         return _by_keys(out, said)
-    values = [key for key in out if size_of(out[key]) == result.size]
+    values = [key for key in out if entry_count(out[key]) == result.size]
     if len(values) > 1:
-        values = [key for key in values if plain(str(key)) in VALUES][:1] or values
+        values = [key for key in values if normalized_name(str(key)) in VALUES][:1] or values
     ladjs = log_det_keys(out)
     if len(values) != 1 or len(ladjs) > 1:
         raise TargetError(
             f"{name} returned a mapping of {', '.join(map(str, out))}; expected one entry of the "
             "size of the input and one named log_det"
         )
-    ladj = partial(answers.entry, index=ladjs[0]) if ladjs else answers.none
+    ladj = partial(return_forms.entry, index=ladjs[0]) if ladjs else return_forms.none
     words = f"{name} returns {{{', '.join(map(repr, (*values, *ladjs)))}}}"
     likely = [key for key in out if key not in values and result.each(out[key])]
     if likely and not ladjs:
@@ -87,7 +87,7 @@ def mapping(result: Result) -> Reading | None:
             "z" if key == values[0] else "ladj" if key == likely[0] else "_" for key in out
         )
         words += f" (if {likely[0]!r} is its log-det, say ?returns={said})"
-    return Reading(partial(answers.entry, index=values[0]), ladj, words=(words,))
+    return Reading(partial(return_forms.entry, index=values[0]), ladj, words=(words,))
 
 
 def _by_keys(out: Mapping[Any, Any], said: str) -> Reading:
@@ -100,14 +100,16 @@ def _by_keys(out: Mapping[Any, Any], said: str) -> Reading:
             f"returns, {', '.join(map(str, out))}"
         )
     value = found.get("z", found.get("x"))
-    ladj = partial(answers.entry, index=found["ladj"]) if "ladj" in found else answers.none
+    ladj = (
+        partial(return_forms.entry, index=found["ladj"]) if "ladj" in found else return_forms.none
+    )
     told = ", ".join(f"{name}: {key!r}" for name, key in found.items())
-    return Reading(partial(answers.entry, index=value), ladj, words=(f"{told}, as declared",))
+    return Reading(partial(return_forms.entry, index=value), ladj, words=(f"{told}, as declared",))
 
 
-def alone(result: Result) -> Reading | None:
+def value_only_reading(result: Result) -> Reading | None:
     """A value without anything beside it."""
-    return Reading(answers.whole, usual=True) if is_array(result.out) else None
+    return Reading(return_forms.whole_return, usual=True) if is_array(result.out) else None
 
 
 def by_fields(result: Result) -> Reading | None:
@@ -117,11 +119,13 @@ def by_fields(result: Result) -> Reading | None:
     reading = mapping(replace(result, out=found))
     assert reading is not None
     named = [
-        one.keywords["index"] for one in (reading.value, reading.ladj) if one is not answers.none
+        one.keywords["index"]
+        for one in (reading.value, reading.ladj)
+        if one is not return_forms.none
     ]
-    value, *ladj = [partial(answers.named, name=one) for one in named]
+    value, *ladj = [partial(return_forms.named_field, name=one) for one in named]
     words = f"{result.name} returns {type(result.out).__name__}({', '.join(named)})"
-    return Reading(value, ladj[0] if ladj else answers.none, words=(words,))
+    return Reading(value, ladj[0] if ladj else return_forms.none, words=(words,))
 
 
 def levels(result: Result) -> Reading | None:
@@ -131,7 +135,7 @@ def levels(result: Result) -> Reading | None:
         return None
     if not all(is_array(part) and len(part.shape) > 1 and len(part) == result.rows for part in out):
         return None
-    first, second = size_of(out[0]), size_of(out[-1])
+    first, second = entry_count(out[0]), entry_count(out[-1])
     if len(out) == 2 and first == result.size and second <= result.rows < first:
         return None
     return of_list(result, out, None)
@@ -142,7 +146,7 @@ def number_first(result: Result) -> bool:
     out = result.out
     if not result.several or len(out) != 2 or result.entries < 2:
         return False
-    return result.each(out[0]) and size_of(out[1]) == result.size
+    return result.each(out[0]) and entry_count(out[1]) == result.size
 
 
 def log_det_first(result: Result) -> Reading | None:
@@ -156,7 +160,7 @@ def log_det_first(result: Result) -> Reading | None:
         )
     ladj, more = ladj_at(result, 0)
     words = (f"{result.name}: log-det first", *more)
-    return Reading(partial(answers.entry, index=1), ladj, words=words)
+    return Reading(partial(return_forms.entry, index=1), ladj, words=words)
 
 
 def value_first(result: Result) -> Reading | None:
@@ -173,16 +177,16 @@ def value_first(result: Result) -> Reading | None:
         ladj=ladj,
         words=(*reading.words, *more),
         usual=plainly and index == 1 and len(result.out) == 2,
-        left=_left(result, index),
+        left=_unread_return_note(result, index),
     )
 
 
-def _left(result: Result, index: int) -> str:
+def _unread_return_note(result: Result, index: int) -> str:
     """What to say of an entry beside the value and the log-det that is as large as the value; empty where there is
     none.
     """
     for place, one in enumerate(result.out):
-        if place not in (0, index) and size_of(one) == result.size:
+        if place not in (0, index) and entry_count(one) == result.size:
             return (
                 f"{result.name} returns {len(result.out)} things, and the {PLACES[min(place, 3)]} of them, which is "
                 "as large as a point, is not looked at"
@@ -204,7 +208,7 @@ def _ladj_index(result: Result) -> int | None:
             "log-det) or (z, log-det, log-prior); say ?returns=z,log_prior,ladj or "
             "?returns=z,ladj,log_prior, with _ for what is neither"
         )
-    if len(out) > 2 and result.each(out[0]) and size_of(out[0]) != result.size:
+    if len(out) > 2 and result.each(out[0]) and entry_count(out[0]) != result.size:
         raise Ambiguous(
             f"{returned}, and not the value first: they "
             "may be (log-prob, log-det, z) or (loss, log-prob, z); say "
@@ -219,7 +223,7 @@ def _ladj_index(result: Result) -> int | None:
             f"?returns={','.join(said)} if all of them count, and &ladj_form=batch if one of their numbers is "
             "the sum over a batch, with _ for what is none"
         )
-    if len(out) > 2 and is_array(out[1]) and size_of(out[1]) != result.size:
+    if len(out) > 2 and is_array(out[1]) and entry_count(out[1]) != result.size:
         raise TargetError(
             f"{returned}, and none after the first has a "
             "number for each point; say which is which, as in ?returns=z,_,ladj"
@@ -234,12 +238,12 @@ def _listing(part: Any) -> bool:
 
 
 RETURNS = (
-    Return("columns of one array", "return torch.cat([z, log_det[:, None]], -1)", columns, "columns=z:0-1,ladj:2"),
-    Return("several things, in a stated order", "return z, penalty, log_det", stated, "returns=z,_,ladj"),
+    Return("columns of one array", "return torch.cat([z, log_det[:, None]], -1)", columns_reading, "columns=z:0-1,ladj:2"),
+    Return("several things, in a stated order", "return z, penalty, log_det", stated_reading, "returns=z,_,ladj"),
     Return("log-prior and log-det, the log-prior as its base has it", "return z, self.prior.log_prob(z).sum(-1), log_det", of_base),
     Return("several things, as the code names them", "return log_p, log_det, z", by_names),
     Return("a dictionary", "return {'z': z, 'log_det': log_det}", mapping),
-    Return("the value alone", "return z", alone),
+    Return("the value alone", "return z", value_only_reading),
     Return("an object with fields", "return Result(z=z, log_det=log_det)", by_fields),
     Return("a list of states, the last being the latent, or of levels", "return [x, z]", levels),
     Return("the log-det first", "return (log_det), z", log_det_first, "returns=ladj,z"),

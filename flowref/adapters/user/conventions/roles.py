@@ -20,7 +20,7 @@ from flowref.adapters.user.conventions.call_forms import (
     with_more,
     with_running,
 )
-from flowref.adapters.user.conventions.encoding import DECODE, ENCODE, encodes
+from flowref.adapters.user.conventions.encoder_decoder import DECODE, ENCODE, encodes
 from flowref.adapters.user.conventions.names import (
     BESIDE,
     BOTH,
@@ -72,7 +72,9 @@ def _chosen_forward(obj: Any, chosen: Chosen) -> Way:
     """The map as a user names it: a method, or a keyword of forward such as one that has it return the log-det."""
     name, colon, word = chosen["forward"].partition(":")
     if colon:
-        if name not in {one.name for one in signatures.parameters(obj, asked_name(obj, Way("")))}:
+        if name not in {
+            one.name for one in signatures.method_parameters(obj, asked_name(obj, Way("")))
+        }:
             raise SpecError(
                 f"forward was given as {chosen['forward']!r}, and {name!r} is no keyword of it; expected one, such "
                 "as return_log_det:true, or the name of a method"
@@ -109,7 +111,9 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
         return backs
     inverse = signatures.attribute(obj, "inverse")
     asks = signatures.required(obj, "inverse") if callable(inverse) else ()
-    timed = {name for name, _ in signatures.ends(obj, "inverse")} if asks else set()
+    timed = (
+        {name for name, _ in signatures.time_interval_parameters(obj, "inverse")} if asks else set()
+    )
     # Whether a way back wants its ends in the order of time nobody says.
     if callable(inverse) and not timed & set(asks):
         back = _back_by(obj, "inverse")
@@ -118,7 +122,7 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
         ]
     if forward is None:
         return []
-    return (role.back(obj) if role else []) or [*_turned(obj, forward, chosen)]
+    return (role.back(obj) if role else []) or [*_inverse_call_forms(obj, forward, chosen)]
 
 
 def _role_of(obj: Any, forward: Way) -> Role | None:
@@ -130,7 +134,7 @@ def _role_of(obj: Any, forward: Way) -> Role | None:
     return None
 
 
-def _turned(obj: Any, forward: Way, chosen: Chosen) -> Iterator[Way]:
+def _inverse_call_forms(obj: Any, forward: Way, chosen: Chosen) -> Iterator[Way]:
     """The ways back by what turns the map around: a flag, a word, a sign; or by a method that is called so; or else by
     its ends in the other order.
     """
@@ -139,16 +143,17 @@ def _turned(obj: Any, forward: Way, chosen: Chosen) -> Iterator[Way]:
     ways: list[Way] = []
     if turned := signatures.flag(obj, named) or signatures.flag(obj, named, default=True):
         ways.append(forward.keeping(turned, True, f"inverse: {turned}=True"))
-    mode, turning = signatures.words(obj, named)
+    mode, turning = signatures.mode_parameter(obj, named)
     ways += [forward.keeping(mode, word, f"inverse: {mode}={word!r}") for word in turning]
     ways += [
         with_running(obj, _back_by(obj, method), method, chosen)
         for method in METHODS
-        if signatures.own(obj, method)
+        if signatures.defines_method(obj, method)
         and (
-            len(_asked(obj, method, chosen)) == 1
-            or signatures.alike(obj, method)
-            or _asked(obj, method, chosen)[1:] == _asked(obj, named, chosen)[1:]
+            len(_required_parameters(obj, method, chosen)) == 1
+            or signatures.point_part_count(obj, method)
+            or _required_parameters(obj, method, chosen)[1:]
+            == _required_parameters(obj, named, chosen)[1:]
         )
     ]
     yield from ways or filter(None, [_back_in_time(obj, forward)])
@@ -163,7 +168,7 @@ def _back_by(obj: Any, method: str) -> Way:
     return Way(method, words=f"inverse: {method}()")
 
 
-def _asked(obj: Any, method: str, chosen: Chosen) -> list[str]:
+def _required_parameters(obj: Any, method: str, chosen: Chosen) -> list[str]:
     """Required parameters of a method, less a running log-det, by its name or as it is said to take
     one, and what may follow it.
     """
@@ -178,7 +183,7 @@ def _back_in_time(obj: Any, forward: Way) -> Way | None:
     """The way from the later time to the earlier, where forward takes both."""
     if forward.method or forward.form not in ("plain", "running"):
         return None
-    if ends := signatures.ends(obj, "forward"):
+    if ends := signatures.time_interval_parameters(obj, "forward"):
         (first, start), (last, end) = ends
         given = dict(forward.given) | {first: end, last: start}
         words = f"inverse: from {first}={end:g} to {last}={start:g}"
@@ -198,7 +203,7 @@ def _functions(obj: Any, chosen: Chosen) -> Way | None:
 
 
 def _call_and_ladj(obj: Any, chosen: Chosen) -> Way | None:
-    return Way(BOTH, words=f"forward: {BOTH}()") if signatures.own(obj, BOTH) else None
+    return Way(BOTH, words=f"forward: {BOTH}()") if signatures.defines_method(obj, BOTH) else None
 
 
 def _inverse_object(obj: Any) -> list[Way]:
@@ -208,20 +213,22 @@ def _inverse_object(obj: Any) -> list[Way]:
 
 
 def _transform(obj: Any, chosen: Chosen) -> Way | None:
-    if not signatures.own(obj, TRANSFORMS):
+    if not signatures.defines_method(obj, TRANSFORMS):
         return None
     way = with_running(obj, Way(TRANSFORMS, words=f"forward: {TRANSFORMS}()"), TRANSFORMS, chosen)
     return way if way.form == "running" else None
 
 
 def _with_log_det(obj: Any, chosen: Chosen) -> Way | None:
-    if not signatures.taken_by(obj) or not signatures.own(obj, BESIDE["forward"]):
+    if not signatures.taken_by(obj) or not signatures.defines_method(obj, BESIDE["forward"]):
         return None
     return Way("forward", form="beside", words=f"log-det: {BESIDE['forward']}()")
 
 
 def _with_log_det_back(obj: Any) -> list[Way]:
-    return [Way("inverse", form="beside")] if signatures.own(obj, BESIDE["inverse"]) else []
+    return (
+        [Way("inverse", form="beside")] if signatures.defines_method(obj, BESIDE["inverse"]) else []
+    )
 
 
 def _forward(obj: Any, chosen: Chosen) -> Way | None:
@@ -230,7 +237,10 @@ def _forward(obj: Any, chosen: Chosen) -> Way | None:
     way = Way(called_name(obj, "forward"), usual=True)
     if turned := signatures.flag(obj, "forward", default=True):  # it goes back unless told
         way = way.keeping(turned, False, f"forward: {turned}=False")
-    ends, span = signatures.ends(obj, "forward"), signatures.span(obj, "forward")
+    ends, span = (
+        signatures.time_interval_parameters(obj, "forward"),
+        signatures.span(obj, "forward"),
+    )
     if any(name in signatures.required(obj, "forward") for name, _ in ends):
         words = f"forward: from {' to '.join(f'{name}={value:g}' for name, value in ends)}"
         way = replace(way, given=(*way.given, *ends), usual=False, words=words)
@@ -245,12 +255,14 @@ def _function(obj: Any, chosen: Chosen) -> Way | None:
     return with_running(obj, Way("", words="forward: the function"), "", chosen)
 
 
-def _called(obj: Any, chosen: Chosen) -> Way | None:
+def _forward_by_call(obj: Any, chosen: Chosen) -> Way | None:
     method = "__call__"
-    if not signatures.own(obj, method):
+    if not signatures.defines_method(obj, method):
         return None
     turned = signatures.flag(obj, method) or signatures.flag(obj, method, default=True)
-    if not turned and not any(signatures.own(obj, name) for name in ("inverse", *METHODS)):
+    if not turned and not any(
+        signatures.defines_method(obj, name) for name in ("inverse", *METHODS)
+    ):
         return None  # a density, or a function of many kinds, may be called as well
     way = Way(method, words="forward: the object is called")
     if signatures.flag(obj, method, default=True):  # it goes back unless told
@@ -258,11 +270,11 @@ def _called(obj: Any, chosen: Chosen) -> Way | None:
     return with_running(obj, way, method, chosen)
 
 
-def _named(*names: str, single: bool = False) -> Callable[[Any, Chosen], Way | None]:
+def _named_direction_pair(*names: str, single: bool = False) -> Callable[[Any, Chosen], Way | None]:
     """The first of several methods that an object has all of its own. ``single``: each takes one argument."""
 
     def there(obj: Any, chosen: Chosen) -> Way | None:
-        own = all(signatures.own(obj, name) for name in names)
+        own = all(signatures.defines_method(obj, name) for name in names)
         if not own or (single and any(len(signatures.required(obj, name)) != 1 for name in names)):
             return None
         return Way(names[0], words=f"forward: {names[0]}(), inverse: {names[1]}()")
@@ -275,7 +287,9 @@ def _encoder(obj: Any, chosen: Chosen) -> Way | None:
 
 
 def _estimator(obj: Any, chosen: Chosen) -> Way | None:
-    if not all(signatures.own(obj, name) for name in ("fit", "transform", "inverse_transform")):
+    if not all(
+        signatures.defines_method(obj, name) for name in ("fit", "transform", "inverse_transform")
+    ):
         return None
     return Way("transform", form="array", words="transform() and inverse_transform() of arrays")
 
@@ -296,14 +310,17 @@ ROLES = (
     Role("forward, and a method for its log-det", "forward(x), forward_log_det_jacobian(x)", _with_log_det, _with_log_det_back),
     Role("as everybody spells them", "forward(x), inverse(z)", _forward, named=("forward", "inverse", *METHODS)),
     Role("one function for both", "def flow(x, inverse=False)", _function),
-    Role("letters, where there is no forward", "f(x), g(z)", _named("f", "g", single=True), _back("g")),
+    Role("letters, where there is no forward", "f(x), g(z)", _named_direction_pair("f", "g", single=True), _back("g")),
     *(
-        Role("names that leave no doubt", f"{there}(x), {back}(z)", _named(there, back), _back(back), (there, back))
+        Role("names that leave no doubt", f"{there}(x), {back}(z)", _named_direction_pair(there, back), _back(back), (there, back))
         for there, back in PAIRS
     ),
     Role("a transform", "transform(x), inverse(z)", _in_jax, named=("transform", "inverse")),
     Role("an encoder that tells a log-det", "encode(x), decode(z)", _encoder, _back(DECODE), (ENCODE, DECODE)),
-    Role("an object that is called, with a way back", "__call__(x), inverse(z)", _called, named=("__call__", "inverse", "inv")),
+    Role(
+        "an object that is called, with a way back", "__call__(x), inverse(z)", _forward_by_call,
+        named=("__call__", "inverse", "inv"),
+    ),
     Role("an estimator, on arrays", "fit(x), transform(x), inverse_transform(z)", _estimator, _back("inverse_transform", "array")),
 )  # fmt: skip
 # Rows whose way back stands before a method called inverse.

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowref.adapters.user import calls
-from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions import method_calls, signatures
 from flowref.adapters.user.conventions.call_forms import Chosen
-from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, plain
+from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, normalized_name
 from flowref.model import Dialect, SpecError, nearest
 
 # Parameters of a sampler that say how many points it draws, and those that say it by a shape.
@@ -28,7 +28,7 @@ SHAPES = frozenset({"sampleshape", "shape", "batchshape", "sizes"})
 LAST, SQUEEZE = "last", "squeeze:"
 
 
-class Asked(NamedTuple):
+class SamplerCall(NamedTuple):
     """How a sampler is asked for points: ``call`` gives what comes back, and ``points`` the points in it;
     ``words``: what the line of the target says.
     """
@@ -46,7 +46,7 @@ def settle_sample(
     if not method:
         return dialect, ()
     if (said := chosen.get("sample", method)) != method:
-        return _chosen(dialect, said)
+        return _declared_sampler(dialect, said)
     by_number: Any = dialect.sample
     by_shape: Any = partial(calls.sample_shape, method=method)
     for asked in _ways(obj, method, (by_number, by_shape), context):
@@ -68,32 +68,34 @@ def settle_sample(
     return replace(dialect, sample=by_shape), ()
 
 
-def _ways(obj: Any, method: str, usual: tuple[Any, Any], context: Any) -> Iterator[Asked]:
+def _ways(obj: Any, method: str, usual: tuple[Any, Any], context: Any) -> Iterator[SamplerCall]:
     """How a method may be asked for points, likeliest first: at contexts, by the name of one, by a number or a shape,
     by the name of how many.
     """
     if context is not None:
-        call: Any = partial(asking.sample_at, method=method)
-        yield Asked(call, call, ("sample takes the contexts alone",))
-    taken = [one.name for one in signatures.parameters(obj, method)]
-    if context is not None and (given := signatures.apart(obj, method, 1)):
-        call = partial(asking.sample_naming, method=method, count=taken[0], given=given)
-        yield Asked(call, call, (f"sample: {method}({given}=)",))
+        call: Any = partial(method_calls.sample_at, method=method)
+        yield SamplerCall(call, call, ("sample takes the contexts alone",))
+    taken = [one.name for one in signatures.method_parameters(obj, method)]
+    if context is not None and (given := signatures.keyword_context_parameter(obj, method, 1)):
+        call = partial(method_calls.sample_naming, method=method, count=taken[0], given=given)
+        yield SamplerCall(call, call, (f"sample: {method}({given}=)",))
     named = []
-    if count := next((name for name in taken[1:] if plain(name) in COUNTS), ""):
-        call = partial(asking.sample_naming, method=method, count=count, given=taken[0])
+    if count := next((name for name in taken[1:] if normalized_name(name) in COUNTS), ""):
+        call = partial(method_calls.sample_naming, method=method, count=count, given=taken[0])
         named = [
-            Asked(call, call, (f"sample: {method}({count}=)", f"samples ({count}, contexts, ...)"))
+            SamplerCall(
+                call, call, (f"sample: {method}({count}=)", f"samples ({count}, contexts, ...)")
+            )
         ]
-    first = bool(taken) and plain(taken[0]) not in COUNTS | SHAPES
+    first = bool(taken) and normalized_name(taken[0]) not in COUNTS | SHAPES
     yield from named if first else ()
     for shape, points in zip((False, True), usual, strict=True):
-        call = partial(asking.sample_of, method=method, shape=shape)
-        yield Asked(call, points, () if method == "sample" else (f"sample: {method}()",))
+        call = partial(method_calls.sample_of, method=method, shape=shape)
+        yield SamplerCall(call, points, () if method == "sample" else (f"sample: {method}()",))
     yield from () if first else named
 
 
-def _drawn(obj: Any, draw: Any, contexts: Any) -> Any:
+def _draw_two_points(obj: Any, draw: Any, contexts: Any) -> Any:
     """Two points; None where they cannot be drawn so."""
     try:
         return draw(obj, 2, contexts)
@@ -101,10 +103,12 @@ def _drawn(obj: Any, draw: Any, contexts: Any) -> Any:
         return None
 
 
-def _states(obj: Any, asked: Asked, x: Any, context: Any) -> tuple[Any, tuple[str, ...]] | None:
+def _states(
+    obj: Any, asked: SamplerCall, x: Any, context: Any
+) -> tuple[Any, tuple[str, ...]] | None:
     """A list of the states on the way from the base to samples, each a batch of points."""
-    out = _drawn(obj, asked.call, None if context is None else context[:2])
-    if asked.call.func is not asking.sample_of or not isinstance(out, list) or len(out) < 2:
+    out = _draw_two_points(obj, asked.call, None if context is None else context[:2])
+    if asked.call.func is not method_calls.sample_of or not isinstance(out, list) or len(out) < 2:
         return None
     if {tuple(getattr(one, "shape", ())) for one in out} != {(2, *x.shape[1:])}:
         return None
@@ -112,35 +116,37 @@ def _states(obj: Any, asked: Asked, x: Any, context: Any) -> tuple[Any, tuple[st
 
 
 def _of_one_context(
-    obj: Any, asked: Asked, x: Any, context: Any
+    obj: Any, asked: SamplerCall, x: Any, context: Any
 ) -> tuple[Any, tuple[str, ...]] | None:
     """An axis of contexts, of one, of a sampler that takes some and is given none."""
-    several = len(signatures.parameters(obj, asked.call.keywords["method"])) > 1
-    if asked.call.func is not asking.sample_of or context is not None or not several:
+    several = len(signatures.method_parameters(obj, asked.call.keywords["method"])) > 1
+    if asked.call.func is not method_calls.sample_of or context is not None or not several:
         return None
-    out = _drawn(obj, asked.call, None)
+    out = _draw_two_points(obj, asked.call, None)
     if tuple(getattr(out, "shape", ())) != (2, 1, *x.shape[1:]):
         return None
     return partial(asked.call, squeezed=1), ("samples (n, 1, ...), squeezed",)
 
 
 def _for_each_context(
-    obj: Any, asked: Asked, x: Any, context: Any
+    obj: Any, asked: SamplerCall, x: Any, context: Any
 ) -> tuple[Any, tuple[str, ...]] | None:
     """Several points for each context, of which the first axis is that of the points."""
     if context is None or len(context) < 3:
         return None
-    out = _drawn(obj, asked.points, context[:3])
+    out = _draw_two_points(obj, asked.points, context[:3])
     if tuple(getattr(out, "shape", ())) != (2, 3, *x.shape[1:]):
         return None
     words = asked.words[1:] or ("samples (n, contexts, ...)",)
-    return partial(asking.sample_of_each, draw=asked.points), words
+    return partial(method_calls.sample_of_each, draw=asked.points), words
 
 
-def _squeezed(obj: Any, asked: Asked, x: Any, context: Any) -> tuple[Any, tuple[str, ...]] | None:
+def _squeezed(
+    obj: Any, asked: SamplerCall, x: Any, context: Any
+) -> tuple[Any, tuple[str, ...]] | None:
     """Arrays, of which one point has no axis of points, as scipy's and numpy's have none."""
     event = tuple(x.shape[1:])
-    if context is not None or np.shape(_drawn(obj, asked.points, None)) != (2, *event):
+    if context is not None or np.shape(_draw_two_points(obj, asked.points, None)) != (2, *event):
         return None
     try:
         one = asked.points(obj, 1, None)
@@ -149,12 +155,14 @@ def _squeezed(obj: Any, asked: Asked, x: Any, context: Any) -> tuple[Any, tuple[
     if not isinstance(one, np.ndarray | np.generic) or one.shape != event:
         return None
     words = (*asked.words[:1], "a sample of one point has no axis of points")
-    return partial(asking.sample_of_points, draw=asked.points), words
+    return partial(method_calls.sample_of_points, draw=asked.points), words
 
 
-def _points(obj: Any, asked: Asked, x: Any, context: Any) -> tuple[Any, tuple[str, ...]] | None:
+def _sampler_by_count(
+    obj: Any, asked: SamplerCall, x: Any, context: Any
+) -> tuple[Any, tuple[str, ...]] | None:
     """As many points as are asked for, of as many contexts."""
-    out = _drawn(obj, asked.points, None if context is None else context[:2])
+    out = _draw_two_points(obj, asked.points, None if context is None else context[:2])
     try:
         return (asked.points, asked.words[:1]) if len(out) == 2 else None
     except TypeError:  # it is one number, or nothing
@@ -162,7 +170,7 @@ def _points(obj: Any, asked: Asked, x: Any, context: Any) -> tuple[Any, tuple[st
 
 
 # What may come back, likeliest first.
-RECEIVED = (_states, _of_one_context, _for_each_context, _squeezed, _points)
+RECEIVED = (_states, _of_one_context, _for_each_context, _squeezed, _sampler_by_count)
 
 
 def sampler(obj: Any, chosen: Chosen) -> Any:
@@ -194,11 +202,11 @@ def settle_beside(
         raise SpecError(
             f"beside was given as {told!r}; expected a method that draws, or none{nearest(told, methods)}"
         )
-    found = _beside(obj, dialect, x, context, (told,) if told else BESIDE_SAMPLES)
+    found = _add_sample_log_prob(obj, dialect, x, context, (told,) if told else BESIDE_SAMPLES)
     if found is not dialect or told or context is not None:
         return found, ()
     drawing = calls.method_of(dialect.sample)
-    if not drawing or _beside(obj, dialect, x, None, (drawing,)) is dialect:
+    if not drawing or _add_sample_log_prob(obj, dialect, x, None, (drawing,)) is dialect:
         return dialect, ()
     words = (
         f"{drawing}() returns numbers beside its points, which nobody reads: say ?beside={drawing}"
@@ -206,17 +214,22 @@ def settle_beside(
     return dialect, (f"{words} where they are log-densities",)
 
 
-def _beside(obj: Any, dialect: Dialect, x: Any, context: Any, methods: Sequence[str]) -> Dialect:
+def _add_sample_log_prob(
+    obj: Any, dialect: Dialect, x: Any, context: Any, methods: Sequence[str]
+) -> Dialect:
     for method, shape in product(methods, (False, True)):
         if not callable(getattr(obj, method, None)):
             continue
         if context is None:
-            call = partial(asking.sampled_beside, method=method, shape=shape)
+            call = partial(method_calls.sampled_beside, method=method, shape=shape)
             fits = _shapes(call, obj, 2, None) == ((2, *x.shape[1:]), (2,))
         else:
             first = _contexts_first(obj, method, shape, x, context)
             call = partial(
-                asking.sampled_beside_each, method=method, shape=shape, first=first is not False
+                method_calls.sampled_beside_each,
+                method=method,
+                shape=shape,
+                first=first is not False,
             )
             fits = first is not None
         if fits:
@@ -252,15 +265,15 @@ def _shapes(call: Any, obj: Any, n: int, context: Any) -> tuple[Any, ...]:
         return ()
 
 
-def _chosen(dialect: Dialect, text: str) -> tuple[Dialect, tuple[str, ...]]:
+def _declared_sampler(dialect: Dialect, text: str) -> tuple[Dialect, tuple[str, ...]]:
     """What ?sample= says of what comes back: ``last`` of a list, or ``squeeze:1``."""
     if text == LAST:
-        return replace(dialect, sample=partial(asking.sample_of, at=-1)), (
+        return replace(dialect, sample=partial(method_calls.sample_of, at=-1)), (
             "sample: the last of a list",
         )
     axis = text.removeprefix(SQUEEZE)
     if axis != text and axis.lstrip("-").isdigit():
-        squeezed = partial(asking.sample_of, squeezed=int(axis))
+        squeezed = partial(method_calls.sample_of, squeezed=int(axis))
         return replace(dialect, sample=squeezed), (f"sample without axis {axis}, as declared",)
     raise _unheard(text)
 
@@ -274,5 +287,7 @@ def _unheard(text: str) -> SpecError:
 def asks_for(obj: Any, dialect: Dialect) -> str:
     """What a sampler asks for that is no number of points, by its name; empty where it asks for one."""
     method = calls.method_of(dialect.sample)
-    wanted = signatures.parameters(obj, method)[:1] if method else []
-    return next((one.name for one in wanted if plain(one.name) not in COUNTS | SHAPES), "")
+    wanted = signatures.method_parameters(obj, method)[:1] if method else []
+    return next(
+        (one.name for one in wanted if normalized_name(one.name) not in COUNTS | SHAPES), ""
+    )

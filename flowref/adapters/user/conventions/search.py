@@ -10,17 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import answers, asking, signatures
-from flowref.adapters.user.conventions.beside import (
-    LOG_DET,
-    NOTHING,
-    OF_INVERSE,
-    USUAL,
-    Told,
-    told_beside,
-    told_by_option,
-    usual_log_det,
-)
+from flowref.adapters.user.conventions import method_calls, return_forms, signatures
 from flowref.adapters.user.conventions.call_forms import (
     ARGUMENTS,
     BATCH_AXIS,
@@ -29,9 +19,19 @@ from flowref.adapters.user.conventions.call_forms import (
     asked_name,
     running_words,
 )
-from flowref.adapters.user.conventions.readings import Result, is_array, size_of
-from flowref.adapters.user.conventions.returns import number_first, read
-from flowref.adapters.user.conventions.stated_returns import columns, stated
+from flowref.adapters.user.conventions.readings import Result, entry_count, is_array
+from flowref.adapters.user.conventions.returns import number_first, return_reading
+from flowref.adapters.user.conventions.separate_log_dets import (
+    LOG_DET,
+    NOTHING,
+    OF_INVERSE,
+    USUAL,
+    LogDetSource,
+    told_beside,
+    told_by_option,
+    usual_log_det,
+)
+from flowref.adapters.user.conventions.stated_returns import columns_reading, stated_reading
 from flowref.adapters.user.conventions.volumes import agrees
 from flowref.model import FlowrefError, Shape, TargetError
 
@@ -52,7 +52,7 @@ class ResolvedCall:
     words: tuple[str, ...] = ()
     parts: tuple[Shape, ...] = ()
     log_prob: Any = None
-    beside: Told | None = None
+    beside: LogDetSource | None = None
     unjudged: str = ""
     left: str = ""
     writes: str = ""
@@ -97,7 +97,7 @@ def candidates(request: Request, way: Way) -> Iterator[Way]:
         yield way
         if any(kind == "span" for _, kind in way.bound):
             words = f"{way.words}, the last of its states"
-            yield replace(way, around=(*way.around, asking.ended), words=words)
+            yield replace(way, around=(*way.around, method_calls.ended), words=words)
         yield from (one for sure, one in suited if not sure)
         plainly = way.form == "plain" and not way.bound and BATCH_AXIS not in request.chosen
         if plainly and request.context is None and len(request.x.shape) == 2:
@@ -121,7 +121,7 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
     unsure: tuple[Way, Any] | None = None
     for way in ways:
         try:
-            spoken = _running(request, way) if way.running else None
+            spoken = _resolved_running_call(request, way) if way.running else None
             if spoken is not None:
                 return spoken
             if way.running:
@@ -140,19 +140,25 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
         elif way.form == "wrapped":
             spoken = _wrapped(request, way, out)
         elif (
-            asking.turned in way.around and BATCH_AXIS not in request.chosen and not request.onward
+            method_calls.call_with_columns in way.around
+            and BATCH_AXIS not in request.chosen
+            and not request.onward
         ):
             # Nobody says that points are columns: a log-det for each shows it.
-            spoken = _read(request, way, out) if _shapes(out)[1] == (len(request.x),) else None
+            spoken = (
+                _resolved_return(request, way, out)
+                if _shapes(out)[1] == (len(request.x),)
+                else None
+            )
         elif request.onward is None and not _of_rows(out, request.x):
             # Code that takes entries of one argument by their places takes the first rows of a batch for them.
             unsure = unsure or (way, out)
         else:
-            return _read(request, way, out)
+            return _resolved_return(request, way, out)
         if spoken is not None:
             return spoken
     if unsure is not None:
-        return _read(request, *unsure)
+        return _resolved_return(request, *unsure)
     if raised is None:
         return None
     if request.onward is None and (halves := _halves(request, ways)) is not None:
@@ -184,10 +190,12 @@ def _of_rows(out: Any, x: Any) -> bool:
 def _halves(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
     """A map that takes a tuple of two halves of a point, and returns one; None where it does not."""
     x, way = request.x, ways[0]
-    if asking.halved in way.around or len(x.shape) < 2 or x.shape[1] < 2:
+    if method_calls.call_with_halves in way.around or len(x.shape) < 2 or x.shape[1] < 2:
         return None
     words = "; ".join(filter(None, (way.words, "a tuple of two halves in, and out")))
-    way = replace(way, around=(asking.halved, *way.around), usual=False, words=words)
+    way = replace(
+        way, around=(method_calls.call_with_halves, *way.around), usual=False, words=words
+    )
     try:
         spoken = resolve(request, [way])
         fits = spoken and spoken.function(request.obj, x, request.context)[0].shape == x.shape
@@ -205,13 +213,13 @@ def follows(later: Any, out: Any) -> bool:
     return bool((moved.abs() < 1e-4).all())
 
 
-def _running(request: Request, way: Way) -> ResolvedCall | None:
+def _resolved_running_call(request: Request, way: Way) -> ResolvedCall | None:
     """A call that is fed a running log-det, as numbers or as a column of them; None where it gives none back."""
     refused: Exception | None = None
     row, alone = ARGUMENTS[way.form], replace(way, form="plain", sign="")
     columns_too = (False, True) if row.column else (False,)
     for column in columns_too:
-        before = asking.running_numbers(request.x, column)
+        before = method_calls.running_numbers(request.x, column)
         given = before.clone()
         try:
             out = request.answer(way, given)
@@ -221,7 +229,7 @@ def _running(request: Request, way: Way) -> ResolvedCall | None:
                 raise refused from None  # numbers in a column are tried after: the others are usual
             continue
         if request.onward and not isinstance(out, (tuple, list)):
-            reading = read(request.result(way, out))
+            reading = return_reading(request.result(way, out))
             return ResolvedCall(way, alone.speak(reading.value, reading.ladj), (BACK_ALONE,))
         if not isinstance(out, (tuple, list)) or len(out) < row.returned or not is_array(out[1]):
             return None
@@ -238,7 +246,11 @@ def _running(request: Request, way: Way) -> ResolvedCall | None:
             return ResolvedCall(way, way.speak(column=column), words, writes=writes)
         unchanged = bool((out[1] == before).all())
         meant = request.chosen.get("inverse_ladj") == "given"
-        if unchanged and not meant and _changes(request.onward.way, request, before):
+        if (
+            unchanged
+            and not meant
+            and _updates_running_log_det(request.onward.way, request, before)
+        ):
             return ResolvedCall(way, replace(way, sign="none").speak(column=column), (BACK_ALONE,))
         return ResolvedCall(way, way.speak(column=column))
     return None
@@ -255,7 +267,7 @@ def _silent(request: Request, alone: Way) -> bool:
     return not (isinstance(out, (tuple, list)) and len(out) > 1 and is_array(out[1]))
 
 
-def _changes(onward: Way, request: Request, before: Any) -> bool:
+def _updates_running_log_det(onward: Way, request: Request, before: Any) -> bool:
     """Whether a map changes the running log-det that its inverse hands back untouched."""
     if not onward.running:
         return True
@@ -266,17 +278,17 @@ def _changes(onward: Way, request: Request, before: Any) -> bool:
 def _several(request: Request, way: Way, out: Any) -> ResolvedCall | None:
     """A call that gave as many arrays as it took, which make up a point, with a log-det after them or without one."""
     count, onward = len(way.sizes), request.onward
-    sizes = [*map(size_of, out)] if isinstance(out, (tuple, list)) else [-1]
-    arrays, whole = min(sizes, default=-1) >= 0, sum(sizes) == size_of(request.x)
+    sizes = [*map(entry_count, out)] if isinstance(out, (tuple, list)) else [-1]
+    arrays, whole = min(sizes, default=-1) >= 0, sum(sizes) == entry_count(request.x)
     values_alone = arrays and whole and len(sizes) == count
-    alone = way.speak(answers.joined, answers.none)
+    alone = way.speak(return_forms.flattened_latents, return_forms.none)
     if onward is not None:
         lost = values_alone and "no log-det" not in onward.words[0]
         function = alone if values_alone else way.speak()
         return ResolvedCall(way, function, (BACK_ALONE,) if lost else ())
     if arrays and len(sizes) == count + 1:
         return ResolvedCall(way, way.speak(), (f"{count} tensors in, {count} out; log-det last",))
-    if values_alone and signatures.alike(request.obj, asked_name(request.obj, way)):
+    if values_alone and signatures.point_part_count(request.obj, asked_name(request.obj, way)):
         return ResolvedCall(way, alone, (f"{count} tensors in, {count} out, no log-det",))
     return None
 
@@ -285,37 +297,50 @@ def _wrapped(request: Request, way: Way, out: Any) -> ResolvedCall | None:
     """A call that takes a tuple of one tensor and returns one, with the log-det beside it."""
     pair = isinstance(out, tuple) and len(out) == 2 and isinstance(out[0], (tuple, list))
     words = () if request.onward else ("a tuple of one tensor in, and out",)
-    return ResolvedCall(way, way.speak(answers.only_of), words) if pair or request.onward else None
+    return (
+        ResolvedCall(way, way.speak(return_forms.only_of), words)
+        if pair or request.onward
+        else None
+    )
 
 
 # How what came back is read.
 
 
-def _read(request: Request, way: Way, out: Any) -> ResolvedCall:
+def _resolved_return(request: Request, way: Way, out: Any) -> ResolvedCall:
     """A call as what it returned is read, and as what tells the log-det of a value that came alone."""
     result = request.result(way, out)
-    if packed := columns(result):
+    if packed := columns_reading(result):
         return ResolvedCall(way, way.speak(packed.value, packed.ladj), packed.words)
-    if is_array(out) and way.form != "levels" and (told := _told(request, way)) is not None:
+    if (
+        is_array(out)
+        and way.form != "levels"
+        and (told := _separate_log_det_call(request, way)) is not None
+    ):
         return told
-    usual = request.onward is not None and way.usual and way.form == "plain" and not stated(result)
+    usual = (
+        request.onward is not None
+        and way.usual
+        and way.form == "plain"
+        and not stated_reading(result)
+    )
     first = out[0] if isinstance(out, tuple) else out
     if usual and not number_first(result) and is_array(first):
         words = () if isinstance(out, tuple) and out[1:2] != (None,) else (BACK_ALONE,)
-        return ResolvedCall(way, way.speak(answers.first_of, answers.second_of), words)
-    reading = read(result)
-    alone = reading.ladj is answers.none
+        return ResolvedCall(way, way.speak(return_forms.first_of, return_forms.second_of), words)
+    reading = return_reading(result)
+    alone = reading.ladj is return_forms.none
     if request.onward is not None:
         function = way.speak(reading.value, reading.ladj)
         return ResolvedCall(
             way, function, (BACK_ALONE,) if alone and not request.onward.parts else ()
         )
     if alone and request.volume:
-        function = partial(asking.zeros, ask=way.ask, value=reading.value)
+        function = partial(method_calls.zeros, ask=way.ask, value=reading.value)
         return ResolvedCall(way, function, reading.words, reading.parts)
     dense = None
     if reading.log_prob:
-        dense = partial(asking.log_prob_by, ask=way.ask, entries=reading.log_prob)
+        dense = partial(method_calls.log_prob_by, ask=way.ask, entries=reading.log_prob)
     return ResolvedCall(
         way,
         way.speak(reading.value, reading.ladj),
@@ -327,7 +352,7 @@ def _read(request: Request, way: Way, out: Any) -> ResolvedCall:
     )
 
 
-def _told(request: Request, way: Way) -> ResolvedCall | None:
+def _separate_log_det_call(request: Request, way: Way) -> ResolvedCall | None:
     """A call that returns its value alone, with what tells its log-det beside it; None where nothing does."""
     obj, chosen, onward, name = (
         request.obj,
@@ -337,7 +362,7 @@ def _told(request: Request, way: Way) -> ResolvedCall | None:
     )
     point = obj, way.ask, request.points, request.context
     option = LOG_DET if onward is None else OF_INVERSE
-    said, value = chosen.get(option, ""), answers.whole
+    said, value = chosen.get(option, ""), return_forms.whole_return
     usual = usual_log_det(obj) if way.usual else None
     if said and said != NOTHING:
         told = told_by_option(obj, option, said, *point[1:])
@@ -350,7 +375,7 @@ def _told(request: Request, way: Way) -> ResolvedCall | None:
         silent = way.usual and found.name == USUAL
         words = () if silent else (found.words,)
         return ResolvedCall(way, found.onward(way.ask, value), words, beside=found)
-    alone = way.speak(value, answers.none)
+    alone = way.speak(value, return_forms.none)
     if onward.beside is not None:
         told = onward.beside
         if told.arity or told_beside(*point, name, (0,)):
@@ -362,7 +387,7 @@ def _told(request: Request, way: Way) -> ResolvedCall | None:
     if own is None:
         return None
     call = own.onward(way.ask, value)
-    turned = partial(asking.negated, call=call)
+    turned = partial(method_calls.negated, call=call)
     if agrees(obj, turned, *point[2:]) and not agrees(obj, call, *point[2:]):
         # It may mean the map, or have the wrong sign: nobody knows.
         line = f"not judged: {own.name}(z) is minus the log-det of {name}: told of the map, or with the wrong sign"
@@ -370,12 +395,12 @@ def _told(request: Request, way: Way) -> ResolvedCall | None:
     return ResolvedCall(way, call, (f"log-det of {name}: {own.name}(z)",))
 
 
-def unresolved(request: Request, way: Way) -> Any:
+def raising_inverse(request: Request, way: Way) -> Any:
     """A way back that raises here, for the laws to report."""
     if way.form not in ("plain", "levels"):
         return way.speak()
     if way.form == "levels" or not way.usual:
-        return way.speak(answers.whole, answers.none)
+        return way.speak(return_forms.whole_return, return_forms.none)
     if told := usual_log_det(request.obj):
-        return told.back(way.ask, answers.whole)
-    return way.speak(answers.first_of, answers.second_of)
+        return told.back(way.ask, return_forms.whole_return)
+    return way.speak(return_forms.first_of, return_forms.second_of)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions import method_calls
 from flowref.adapters.user.solvers import steps_differ
 
 # Numbers that may be those of terms, by how they are called and by how large they are.
@@ -57,7 +57,7 @@ class Series:
         if call is None or not self.name:
             return call
         return partial(
-            asking.with_attribute, call=call, path=self.path, name=self.name, value=self.more
+            method_calls.with_attribute, call=call, path=self.path, name=self.name, value=self.more
         )
 
 
@@ -76,13 +76,13 @@ def rule_of(obj: Any, x: Any, context: Any, call: Any, searched: bool) -> Series
     ``searched``: whether it may be a series.
     """
     try:
-        seen = _seen(obj, call, x, context)
+        seen = _observed_series(obj, call, x, context)
     except Exception:  # what it raises is the laws' affair
         return ""
     if seen.drawn or not searched:
         # Of an estimate any number moves the log-det less and less, by accident.
         return ESTIMATE if seen.drawn and seen.steady and seen.chain > 0 else ""
-    for path, part in _parts(obj):
+    for path, part in _modules_by_name(obj):
         numbers = [
             (name, value)
             for name, value in vars(part).items()
@@ -100,7 +100,7 @@ def beside_nothing(obj: Any, x: Any, context: Any, dense: Any) -> Any:
     return x, dense(obj, x, context)
 
 
-def _seen(obj: Any, call: Any, x: Any, context: Any) -> Seen:
+def _observed_series(obj: Any, call: Any, x: Any, context: Any) -> Seen:
     import torch
 
     before = torch.get_rng_state()
@@ -121,7 +121,7 @@ def _steps_differ(obj: Any, values: tuple[Any, Any], estimates: tuple[Any, Any])
     return steps_differ(obj, (one, other), (first, second))
 
 
-def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
+def _modules_by_name(obj: Any) -> Iterator[tuple[str, Any]]:
     if callable(getattr(obj, "named_modules", None)):
         yield from obj.named_modules()
     elif hasattr(obj, "__dict__"):
@@ -135,7 +135,7 @@ def _converges(obj: Any, call: Any, point: tuple[Any, Any], place: tuple[str, st
     path, name, value = place
 
     def told(terms: int) -> tuple[Any, Any]:
-        out: tuple[Any, Any] = asking.with_attribute(
+        out: tuple[Any, Any] = method_calls.with_attribute(
             obj, *point, call=call, path=path, name=name, value=terms
         )
         return out

@@ -19,7 +19,7 @@ from flowref.adapters.user.conventions.names import (
     VALUES,
     is_context,
     may_be_context,
-    plain,
+    normalized_name,
     sign_of,
 )
 from flowref.model import SpecError, nearest
@@ -49,7 +49,7 @@ def demand(obj: Any, option: str, name: str, more: str = "") -> None:
         )
 
 
-def parameters(obj: Any, method: str) -> list[inspect.Parameter]:
+def method_parameters(obj: Any, method: str) -> list[inspect.Parameter]:
     """The parameters of a method after the object itself; none where it does not tell."""
     return parameters_of(attribute(obj, method) if method else obj)
 
@@ -58,14 +58,14 @@ def required(obj: Any, method: str) -> list[str]:
     """The positional parameters without a default."""
     return [
         one.name
-        for one in parameters(obj, method)
+        for one in method_parameters(obj, method)
         if one.kind in POSITIONAL and one.default is one.empty
     ]
 
 
 def required_by_name(obj: Any, method: str) -> list[str]:
     """The parameters without a default that are taken by keyword alone."""
-    taken = parameters(obj, method)
+    taken = method_parameters(obj, method)
     return [one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
 
 
@@ -73,18 +73,22 @@ def by_keyword(obj: Any, method: str) -> str:
     """The parameter that a method cannot do without and takes by keyword alone, where it takes one
     argument by place; empty otherwise.
     """
-    taken = parameters(obj, method)
+    taken = method_parameters(obj, method)
     places = [one for one in taken if one.kind in (*POSITIONAL, inspect.Parameter.VAR_POSITIONAL)]
     named = required_by_name(obj, method)
-    told = len(places) == len(named) == 1 and plain(named[0]) not in (*FLAGS, "mode", "direction")
+    told = len(places) == len(named) == 1 and normalized_name(named[0]) not in (
+        *FLAGS,
+        "mode",
+        "direction",
+    )
     return named[0] if told and not sign_of(named[0]) else ""
 
 
-def apart(obj: Any, method: str, place: int) -> str:
+def keyword_context_parameter(obj: Any, method: str, place: int) -> str:
     """The parameter for a context that is None by default and stands behind this place, where another may be
     given before it: it is taken by its name. Empty where there is none.
     """
-    taken = parameters(obj, method)
+    taken = method_parameters(obj, method)
     places = [index for index, one in enumerate(taken) if one.default is None]
     known = [index for index in places if is_context(taken[index].name)]
     found = known or [index for index in places if may_be_context(taken[index].name)]
@@ -120,7 +124,7 @@ def names_read(obj: Any, method: str) -> list[str]:
 def keys(obj: Any, method: str) -> tuple[str, ...]:
     """Those of a value and of a running log-det, where a method reads nothing else of its one argument."""
     found = names_read(obj, method)
-    values = [key for key in found if plain(key) in VALUES]
+    values = [key for key in found if normalized_name(key) in VALUES]
     running = [key for key in found if sign_of(key)]
     alone = len(values) == len(running) == 1 and len(found) == 2
     return (values[0], running[0]) if alone else ()
@@ -128,14 +132,14 @@ def keys(obj: Any, method: str) -> tuple[str, ...]:
 
 def second(obj: Any, method: str) -> str:
     """The name of the second positional parameter, or nothing; a switch is none."""
-    places = [one for one in parameters(obj, method) if one.kind in POSITIONAL]
+    places = [one for one in method_parameters(obj, method) if one.kind in POSITIONAL]
     told = len(places) > 1 and not isinstance(places[1].default, bool)
     return places[1].name if told else ""
 
 
 def from_zero(obj: Any, method: str) -> bool:
     """Whether the second positional parameter is a number that is zero by default."""
-    places = [one for one in parameters(obj, method) if one.kind in POSITIONAL]
+    places = [one for one in method_parameters(obj, method) if one.kind in POSITIONAL]
     return len(places) > 1 and type(places[1].default) in (int, float) and places[1].default == 0
 
 
@@ -143,38 +147,40 @@ def later(obj: Any, method: str) -> list[str]:
     """The names of positional parameters after the second that have no default, or None."""
     return [
         one.name
-        for one in parameters(obj, method)[2:]
+        for one in method_parameters(obj, method)[2:]
         if one.default is None or (one.kind in POSITIONAL and one.default is one.empty)
     ]
 
 
-def first(obj: Any, method: str, names: Callable[[str], Any], default: Any) -> str:
+def first_matching_parameter(
+    obj: Any, method: str, names: Callable[[str], Any], default: Any
+) -> str:
     """The first parameter of that default whose name is one of some, or nothing."""
-    taken = parameters(obj, method)
+    taken = method_parameters(obj, method)
     return next((one.name for one in taken if one.default is default and names(one.name)), "")
 
 
 def switch(obj: Any, method: str) -> str:
     """The parameter that asks for the log-det, which is not returned by default, or nothing."""
-    return first(obj, method, lambda name: sign_of(name) == "add", False)
+    return first_matching_parameter(obj, method, lambda name: sign_of(name) == "add", False)
 
 
-def alike(obj: Any, method: str) -> int:
+def point_part_count(obj: Any, method: str) -> int:
     """How many parts of a point a method takes, where its parameters without a default are called
     alike up to an ending, as x1 and x2, or x_left and x_right; 0 where they are not.
     """
-    names = [plain(name) for name in required(obj, method)]
+    names = [normalized_name(name) for name in required(obj, method)]
     if len(names) not in (2, 3) or len(set(names)) < len(names):
         return 0
     stems = {ENDING.sub("", name) for name in names}
     return len(names) if len(stems) == 1 and "" not in stems else 0
 
 
-def ends(obj: Any, method: str) -> tuple[tuple[str, float], ...]:
+def time_interval_parameters(obj: Any, method: str) -> tuple[tuple[str, float], ...]:
     """The parameters for the two ends of a time interval, with their values: their defaults, or 0 and 1 where
     they have none; empty where a method has no such parameters.
     """
-    named = {plain(one.name): one for one in parameters(obj, method)}
+    named = {normalized_name(one.name): one for one in method_parameters(obj, method)}
     for pair in ENDS:
         if not all(name in named for name in pair):
             continue
@@ -192,8 +198,10 @@ def span(obj: Any, method: str) -> str:
     """
     names = required(obj, method)
     if len(names) == 2:
-        return names[1] if plain(names[1]) in SPANS else ""
-    timed = (one for one in parameters(obj, method)[1:] if plain(one.name) in SPANS)
+        return names[1] if normalized_name(names[1]) in SPANS else ""
+    timed = (
+        one for one in method_parameters(obj, method)[1:] if normalized_name(one.name) in SPANS
+    )
     return next((one.name for one in timed if len(names) == 1 and _from_0_to_1(one.default)), "")
 
 
@@ -207,26 +215,36 @@ def _from_0_to_1(default: Any) -> bool:
 
 def flag(obj: Any, method: str, default: bool = False) -> str:
     """The parameter of that default that turns a method around, or nothing."""
-    return first(obj, method, lambda name: plain(name) in FLAGS, default)
+    return first_matching_parameter(
+        obj, method, lambda name: normalized_name(name) in FLAGS, default
+    )
 
 
 def reconstructs(obj: Any, method: str) -> str:
     """The parameter of a way back that has it take latents for what forward returned, or nothing."""
-    return first(obj, method, lambda name: plain(name) in RECONSTRUCTS, False)
+    return first_matching_parameter(
+        obj, method, lambda name: normalized_name(name) in RECONSTRUCTS, False
+    )
 
 
-def words(obj: Any, method: str) -> tuple[str, tuple[Any, ...]]:
+def mode_parameter(obj: Any, method: str) -> tuple[str, tuple[Any, ...]]:
     """The parameter ``mode`` with a word as its default, and the words among the constants of the
     code that turn it around. Code that asks for the default word and knows none of the
     others has a branch for whatever else is given: then the usual one stands for all. A default of
     1 or -1 is a sign: the other one turns it around.
     """
-    for one in parameters(obj, method):
-        if plain(one.name) in SIGNS and type(one.default) is int and abs(one.default) == 1:
+    for one in method_parameters(obj, method):
+        if (
+            normalized_name(one.name) in SIGNS
+            and type(one.default) is int
+            and abs(one.default) == 1
+        ):
             return one.name, (-one.default,)
-        if plain(one.name) in ("mode", "direction") and isinstance(one.default, str):
-            texts = dict.fromkeys(_constants(_code(obj, method)))
-            turned = [text for text in texts if plain(text) in BACKWARDS and text != one.default]
+        if normalized_name(one.name) in ("mode", "direction") and isinstance(one.default, str):
+            texts = dict.fromkeys(_string_constants(_code(obj, method)))
+            turned = [
+                text for text in texts if normalized_name(text) in BACKWARDS and text != one.default
+            ]
             otherwise = (BACKWARDS[0],) if one.default in texts else ()
             return one.name, tuple(turned) or otherwise
     return "", ()
@@ -237,15 +255,15 @@ def _code(obj: Any, method: str) -> Any:
     return getattr(getattr(inspect.unwrap(run), "__func__", run), "__code__", None)
 
 
-def _constants(value: Any) -> Iterator[str]:
+def _string_constants(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, (tuple, frozenset)):
         for entry in sorted(value, key=repr):
-            yield from _constants(entry)
+            yield from _string_constants(entry)
     elif hasattr(value, "co_consts"):
         names = [entry for entry in value.co_consts if entry != value.co_name]
-        yield from _constants(tuple(entry for entry in names if not _long(entry)))
+        yield from _string_constants(tuple(entry for entry in names if not _long(entry)))
 
 
 def _long(value: Any) -> bool:
@@ -253,7 +271,7 @@ def _long(value: Any) -> bool:
     return isinstance(value, str) and " " in value
 
 
-def own(obj: Any, name: str) -> bool:
+def defines_method(obj: Any, name: str) -> bool:
     """Whether the class of an object defines a method itself: not inherited from a framework, and
     not static.
     """
@@ -268,7 +286,7 @@ def own(obj: Any, name: str) -> bool:
 def methods(obj: Any) -> list[str]:
     """The methods that the classes of an object define themselves, which ask for one argument."""
     names = dict.fromkeys(name for base in type(obj).__mro__ for name in vars(base))
-    return [name for name in names if own(obj, name) and len(required(obj, name)) == 1]
+    return [name for name in names if defines_method(obj, name) and len(required(obj, name)) == 1]
 
 
 def refuses(obj: Any, method: str) -> bool:

@@ -25,7 +25,7 @@ def refuse_added(obj: Any, dialect: Dialect, way: Way, x: Any, z: Any, context: 
         return
     try:
         added = all(
-            _turned(obj, call, at, context)
+            _negates_log_det(obj, call, at, context)
             for call, at in ((dialect.forward, x), (dialect.inverse, z))
         )
     except Exception:  # what it raises is the laws' affair
@@ -35,7 +35,7 @@ def refuse_added(obj: Any, dialect: Dialect, way: Way, x: Any, z: Any, context: 
         raise Ambiguous(ADDED_BOTH_WAYS.format(name))
 
 
-def _turned(obj: Any, call: Any, points: Any, context: Any) -> bool:
+def _negates_log_det(obj: Any, call: Any, points: Any, context: Any) -> bool:
     """Whether a call tells minus the log-det at its first points."""
     import torch
 

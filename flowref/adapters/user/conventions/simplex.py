@@ -8,8 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.common.onto_simplex import NEAR, excess, with_last, without_last, words
-from flowref.adapters.user.conventions.volumes import gaps
+from flowref.adapters.common.onto_simplex import (
+    NEAR,
+    excess,
+    simplex_words,
+    with_last,
+    without_last,
+)
+from flowref.adapters.user.conventions.volumes import volume_log_det_gaps
 from flowref.model import Dialect
 
 # What chooses it where a codomain is declared.
@@ -18,7 +24,7 @@ DECLARED = "onto_simplex"
 FROM = "from_simplex"
 
 
-def within(
+def call_on_simplex(
     obj: Any,
     x: Any,
     context: Any = None,
@@ -37,11 +43,11 @@ def within(
     return without_last(y) if returned else y, ladj if ladj is None or not less else ladj - less
 
 
-def _changed(dialect: Dialect, less: float, given: bool, returned: bool) -> Dialect:
+def _simplex_convention(dialect: Dialect, less: float, given: bool, returned: bool) -> Dialect:
     """The dialect of a map of, or onto, a simplex."""
     ends = {"given": given, "returned": returned}, {"given": returned, "returned": given}
     changes: dict[str, Any] = {
-        name: partial(within, call=call, less=counted, **sides)
+        name: partial(call_on_simplex, call=call, less=counted, **sides)
         for name, sides, counted in zip(("forward", "inverse"), ends, (less, -less), strict=True)
         if (call := getattr(dialect, name)) is not None
     }
@@ -50,9 +56,9 @@ def _changed(dialect: Dialect, less: float, given: bool, returned: bool) -> Dial
 
 def shortened(obj: Any, dialect: Dialect, x: Any, context: Any) -> tuple[Dialect, str]:
     """The dialect without the last coordinate of the simplex, and what is said of it."""
-    forward = partial(within, call=dialect.forward, returned=True)
-    less = excess(gaps(obj, forward, x, context), x.shape[-1])
-    return _changed(dialect, less, given=False, returned=True), words(less)
+    forward = partial(call_on_simplex, call=dialect.forward, returned=True)
+    less = excess(volume_log_det_gaps(obj, forward, x, context), x.shape[-1])
+    return _simplex_convention(dialect, less, given=False, returned=True), simplex_words(less)
 
 
 def opened(
@@ -67,11 +73,11 @@ def opened(
     )
     if len(x.shape) != 2 or not (onto or latent.shape[-1] == x.shape[-1] - 1):
         return None
-    forward, points = partial(within, call=dialect.forward, given=True), without_last(x)
+    forward, points = partial(call_on_simplex, call=dialect.forward, given=True), without_last(x)
     # What the log-det of a map from a simplex lacks beside that of all coordinates but the last.
-    lacking = [] if onto else [-gap for gap in gaps(obj, forward, points, context)]
+    lacking = [] if onto else [-gap for gap in volume_log_det_gaps(obj, forward, points, context)]
     less = -excess(lacking, points.shape[-1])
-    dialect = _changed(dialect, less, given=True, returned=onto)
+    dialect = _simplex_convention(dialect, less, given=True, returned=onto)
     volume = ", log-det of the volume of the simplex" if less else ""
     said = f"of a simplex{' onto one' if onto else ''}, without the last coordinate{volume}"
     return dialect, without_last(latent) if onto else latent, said

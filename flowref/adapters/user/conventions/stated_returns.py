@@ -11,15 +11,15 @@ from typing import Any
 
 from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user import calls
-from flowref.adapters.user.conventions import answers
-from flowref.adapters.user.conventions.names import LOG_DETS, plain
+from flowref.adapters.user.conventions import return_forms
+from flowref.adapters.user.conventions.names import LOG_DETS, normalized_name
 from flowref.adapters.user.conventions.readings import (
     Reading,
     Result,
+    entry_count,
     fields_of,
-    in_order,
     is_array,
-    size_of,
+    reading_in_order,
 )
 from flowref.model import SpecError, TargetError
 
@@ -35,10 +35,10 @@ SAME = 1e-9
 ORDERS = ("z,log_prior,ladj", "z,ladj,log_prior")
 
 
-def columns(result: Result) -> Reading | None:
+def columns_reading(result: Result) -> Reading | None:
     """One array in whose columns value, log-det and more stand side by side: as ?columns= says, and never guessed."""
     out, text = result.out, result.chosen.get("columns", "")
-    if not text or (result.name == "inverse" and size_of(out) in (-1, result.size)):
+    if not text or (result.name == "inverse" and entry_count(out) in (-1, result.size)):
         return None
     places = columns_of(text)
     value = next((places[one] for one in COLUMN_VALUES if one in places), None)
@@ -59,8 +59,8 @@ def columns(result: Result) -> Reading | None:
             f"{result.entries} entries"
         )
     return Reading(
-        partial(answers.columns, first=value[0], last=value[1]),
-        answers.none if ladj is None else partial(answers.column, index=ladj[0]),
+        partial(return_forms.column_range, first=value[0], last=value[1]),
+        return_forms.none if ladj is None else partial(return_forms.column, index=ladj[0]),
         words=("columns as declared",) if result.name == "forward" else (),
     )
 
@@ -81,7 +81,7 @@ def columns_of(text: str) -> dict[str, tuple[int, int]]:
     return places
 
 
-def stated(result: Result) -> Reading | None:
+def stated_reading(result: Result) -> Reading | None:
     """As ?returns= says; of a way back where it returns as many things, of the same sizes."""
     said = result.chosen.get("returns", "")
     if not said or is_array(result.out):
@@ -90,17 +90,19 @@ def stated(result: Result) -> Reading | None:
         return None  # by its keys
     names = names_of(said)
     if result.name == "forward":
-        return in_order(result, names, "as declared") if result.several else None
+        return reading_in_order(result, names, "as declared") if result.several else None
     if not isinstance(result.out, tuple) or len(result.out) < 3 or len(names) != len(result.out):
         return None
     # Log-densities are of latents, and stand for something else here.
     told = ["_" if name not in ("z", "x", "ladj", "det") else name for name in names]
     expected = {"z": result.size, "x": result.size, "ladj": result.rows, "det": result.rows}
     fits = all(
-        name == "_" or size_of(part) == expected[name]
+        name == "_" or entry_count(part) == expected[name]
         for name, part in zip(told, result.out, strict=True)
     )
-    return in_order(result, told, "as declared") if fits and {"z", "x"} & set(told) else None
+    return (
+        reading_in_order(result, told, "as declared") if fits and {"z", "x"} & set(told) else None
+    )
 
 
 def names_of(said: str) -> list[str]:
@@ -114,7 +116,7 @@ def of_base(result: Result) -> Reading | None:
     out, rows = result.out, result.rows
     if result.name != "forward" or not result.several or len(out) != 3:
         return None
-    if [size_of(part) for part in out] != [result.size, rows, rows]:
+    if [entry_count(part) for part in out] != [result.size, rows, rows]:
         return None
     try:
         expected = calls.base_log_prob(result.obj, out[0], None, calls.base_name(result.obj))
@@ -127,7 +129,11 @@ def of_base(result: Result) -> Reading | None:
         for part, order in zip(out[1:], ORDERS, strict=True)
         if bool((abs(part.reshape(rows) - expected) <= SAME * (1 + abs(expected))).all())
     ]
-    return in_order(result, names_of(found[0]), "as its base has it") if len(found) == 1 else None
+    return (
+        reading_in_order(result, names_of(found[0]), "as its base has it")
+        if len(found) == 1
+        else None
+    )
 
 
 def by_names(result: Result) -> Reading | None:
@@ -137,7 +143,7 @@ def by_names(result: Result) -> Reading | None:
     out = result.out
     if result.name != "forward" or not isinstance(out, tuple) or len(out) < 2:
         return None
-    if len(out) == 2 and _entries(out[0]) == result.size:
+    if len(out) == 2 and _entry_count(out[0]) == result.size:
         return None
     told = {names for names in _returned(result.code) if len(names) == len(out)}
     if len(told) != 1:
@@ -148,7 +154,7 @@ def by_names(result: Result) -> Reading | None:
     if not alone or "" in roles:
         return None
     unjudged = _unjudged(result, names, roles)
-    return replace(in_order(result, roles, "as its code names them"), unjudged=unjudged)
+    return replace(reading_in_order(result, roles, "as its code names them"), unjudged=unjudged)
 
 
 def _unjudged(result: Result, names: tuple[str, ...], roles: list[str]) -> str:
@@ -158,8 +164,8 @@ def _unjudged(result: Result, names: tuple[str, ...], roles: list[str]) -> str:
     if "log_prior" in roles:
         return ""
     for index, (name, part) in enumerate(zip(names, result.out, strict=True)):
-        likely = roles[index] == "_" and LIKELIHOODS.fullmatch(plain(name))
-        if likely and _entries(part) == result.rows:
+        likely = roles[index] == "_" and LIKELIHOODS.fullmatch(normalized_name(name))
+        if likely and _entry_count(part) == result.rows:
             prior, data = (
                 ",".join([*roles[:index], role, *roles[index + 1 :]])
                 for role in ("log_prior", "log_prob")
@@ -173,23 +179,23 @@ def _unjudged(result: Result, names: tuple[str, ...], roles: list[str]) -> str:
 
 def _role(name: str, part: Any, result: Result) -> str:
     """What a returned thing is by its name and its size; empty where these do not tell."""
-    size = _entries(part)
+    size = _entry_count(part)
     if size == result.size and size != result.rows:
         return "z"
     if size not in (result.rows, 1):
         return ""
-    if plain(name) in LOG_DETS:
+    if normalized_name(name) in LOG_DETS:
         return "ladj"
-    if PRIORS.fullmatch(plain(name)):
+    if PRIORS.fullmatch(normalized_name(name)):
         return "log_prior"
-    return "_" if DENSITIES.fullmatch(plain(name)) else ""
+    return "_" if DENSITIES.fullmatch(normalized_name(name)) else ""
 
 
-def _entries(part: Any) -> int:
+def _entry_count(part: Any) -> int:
     """The entries of an array or of a list of them; -1 of all else."""
     if isinstance(part, tuple | list):
-        return sum(map(_entries, part)) if part and all(map(is_array, part)) else -1
-    return size_of(part)
+        return sum(map(_entry_count, part)) if part and all(map(is_array, part)) else -1
+    return entry_count(part)
 
 
 def _returned(code: Any) -> Iterator[tuple[str, ...]]:

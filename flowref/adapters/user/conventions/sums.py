@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user import calls
-from flowref.adapters.user.conventions import asking
+from flowref.adapters.user.conventions import method_calls
 from flowref.adapters.user.conventions.call_forms import Chosen
-from flowref.adapters.user.conventions.names import NEGATIVE, plain
+from flowref.adapters.user.conventions.names import NEGATIVE, normalized_name
 
 # What may be off, beside the largest number, where points are asked one by one.
 OFF = 1e-6
@@ -25,7 +25,7 @@ def of_each(call: Any, obj: Any, x: Any, context: Any) -> tuple[Any, str]:
     if rows < 2 or not hasattr(whole, "numel") or whole.numel() != 1:
         return call, ""
     try:
-        single = partial(asking.each_row, call=call)
+        single = partial(method_calls.each_row, call=call)
         each = single(obj, x, context)
         first = call(obj, x[:2], None if context is None else context[:2])
     except Exception:  # of one point it may be none
@@ -51,7 +51,7 @@ def settle_sum(
     if not words:
         return call, "", {}
     name = calls.method_of(call)
-    told = "returns" in chosen or "log_prob" in chosen or "sum" in plain(name)
+    told = "returns" in chosen or "log_prob" in chosen or "sum" in normalized_name(name)
     minus = "minus " * (calls.density_method(call) in NEGATIVE)
     said = f"log-density: {minus}{words} over the batch, asked of point by point"
     return single, said, {} if told else {SUMMED: True}

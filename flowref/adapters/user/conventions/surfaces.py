@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.user.conventions.once import Once
+from flowref.adapters.user.conventions.single_calls import Once
 from flowref.adapters.user.conventions.volumes import agrees
-from flowref.model import CURVED, Array, Dialect, Shape, Support, TargetError, draw
+from flowref.model import CURVED, Array, Dialect, Shape, Support, TargetError, draw_points
 from flowref.model import manifold as manifolds
 from flowref.model.manifold import NEAR, Manifold
 
@@ -41,7 +41,7 @@ def surface_of(obj: Any, dialect: Dialect, x: Any, domain: Support) -> Manifold 
     """
     event = tuple(x.shape[1:])
     if domain.kind in CURVED or (domain.kind == "simplex" and dialect.forward is None):
-        return _declared(Once(obj), dialect, x, domain.kind)
+        return _declared_manifold(Once(obj), dialect, x, domain.kind)
     if domain.kind != "real" or len(event) > 3 or not 1 <= math.prod(event) <= FEW:
         return None
     with contextlib.suppress(Exception):  # what calls raise is the laws' affair
@@ -59,13 +59,13 @@ def in_coordinates(dialect: Dialect, within: Manifold, image: Manifold) -> Diale
     if dialect.forward is None:
         data = within
     said = {
-        "forward": partial(mapped, **there),
-        "inverse": partial(mapped, **back),
-        "log_prob": partial(dense, within=data),
-        "base_log_prob": partial(dense, within=latents),
-        "sample": partial(drawn, within=data),
-        "rsample": partial(drawn, within=data),
-        "base_sample": partial(drawn, within=latents),
+        "forward": partial(surface_map, **there),
+        "inverse": partial(surface_map, **back),
+        "log_prob": partial(surface_log_prob, within=data),
+        "base_log_prob": partial(surface_log_prob, within=latents),
+        "sample": partial(sample_coordinates, within=data),
+        "rsample": partial(sample_coordinates, within=data),
+        "base_sample": partial(sample_coordinates, within=latents),
         "sample_log_prob": partial(drawn_with, within=data),
     }
     calls: dict[str, Any] = {
@@ -77,7 +77,7 @@ def in_coordinates(dialect: Dialect, within: Manifold, image: Manifold) -> Diale
     return replace(plain, **calls)
 
 
-def mapped(
+def surface_map(
     obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold, image: Manifold
 ) -> Any:
     """A map of the manifold, with the log-det of volumes of its coordinates."""
@@ -90,7 +90,7 @@ def mapped(
     return v, (ladj.reshape(len(u), -1).sum(-1) if entries > 1 else ladj.reshape(-1)) + gained
 
 
-def dense(obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold) -> Any:
+def surface_log_prob(obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold) -> Any:
     """A density on the manifold, per volume of its coordinates; without a graph where the object records none."""
     told = call(obj, _point(within, u), context)
     recorded = getattr(told, "requires_grad", True)
@@ -102,7 +102,7 @@ def _point(within: Manifold, u: Any) -> Any:
     return within.point(u.reshape(len(u), *within.shape))
 
 
-def drawn(obj: Any, count: int, *given: Any, call: Any, within: Manifold) -> Any:
+def sample_coordinates(obj: Any, count: int, *given: Any, call: Any, within: Manifold) -> Any:
     """The coordinates of samples; of many for each context with that axis in front."""
     x = call(obj, count, *given)
     lead = len(x.shape) - len(within.event)
@@ -143,7 +143,7 @@ def _fitting(event: Shape) -> Iterator[tuple[str, Manifold]]:
 
 def _uniform(kind: str, x: Any, scale: float = 1.0) -> Any:
     """Uniform points of a manifold, as many as ``x`` has, times a number."""
-    points = draw(Support.parse(kind), tuple(x.shape), np.random.default_rng(0))
+    points = draw_points(Support.parse(kind), tuple(x.shape), np.random.default_rng(0))
     return manifolds.alike(scale * points, x)
 
 
@@ -167,7 +167,7 @@ def refuse_event(kind: str, event: Shape) -> None:
         )
 
 
-def _declared(once: Once, dialect: Dialect, x: Any, kind: str) -> Manifold:
+def _declared_manifold(once: Once, dialect: Dialect, x: Any, kind: str) -> Manifold:
     event = tuple(x.shape[1:])
     points = _samples(once, dialect, x)
     if kind == "subspace":
@@ -180,7 +180,7 @@ def _declared(once: Once, dialect: Dialect, x: Any, kind: str) -> Manifold:
     elif dialect.forward is not None:
         with contextlib.suppress(ArithmeticError, RuntimeError, ValueError):
             on = manifolds.alike(
-                draw(Support.parse(kind), tuple(x.shape), np.random.default_rng(0)), x
+                draw_points(Support.parse(kind), tuple(x.shape), np.random.default_rng(0)), x
             )
             y = once(dialect.forward, on, None)[0]
             if tuple(y.shape) == tuple(x.shape):
@@ -459,14 +459,16 @@ def _measured(once: Once, dialect: Dialect, found: Manifold, points: Any, kind: 
         if sign:
             others = [manifolds.subspace(found.event, basis, center, float(of_first))]
     for one in (found, *others):
-        within = partial(dense, once.obj, call=dialect.log_prob, within=one)
+        within = partial(surface_log_prob, once.obj, call=dialect.log_prob, within=one)
         with contextlib.suppress(Exception):
-            if abs(_mass(within, one.coordinates(points), freedom) - 1) <= MASS:
+            if abs(_importance_sampled_mass(within, one.coordinates(points), freedom) - 1) <= MASS:
                 return one
     return found
 
 
-def _mass(log_density: Callable[..., Any], samples: Any, freedom: float) -> float:
+def _importance_sampled_mass(
+    log_density: Callable[..., Any], samples: Any, freedom: float
+) -> float:
     """The mass of a density, by points of Student's t distribution that spreads a little wider than samples do."""
     flat = _plain(samples).reshape(len(samples), -1)
     size = flat.shape[1]

@@ -13,7 +13,7 @@ from flowref.adapters.user.conventions.roles import ROLES
 from flowref.adapters.user.extras import EXTRAS, PADDING
 
 
-def markdown() -> str:
+def convention_tables() -> str:
     """Names, arguments, results, forms of log-dets and normalizers that are recognized, as tables of docs/guides/recognised.md."""
     named = [(f"`{one.example}`", one.words) for one in ROLES]
     given = [(f"`{one.example}`", one.words) for one in ARGUMENTS.values() if one.example]
@@ -29,17 +29,19 @@ def markdown() -> str:
     kinds = [(one.said.format("i, j, ..."), one.name) for one in KINDS]
     relatives = [one.said.format("...").rpartition(": ")[::2] for one in RELATIVES if one.said]
     parts = [
-        _table(("map and way back", "is"), named),
-        _table(("a call takes", "which is"), given),
-        _table(("an argument besides points", "is given"), extras),
-        _table(("a call returns", "which is"), returned),
-        _table(("a log-det that needs an option", "is"), forms),
-        _table(("a layer that normalizes, as its calls show", "is"), kinds),
-        _table(("what is called a batch norm, or acts as one when it is new", "is"), relatives),
+        _markdown_table(("map and way back", "is"), named),
+        _markdown_table(("a call takes", "which is"), given),
+        _markdown_table(("an argument besides points", "is given"), extras),
+        _markdown_table(("a call returns", "which is"), returned),
+        _markdown_table(("a log-det that needs an option", "is"), forms),
+        _markdown_table(("a layer that normalizes, as its calls show", "is"), kinds),
+        _markdown_table(
+            ("what is called a batch norm, or acts as one when it is new", "is"), relatives
+        ),
     ]
     return "\n\n".join(parts)
 
 
-def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
+def _markdown_table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
     lines = [" | ".join(row) for row in (head, ("---", "---"), *rows)]
     return "\n".join(f"| {line} |" for line in lines)

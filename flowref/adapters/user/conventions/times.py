@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions import asking, signatures
+from flowref.adapters.user.conventions import method_calls, signatures
 from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.roles import forward_way
 from flowref.model import Dialect
@@ -24,14 +24,14 @@ def with_times(obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen)
     if way is None or way.method:
         return dialect
     span = next((name for name, kind in way.bound if kind == "span"), "")
-    ends: Any = span or signatures.ends(obj, "forward")
+    ends: Any = span or signatures.time_interval_parameters(obj, "forward")
     if not ends:
         return dialect
     call = dialect.forward
     if not span and way.usual:
         call = replace(way, given=(*way.given, *ends)).speak()
     part = partial(between, call=call, ends=ends)
-    if not _parts(obj, dialect.forward, part, x, context):
+    if not _covers_whole_time(obj, dialect.forward, part, x, context):
         return dialect
     dialect = replace(dialect, between=part)
     stages = partial(
@@ -45,7 +45,7 @@ def with_times(obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen)
     return dialect
 
 
-def _parts(obj: Any, forward: Any, part: Any, x: Any, context: Any) -> bool:
+def _covers_whole_time(obj: Any, forward: Any, part: Any, x: Any, context: Any) -> bool:
     """Whether the whole of the time is what forward takes, and a part of it leads elsewhere."""
     try:
         usual, whole = forward(obj, x, context), part(obj, x, context, 0.0, 1.0)
@@ -85,7 +85,7 @@ def between(obj: Any, x: Any, context: Any, start: float, end: float, call: Any,
     for the ends of the whole, with their values; of one parameter for both its name alone.
     """
     if isinstance(ends, str):
-        return retimed(call, {}, {ends: f"{asking.TIMES}{start!r} {end!r}"})(obj, x, context)
+        return retimed(call, {}, {ends: f"{method_calls.TIMES}{start!r} {end!r}"})(obj, x, context)
     (first, low), (last, high) = ends
     times = {first: low + start * (high - low), last: low + end * (high - low)}
     return retimed(call, times, {})(obj, x, context)
@@ -99,7 +99,7 @@ def on_the_way(
     """
     import torch
 
-    times = asking.TIMES + " ".join(repr(float(share)) for share in shares)
+    times = method_calls.TIMES + " ".join(repr(float(share)) for share in shares)
     out = retimed(ask, {}, {ends: times})(obj, x, context)
     parts = [
         torch.stack(list(part)) if isinstance(part, (tuple, list)) else part

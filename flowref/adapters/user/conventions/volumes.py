@@ -8,7 +8,7 @@ from typing import Any
 FEW, ROWS, NEAR = 64, 3, 1e-4
 
 
-def gaps(obj: Any, call: Any, x: Any, context: Any) -> list[float]:
+def volume_log_det_gaps(obj: Any, call: Any, x: Any, context: Any) -> list[float]:
     """By how much the log-det of a call on vectors is larger than that of its Jacobian, at a few points; none
     where it cannot be made.
     """
@@ -32,5 +32,5 @@ def gaps(obj: Any, call: Any, x: Any, context: Any) -> list[float]:
 
 def agrees(obj: Any, call: Any, x: Any, context: Any = None) -> bool:
     """Whether the log-det of a call is that of its Jacobian, at a few points."""
-    apart = gaps(obj, call, x, context)
+    apart = volume_log_det_gaps(obj, call, x, context)
     return bool(apart) and all(abs(gap) <= NEAR for gap in apart)

@@ -19,37 +19,37 @@ from flowref.adapters.common.signatures import required
 from flowref.adapters.user import contributions
 from flowref.adapters.user.calls import base_name
 from flowref.adapters.user.conventions import names
-from flowref.adapters.user.conventions.beside import (
+from flowref.adapters.user.conventions.method_names import roles_of
+from flowref.adapters.user.conventions.roles import ROLES
+from flowref.adapters.user.conventions.separate_log_dets import (
     LOG_DET,
     NOTHING,
     OF_INVERSE,
     USUAL,
-    methods_of,
+    log_det_methods,
 )
-from flowref.adapters.user.conventions.chosen import normalizing_of
-from flowref.adapters.user.conventions.method_names import roles_of
-from flowref.adapters.user.conventions.roles import ROLES
 from flowref.adapters.user.conventions.signatures import demand
+from flowref.adapters.user.conventions.user_choices import normalizing_of
 from flowref.adapters.user.facts import describe
-from flowref.adapters.user.jax.calling import owner_of, with_key
-from flowref.adapters.user.jax.functions import functions
-from flowref.adapters.user.jax.settling import settle, way_of
-from flowref.adapters.user.jax.speaking import (
+from flowref.adapters.user.jax.event_or_batch import owner_of, with_key
+from flowref.adapters.user.jax.functions import functions_convention
+from flowref.adapters.user.jax.jax_abilities import (
     AXES,
     BOUND,
     KEYS,
     STATED,
-    Draw,
+    SamplerSignature,
     Way,
     based,
-    dense,
-    drawn,
-    evaluated,
+    batch_log_prob,
+    batch_map,
+    batch_samples,
     flag_of,
-    mapped,
+    in_eval_mode,
     method_of,
-    pushed,
+    stochastic_batch_map,
 )
+from flowref.adapters.user.jax.jax_call_evidence import resolve_jax_object, way_of
 from flowref.adapters.user.jax.traces import of_derived
 from flowref.model import Adapter, Dialect, TargetError
 
@@ -62,7 +62,7 @@ RETURNING = ("returns", "columns", "latents", "ladj_list", "running", LOG_DET, O
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of an object, as far as its attributes tell; `settle` completes it by calls."""
+    """The dialect of an object, as far as its attributes tell; `resolve_jax_object` completes it by calls."""
     return recognized(obj, {})
 
 
@@ -74,7 +74,7 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
     if found is None and (named := roles_of(owner_of(obj))):
         found = _recognized(obj, {**named, **chosen})
     if found is not None and found.forward is not None and (said := _said(chosen)):
-        found = _told(found, said)
+        found = _declared_convention(found, said)
     if found is not None:
         found = replace(found, normalizing=normalizing_of(chosen))
     if found is None or found.forward is None or found.inverse is not None or "inverse" in chosen:
@@ -87,8 +87,8 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
     if not (flag := flag_of(run)):
         return found
     back = replace(way, given=((flag, True),), unseen=False)
-    onward = partial(mapped, way=replace(way, given=((flag, False),)))
-    return replace(found, forward=onward, inverse=partial(mapped, way=back))
+    onward = partial(batch_map, way=replace(way, given=((flag, False),)))
+    return replace(found, forward=onward, inverse=partial(batch_map, way=back))
 
 
 def _said(chosen: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -96,24 +96,26 @@ def _said(chosen: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, chosen[name]) for name in RETURNING if name in chosen)
 
 
-def _told(found: Dialect, said: tuple[tuple[str, str], ...]) -> Dialect:
+def _declared_convention(found: Dialect, said: tuple[tuple[str, str], ...]) -> Dialect:
     """The dialect of a map of which a user says what its calls return; that of a density where it is its log-density
     alone.
     """
     there = replace(way_of(found.forward), chosen=said)
     if dict(said).get("returns") == "log_prob":
-        return replace(found, forward=None, inverse=None, log_prob=partial(dense, way=there))
-    calls: dict[str, Any] = {"forward": partial(mapped, way=there)}
+        return replace(
+            found, forward=None, inverse=None, log_prob=partial(batch_log_prob, way=there)
+        )
+    calls: dict[str, Any] = {"forward": partial(batch_map, way=there)}
     if found.inverse is not None:
-        calls["inverse"] = partial(mapped, way=replace(way_of(found.inverse), chosen=said))
+        calls["inverse"] = partial(batch_map, way=replace(way_of(found.inverse), chosen=said))
     return replace(found, **calls)
 
 
 def _recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
     if isinstance(obj, tuple | list):
-        found = functions(obj)
+        found = functions_convention(obj)
         if found is None:
-            owner, before = beside(obj)
+            owner, before = module_with_variables(obj)
             if owner is not None:
                 found = of_methods(owner, chosen, before)
             elif (layer := jax_normalizers.recognized(tuple(obj))) is not None:
@@ -127,11 +129,11 @@ def _recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
                 f"{obj.__name__} takes a key first, as what makes or draws something does: name a factory "
                 "that calls it and returns the flow, as (parameters, forward, inverse)"
             )
-        return Dialect(forward=partial(mapped, way=Way("")))
+        return Dialect(forward=partial(batch_map, way=Way("")))
     return of_methods(obj, chosen)
 
 
-def beside(obj: tuple[Any, ...] | list[Any]) -> tuple[Any, str]:
+def module_with_variables(obj: tuple[Any, ...] | list[Any]) -> tuple[Any, str]:
     """The module in a pair with its variables (flax) or its state (equinox), and how its methods are
     found; None where it is no such pair.
     """
@@ -145,13 +147,13 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
     found: dict[str, Any] = {}
     if there and contributions.draws(owner_of(obj), chosen) is not None:
         ways = [Way(before + name) for name in (there, back) if name]
-        kernel = [partial(pushed, way=with_key(obj, way)) for way in ways]
+        kernel = [partial(stochastic_batch_map, way=with_key(obj, way)) for way in ways]
         return Dialect(push=kernel[0], pull=kernel[1] if back else None)
     if there:
         beside, arguments = _log_det(obj, there, chosen)
         told = before + beside if beside else ""
         found["forward"] = partial(
-            mapped, way=Way(before + there, log_det=told, arguments=arguments)
+            batch_map, way=Way(before + there, log_det=told, arguments=arguments)
         )
         if back:
             way = Way(before + back, log_det=told, arguments=arguments, negated=bool(beside))
@@ -162,7 +164,7 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
                 own = at_end
             if own:
                 way = Way(before + back, log_det="" if own == NOTHING else before + own)
-            found["inverse"] = partial(mapped, way=way)
+            found["inverse"] = partial(batch_map, way=way)
     if density := chosen.get("log_prob", ""):
         demand(obj, "log_prob", density)
     else:
@@ -170,15 +172,17 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
             (name for name in (*names.USUAL, *names.NORMALIZED) if _offers(obj, name)), ""
         )
     if density:
-        found["log_prob"] = partial(dense, way=Way(before + density))
+        found["log_prob"] = partial(batch_log_prob, way=Way(before + density))
         if there and (base := base_name(obj)):
             found["base_log_prob"] = partial(based, name=base)
         if _offers(obj, "bits_per_dim"):
-            found["bits_per_dim"] = partial(dense, way=Way(before + "bits_per_dim"))
+            found["bits_per_dim"] = partial(batch_log_prob, way=Way(before + "bits_per_dim"))
         if _offers(obj, draw := chosen.get("sample", "sample")):
-            found["sample"] = partial(drawn, way=Draw(before + draw, ("key", "number")))
-    if not found and callable(obj) and len(_points(obj, before)) == 1:
-        found["forward"] = partial(mapped, way=Way(f"{before}__call__", unseen=True))
+            found["sample"] = partial(
+                batch_samples, way=SamplerSignature(before + draw, ("key", "number"))
+            )
+    if not found and callable(obj) and len(_unknown_parameters(obj, before)) == 1:
+        found["forward"] = partial(batch_map, way=Way(f"{before}__call__", unseen=True))
     return Dialect(**found) if found else None
 
 
@@ -192,17 +196,17 @@ def _log_det(obj: Any, there: str, chosen: Mapping[str, str]) -> tuple[str, int]
     if name:
         demand(obj, LOG_DET, name)
     else:
-        told = [one.name for one in methods_of(obj, there)]
+        told = [one.name for one in log_det_methods(obj, there)]
         name = next(
             (one for one in LOG_DETS if _offers(obj, one)), told[0] if len(told) == 1 else ""
         )
     return name, len([one for one in required(getattr(obj, name)) if one != AXES]) if name else 1
 
 
-def _points(obj: Any, before: str) -> list[str]:
+def _unknown_parameters(obj: Any, before: str) -> list[str]:
     """What has to be given to a call besides keys and what is known."""
     known = {*KEYS, *names.FLAGS, *EVALUATING, *(("state",) if before == STATED else ())}
-    return [name for name in required(evaluated(obj)) if name not in known]
+    return [name for name in required(in_eval_mode(obj)) if name not in known]
 
 
 def _pair(obj: Any, chosen: Mapping[str, str]) -> tuple[str, str]:
@@ -241,6 +245,6 @@ ADAPTER = Adapter(
     recognized=recognized,
     describe=describe,
     backend="jax",
-    settles=settle,
+    settles=resolve_jax_object,
     derived=of_derived,
 )

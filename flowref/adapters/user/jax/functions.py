@@ -8,16 +8,16 @@ import inspect
 from functools import partial
 from typing import Any
 
-from flowref.adapters.common.signatures import named
-from flowref.adapters.user.conventions.names import DENSE, plain
-from flowref.adapters.user.jax.speaking import (
+from flowref.adapters.common.signatures import parameter_names
+from flowref.adapters.user.conventions.names import DENSE, normalized_name
+from flowref.adapters.user.jax.jax_abilities import (
     KEYS,
     SAMPLER_SIZES,
-    Draw,
+    SamplerSignature,
     Way,
-    dense,
-    drawn,
-    mapped,
+    batch_log_prob,
+    batch_map,
+    batch_samples,
 )
 from flowref.model import Dialect
 
@@ -28,7 +28,7 @@ SHORT = 4
 NAMELESS = ("", "<lambda>")
 
 
-def functions(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
+def functions_convention(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
     """The dialect of functions of points, with the parameters that they take, if those stand beside them:
     a map and perhaps its way back, a log-density and perhaps a sampler, or all of these.
     """
@@ -42,20 +42,22 @@ def functions(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
     draws = [place for place in places if is_sampler(obj[place])]
     tells = [place for place in places if place not in draws and is_density(obj[place])]
     maps = [place for place in places if place not in (*draws, *tells)]
-    if draws and not tells and len(maps) == 1 and name_of(obj[maps[0]]) in NAMELESS:
+    if draws and not tells and len(maps) == 1 and function_name(obj[maps[0]]) in NAMELESS:
         maps, tells = [], maps
     if not tells:  # without a density nothing is known for a sampler, which is no way back either
         maps, draws = [place for place in places if not takes_key_and_number(obj[place])], []
     if not (maps or tells) or len(maps) > 2 or len(tells) > 1 or len(draws) > 1:
         return None
     found: dict[str, Any] = {
-        name: partial(mapped, way=Way(f"{place}{first}"))
+        name: partial(batch_map, way=Way(f"{place}{first}"))
         for name, place in zip(("forward", "inverse"), maps, strict=False)
     }
     if tells:
-        found["log_prob"] = partial(dense, way=Way(f"{tells[0]}{first}"))
+        found["log_prob"] = partial(batch_log_prob, way=Way(f"{tells[0]}{first}"))
     if draws:
-        found["sample"] = partial(drawn, way=Draw(f"{draws[0]}{first}", ("key", "number")))
+        found["sample"] = partial(
+            batch_samples, way=SamplerSignature(f"{draws[0]}{first}", ("key", "number"))
+        )
     return Dialect(**found)
 
 
@@ -64,7 +66,7 @@ def is_partial(one: Any) -> bool:
     return isinstance(one, partial) or (callable(one) and hasattr(one, "__wrapped__"))
 
 
-def name_of(run: Any) -> str:
+def function_name(run: Any) -> str:
     """The name of a function, under what wraps it."""
     while isinstance(run, partial):
         run = run.func
@@ -73,16 +75,18 @@ def name_of(run: Any) -> str:
 
 def is_density(run: Any) -> bool:
     """Whether a function is called like a log-density, or has the name of one in its own, unless that is short."""
-    name = plain(name_of(run))
-    return any(word == name or (word in name and len(word) > SHORT) for word in map(plain, DENSE))
+    name = normalized_name(function_name(run))
+    return any(
+        word == name or (word in name and len(word) > SHORT) for word in map(normalized_name, DENSE)
+    )
 
 
 def is_sampler(run: Any) -> bool:
     """Whether a function is called like a sampler, or takes a key and a number of samples."""
-    return any(word in name_of(run) for word in DRAWING) or takes_key_and_number(run)
+    return any(word in function_name(run) for word in DRAWING) or takes_key_and_number(run)
 
 
 def takes_key_and_number(run: Any) -> bool:
     """Whether a function has a parameter for a key and one for a number or a shape of samples."""
-    names = set(named(run))
+    names = set(parameter_names(run))
     return bool(names & set(KEYS)) and bool(names & set(SAMPLER_SIZES))

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.user.jax.calling import apart, as_arrays, points_of
-from flowref.adapters.user.jax.reading import iterates
+from flowref.adapters.user.jax.event_or_batch import as_arrays, domain_batch, shallow_copy
+from flowref.adapters.user.jax.loop_counts import iterates
 from flowref.adapters.user.solvers import FOUND, SOLVED
 from flowref.model import Dialect, Facts
 
@@ -32,7 +32,7 @@ def of_traces(
             continue
         try:
             most = 2 * x[0].size + 8
-            given = apart(obj), as_arrays(at, context), most
+            given = shallow_copy(obj), as_arrays(at, context), most
             if iterates(call, *given):
                 found.add(name)
             if name == "forward" and found and not iterates(call, *given, of_points=True):
@@ -66,7 +66,7 @@ def key_reaches(obj: Any, call: Any, x: Any, context: Any) -> bool:
     if not call.keywords["way"].keyed:
         return True
     try:
-        closed = jax.make_jaxpr(partial(call, apart(obj), x, context))(jax.random.key(0))
+        closed = jax.make_jaxpr(partial(call, shallow_copy(obj), x, context))(jax.random.key(0))
         used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))[1]
     except Exception:  # what cannot be traced tells nothing
         return True
@@ -79,7 +79,7 @@ def of_derived(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Facts, tuple[s
     """
     if dialect.forward is None:
         return facts, ()
-    x, context = points_of(facts)
+    x, context = domain_batch(facts)
     value = np.asarray(dialect.forward(obj, *as_arrays(x, context))[0])
     found, said = of_traces(obj, dialect, facts, x, context, value)
     return found, tuple(said)

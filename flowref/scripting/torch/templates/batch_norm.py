@@ -250,28 +250,28 @@ for rank in (2, 3, 4, 5):
 ANY = 1e9  # residuals of these laws are relative to sizes of their own
 
 
-def _of(*texts: str) -> tuple[Template, ...]:
+def _batch_norm_templates(*texts: str) -> tuple[Template, ...]:
     return tuple(Template(text, within=ANY) for text in texts)
 
 
 TEMPLATES = {
-    "batch-norm/train-map[reference]": _of(MATCHES_TRAIN, MATCHES_EVAL),
-    "batch-norm/statistics[buffers]": _of(UPDATE),
-    "batch-norm/conventions[variance]": _of(VARIANCE),
-    "batch-norm/conventions[running-variance]": _of(RUNNING_VARIANCE),
-    "batch-norm/conventions[momentum]": _of(MOMENTUM),
-    "batch-norm/as-built[values]": _of(INITIAL),
-    "state/degenerate-batch[single-value]": _of(
+    "batch-norm/train-map[reference]": _batch_norm_templates(MATCHES_TRAIN, MATCHES_EVAL),
+    "batch-norm/statistics[buffers]": _batch_norm_templates(UPDATE),
+    "batch-norm/conventions[variance]": _batch_norm_templates(VARIANCE),
+    "batch-norm/conventions[running-variance]": _batch_norm_templates(RUNNING_VARIANCE),
+    "batch-norm/conventions[momentum]": _batch_norm_templates(MOMENTUM),
+    "batch-norm/as-built[values]": _batch_norm_templates(INITIAL),
+    "state/degenerate-batch[single-value]": _batch_norm_templates(
         REFUSED.replace("$probe", "x = torch.randn($single)")
     ),
-    "shape/any-batch[batch-norm]": _of(EMPTY),
-    "shape/wrong-refused[ranks]": _of(RANKS),
-    "shape/wrong-refused[channels]": _of(CHANNELS),
-    "batch-norm/gradient[bias-before]": _of(GRADIENT_SUMS),
-    "batch-norm/gradient[closed-form]": _of(BACKWARD),
-    "map/log-det[slopes]": _of(LOG_DET),
-    "batch-norm/statistics[counter]": _of(COUNTER),
-    "map/log-det[batch]": _of(JACOBIAN),
-    "batch-norm/train-map[scale]": _of(SCALES),
-    "map/inverse[batch-norm]": _of(INVERSE_TRAIN),
+    "shape/any-batch[batch-norm]": _batch_norm_templates(EMPTY),
+    "shape/wrong-refused[ranks]": _batch_norm_templates(RANKS),
+    "shape/wrong-refused[channels]": _batch_norm_templates(CHANNELS),
+    "batch-norm/gradient[bias-before]": _batch_norm_templates(GRADIENT_SUMS),
+    "batch-norm/gradient[closed-form]": _batch_norm_templates(BACKWARD),
+    "map/log-det[slopes]": _batch_norm_templates(LOG_DET),
+    "batch-norm/statistics[counter]": _batch_norm_templates(COUNTER),
+    "map/log-det[batch]": _batch_norm_templates(JACOBIAN),
+    "batch-norm/train-map[scale]": _batch_norm_templates(SCALES),
+    "map/inverse[batch-norm]": _batch_norm_templates(INVERSE_TRAIN),
 }

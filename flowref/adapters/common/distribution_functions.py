@@ -1,0 +1,175 @@
+"""What a distribution tells of itself under any of the usual names: distribution functions, quantiles,
+moments.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+# Names of methods -> what makes a distribution function of what they return.
+FUNCTIONS: dict[str, str] = {
+    "cdf": "itself",
+    "distribution_function": "itself",
+    "log_cdf": "exp",
+    "logcdf": "exp",
+    "survival_function": "upper",
+    "survival": "upper",
+    "sf": "upper",
+    "ccdf": "upper",
+    "log_survival_function": "exp-upper",
+    "log_survival": "exp-upper",
+    "log_sf": "exp-upper",
+    "logsf": "exp-upper",
+}
+QUANTILES = ("icdf", "quantile", "ppf", "inverse_cdf")
+# Names of moments, in the order in which they are told.
+MOMENTS = {
+    "mean": ("mean",),
+    "variance": ("variance", "var"),
+    "entropy": ("entropy",),
+    "stddev": ("stddev", "std"),
+    "mode": ("mode",),
+    "covariance_matrix": ("covariance_matrix", "covariance", "cov"),
+}
+# What is said of a moment beside its numbers: nothing, of another shape, no number, of copies in a batch
+# not that of each.
+FINE, MISSHAPEN, NO_NUMBER, NOT_OF_COPIES = 0.0, 1.0, 2.0, 3.0
+
+
+def functions_of(obj: Any) -> tuple[str, ...]:
+    """The names of the distribution functions that an object has, that of the usual name first."""
+    return tuple(name for name in FUNCTIONS if takes(obj, name, 1))
+
+
+def quantiles_of(obj: Any) -> str:
+    """The name of the quantile function that an object has, or nothing."""
+    return next((name for name in QUANTILES if takes(obj, name, 1)), "")
+
+
+def takes(obj: Any, name: str, count: int) -> bool:
+    """Whether a method of an object's class takes so many arguments and needs no others."""
+    if not callable(getattr(type(obj), name, None)):
+        return False
+    try:
+        asked = inspect.signature(getattr(obj, name)).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [one for one in asked if one.default is one.empty and one.kind in plain]
+    return len(needed) == count and all(one.kind in plain for one in asked)
+
+
+def function(obj: Any, x: Any, name: str) -> Any:
+    """The distribution function by a method of that name."""
+    value = getattr(obj, name)(x)
+    form = FUNCTIONS[name]
+    value = value.exp() if form.startswith("exp") else value
+    return 1 - value if form.endswith("upper") else value
+
+
+def cdf_columns(obj: Any, x: Any, names: Sequence[str]) -> Any:
+    """The distribution function by several methods, a column for each."""
+    import torch
+
+    return torch.stack([function(obj, x, name).reshape(len(x)) for name in names], 1)
+
+
+def quantile(obj: Any, u: Any, name: str) -> Any:
+    """The quantile function by a method of that name."""
+    return getattr(obj, name)(u)
+
+
+def is_helper(obj: Any, name: str, density: str = "log_prob") -> bool:
+    """Whether an object's log-density reads an attribute: then it may be of a part of it, as the location
+    of a base is.
+    """
+    return name in names_in(getattr(type(obj), density, None))
+
+
+def names_in(function: Any) -> set[str]:
+    """The names that the code of a function has, those of functions within it included."""
+    found, codes = set[str](), [getattr(function, "__code__", None)]
+    while codes:
+        code = codes.pop()
+        if code is not None:
+            found |= set(code.co_names)
+            codes += [one for one in code.co_consts if hasattr(one, "co_names")]
+    return found
+
+
+def statement(obj: Any, name: str) -> Callable[[Any], Any] | None:
+    """How a property, or a method without arguments, of an object's class is asked; None of what is data
+    of the object.
+    """
+    kind = inspect.getattr_static(type(obj), name, None)
+    if isinstance(kind, property):
+        return partial(_property, name=name)
+    return partial(_call_method, name=name) if takes(obj, name, 0) else None
+
+
+def _property(obj: Any, name: str) -> Any:
+    return getattr(obj, name)
+
+
+def _call_method(obj: Any, name: str) -> Any:
+    return getattr(obj, name)()
+
+
+Told = tuple[str, Callable[[Any], Any]]
+
+
+def statements_of(obj: Any) -> tuple[Told, ...]:
+    """The moments that the class of an object tells, and how they are asked for."""
+    found: list[Told] = []
+    for moment, names in MOMENTS.items():
+        for name in names:
+            ask = statement(obj, name)
+            if ask is not None and not is_helper(obj, name):
+                found.append((moment, ask))
+                break
+    return tuple(found)
+
+
+def stated_moments(obj: Any, asked: Sequence[Told], shape: Sequence[int]) -> Any:
+    """What is told, flat and one after the other, nan for what is not, and what is to be said of each."""
+    import torch
+
+    size, asking, parts, flags = math.prod(shape), dict(asked), [], []
+    for moment in MOMENTS:
+        wanted = {"entropy": 1, "covariance_matrix": size * size}.get(moment, size)
+        value = None
+        if moment in asking:
+            try:
+                value = torch.as_tensor(asking[moment](obj))
+            except (NotImplementedError, AttributeError):
+                value = None
+        part, flag = moment_values(moment, value, wanted)
+        parts.append(part)
+        flags.append(flag)
+    return torch.cat([*parts, torch.tensor(flags, dtype=torch.float64)])
+
+
+def moment_values(moment: str, value: Any, wanted: int) -> tuple[Any, float]:
+    """A moment as so many numbers, nan where it is told as other ones, and what is to be said of it."""
+    import torch
+
+    nothing = torch.full((wanted,), math.nan, dtype=torch.float64)
+    if value is None or not value.numel():
+        return nothing, FINE
+    if value.numel() == wanted:
+        told = value.detach().reshape(-1).to(torch.float64)
+        return told, NO_NUMBER if bool(told.isnan().all()) else FINE
+    return nothing, FINE if value.numel() == 1 or moment == "covariance_matrix" else MISSHAPEN
+
+
+def told_twice(tell: Callable[[], Any]) -> Iterator[Any]:
+    """What is told under two random states."""
+    import torch
+
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        yield tell()

@@ -1,0 +1,486 @@
+"""The calls that conventions consist of: module-level functions that a dialect puts together as
+partial functions, and that proofs write out.
+
+``ask(obj, x, context)`` makes a call and gives what it returned; ``value(out)`` and ``ladj(out)``
+find the value and the log-det in that (see `return_forms`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+# So many points are asked one by one, and more of them at once where a call allows it.
+SEVERAL = 16
+
+
+def call_with_log_det(obj: Any, x: Any, context: Any, ask: Any, value: Any, ladj: Any) -> Any:
+    """A call that returns its value and its log-det in one form or another."""
+    out = ask(obj, x, context)
+    return value(out), ladj(out)
+
+
+def call_running_log_det(
+    obj: Any, x: Any, context: Any, ask: Any, sign: str, column: bool = False
+) -> Any:
+    """A call that is fed numbers for a running log-det, to which it adds its own, or for a log-density, from which it
+    subtracts that; with the sign "none" it hands them back as they were, and says nothing of its own.
+    """
+    import torch
+
+    before = running_numbers(x, column)
+    out = ask(obj, x, context, torch.clone(before))
+    if sign == "none":
+        return out[0], None
+    return out[0], before - out[1] if sign == "subtract" else out[1] - before
+
+
+def running_numbers(x: Any, column: bool) -> Any:
+    """A running log-det before a call: another number for each point, none of them zero."""
+    import torch
+
+    places = torch.arange(len(x), dtype=x.dtype, device=x.device)
+    numbers = torch.cos(3.0 + 7.0 * places)
+    return numbers.unsqueeze(1) if column else numbers
+
+
+def call_with_columns(obj: Any, x: Any, context: Any, ask: Any) -> Any:
+    """A call that takes and returns points as columns."""
+    rows = len(x)
+
+    def as_rows(part: Any) -> Any:
+        columns = getattr(part, "ndim", 0) == 2 and part.shape[1] == rows
+        return part.T if columns else part
+
+    out = ask(obj, x.T, context)
+    return tuple(map(as_rows, out)) if isinstance(out, (tuple, list)) else as_rows(out)
+
+
+def ended(obj: Any, x: Any, context: Any, ask: Any) -> Any:
+    """A call that returns its states at several times, stacked: the last of them, and of what is stacked
+    beside them.
+    """
+    out = ask(obj, x, context)
+    value = out[0] if isinstance(out, (tuple, list)) else out
+    lead = (len(value), len(x))
+
+    def last_of_all(part: Any) -> Any:
+        return part[-1] if tuple(getattr(part, "shape", ()))[:2] == lead else part
+
+    return tuple(map(last_of_all, out)) if isinstance(out, (tuple, list)) else last_of_all(out)
+
+
+def padded(obj: Any, x: Any, context: Any, *before: Any, ask: Any, axis: int) -> Any:
+    """A call of sequences with one position more behind them, which its mask leaves out: what comes back of the
+    others.
+    """
+    import torch
+
+    size = x.shape[axis]
+    out = ask(obj, torch.cat([x, torch.zeros_like(x.narrow(axis, 0, 1))], axis), context, *before)
+    parts = out if isinstance(out, (tuple, list)) else (out,)
+    kept = [
+        one.narrow(axis, 0, size) if one.shape[axis : axis + 1] > (size,) else one for one in parts
+    ]
+    return kept if isinstance(out, (tuple, list)) else kept[0]
+
+
+def call_with_halves(obj: Any, x: Any, context: Any, *before: Any, ask: Any) -> Any:
+    """A call that takes points as a tuple of two halves, along the first axis of an event, and returns
+    them so, alone or with what comes beside them.
+    """
+    import torch
+
+    out = ask(obj, tuple(x.chunk(2, 1)), context, *before)
+    if isinstance(out[0], (tuple, list)):
+        return torch.cat(list(out[0]), 1), *out[1:]
+    return torch.cat(list(out), 1)
+
+
+# What is called, and with what.
+
+
+def call_method(obj: Any, x: Any, context: Any, method: str = "", given: Any = ()) -> Any:
+    """Call a method, or the object itself, with fixed keywords."""
+    run = getattr(obj, method) if method else obj
+    return run(x, **dict(given)) if context is None else run(x, context, **dict(given))
+
+
+def called_with(
+    obj: Any,
+    x: Any,
+    context: Any,
+    method: str = "",
+    given: Any = (),
+    bound: Any = (),
+    keyword: str = "",
+) -> Any:
+    """Call a method with what it asks for besides points: a mask of ones, or a label; ``keyword``: the name of a
+    context that is taken by it.
+    """
+    run = getattr(obj, method) if method else obj
+    named = dict(given) | {name: constant(kind, x) for name, kind in bound}
+    if keyword and context is not None:
+        named, context = {**named, keyword: context}, None
+    return run(x, **named) if context is None else run(x, context, **named)
+
+
+def called_masking(
+    obj: Any,
+    x: Any,
+    context: Any,
+    method: str = "",
+    given: Any = (),
+    keyword: str = "",
+    axes: Any = (),
+    true: bool = False,
+    named: str = "",
+) -> Any:
+    """Call a method with a mask that leaves out the last position of sequences. ``axes``: those of a batch that the
+    mask has, the others being of length one, or left out where they are none; ``true``: it is of truth values;
+    ``named``: the name of a context.
+    """
+    import torch
+
+    run = getattr(obj, method) if method else obj
+    sizes = [1 if axis is None else x.shape[axis] for axis in axes]
+    places = max(place for place, axis in enumerate(axes) if axis)
+    given = (*given, (named, context)) if named and context is not None else given
+    inputs = (x,) if named or context is None else (x, context)
+    counted = torch.ones(sizes, dtype=torch.long, device=x.device).cumsum(places)
+    mask = (counted < x.shape[axes[places]]).to(torch.bool if true else x.dtype)
+    return run(*inputs, **dict(given), **{keyword: mask})
+
+
+# Intervals of time, there and back.
+SPANS = {"span": (0.0, 1.0), "span back": (1.0, 0.0)}
+# What other times follow.
+TIMES = "times "
+
+
+def constant(kind: str, x: Any) -> Any:
+    """Ones for a batch: a label for each point, or a mask of one of several shapes; None where that
+    is all that is taken; a time interval.
+    """
+    import torch
+
+    if kind == "none":
+        return None
+    if kind in SPANS:
+        return x.new_tensor(SPANS[kind])
+    if kind.startswith(TIMES):
+        return x.new_tensor([float(time) for time in kind.split()[1:]])
+    if kind == "label":
+        return x.new_ones(len(x), dtype=torch.long)
+    shapes = {
+        "each position": (len(x), 1, *x.shape[2:]),
+        "each position, last": (*x.shape[:-1], 1),
+        "each place": x.shape[:2],
+        "each entry": x.shape,
+    }
+    return x.new_ones(shapes[kind])
+
+
+def called_running(
+    obj: Any,
+    x: Any,
+    context: Any,
+    before: Any,
+    method: str = "",
+    given: Any = (),
+    nothing: Any = (),
+    keyword: str = "",
+    named: str = "",
+) -> Any:
+    """Call a method that takes a running log-det as its second argument, or under a keyword.
+    ``nothing``: parameters that are given None where there is no context; ``named``: that of a context that is
+    taken by its name.
+    """
+    run = getattr(obj, method) if method else obj
+    if named and context is not None:
+        given, context = (*given, (named, context)), None
+    if keyword:
+        inputs = (x,) if context is None else (x, context)
+        return run(*inputs, **dict(given), **{keyword: before})
+    if context is None:
+        return run(x, before, **dict(given), **dict.fromkeys(nothing))
+    return run(x, before, context, **dict(given))
+
+
+def called_triple(
+    obj: Any, x: Any, context: Any, before: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes and returns the triple of value, running log-det and context."""
+    run = getattr(obj, method) if method else obj
+    return run((x, before, context), **dict(given))
+
+
+def called_couple(
+    obj: Any, x: Any, context: Any, before: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes and returns the pair of value and running log-det."""
+    run = getattr(obj, method) if method else obj
+    return run((x, before), **dict(given))
+
+
+def called_state(
+    obj: Any, x: Any, context: Any, before: Any, keys: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes and returns a dictionary of value and running log-det. ``keys``: theirs."""
+    run = getattr(obj, method) if method else obj
+    out = run({keys[0]: x, keys[1]: before}, **dict(given))
+    return out[keys[0]], out[keys[1]]
+
+
+def called_on_parts(
+    obj: Any, z: Any, context: Any, shapes: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes the latents as a list, one of each shape."""
+    run = getattr(obj, method) if method else obj
+    parts = unflattened_latents(z, shapes)
+    return run(parts, **dict(given)) if context is None else run(parts, context, **dict(given))
+
+
+def called_on_several(
+    obj: Any, x: Any, context: Any, sizes: Any, method: str = "", given: Any = ()
+) -> Any:
+    """Call a method that takes several tensors, of so many features each."""
+    run = getattr(obj, method) if method else obj
+    return run(*x.split(list(sizes), -1), **dict(given))
+
+
+def called_on_tuple(obj: Any, x: Any, context: Any, method: str = "", given: Any = ()) -> Any:
+    """Call a method that takes a tuple of one tensor, and its contexts as a list."""
+    run = getattr(obj, method) if method else obj
+    return run((x,), **dict(given)) if context is None else run((x,), [context], **dict(given))
+
+
+def called_at(obj: Any, x: Any, context: Any, index: int) -> Any:
+    """Call one of a pair of functions."""
+    return obj[index](x) if context is None else obj[index](x, context)
+
+
+def called_on_array(obj: Any, x: Any, context: Any, method: str) -> Any:
+    """Call a method that takes and returns arrays of numpy."""
+    import torch
+
+    return torch.as_tensor(getattr(obj, method)(x.detach().cpu().numpy()), device=x.device)
+
+
+def called_on_inverse(obj: Any, z: Any, context: Any, attribute: str) -> Any:
+    """Call the object that is the inverse: for value and log-det, or for the value alone."""
+    inverse = getattr(obj, attribute)
+    inputs = (z,) if context is None else (z, context)
+    both = getattr(inverse, "call_and_ladj", None)
+    return (inverse(*inputs), None) if both is None else both(*inputs)
+
+
+def called_with_log_det(obj: Any, x: Any, context: Any, method: str, log_det: str) -> Any:
+    """Call a method for the value, and another one, of the same input, for its log-det."""
+    return getattr(obj, method)(x), getattr(obj, log_det)(x)
+
+
+def told_beside(
+    obj: Any,
+    x: Any,
+    context: Any,
+    ask: Any,
+    value: Any,
+    log_det: str,
+    arity: int,
+    back: bool = False,
+) -> Any:
+    """A call that returns its value alone, and the log-det that another method tells of the input,
+    of the input and the value, or of the last call; an attribute tells that of the last call. ``back``: it is the way
+    back, whose log-det is minus that of the map.
+    """
+    out = value(ask(obj, x, context))
+    ends = (out, x) if back else (x, out)
+    ladj = log_det_value(obj, log_det, ends[:arity])
+    return out, -ladj if back else ladj
+
+
+def negated(obj: Any, x: Any, context: Any, call: Any) -> Any:
+    """A call with the other sign of its log-det."""
+    value, ladj = call(obj, x, context)
+    return value, ladj if ladj is None else -ladj
+
+
+def log_det_value(obj: Any, name: str, inputs: Any) -> Any:
+    """What a method or an attribute tells."""
+    told = getattr(obj, name)
+    return told(*inputs) if callable(told) else told
+
+
+def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
+    """A call whose log-det comes back in another form than a number for each point: numbers stretched
+    over entries, that count once, of a batch, of each member of a set, means over entries, or no
+    logarithms.
+    """
+    import torch
+
+    value, ladj = call(obj, x, context)
+    if ladj is None:
+        return value, None
+    ladj = ladj if isinstance(ladj, torch.Tensor) else value.new_tensor(ladj)
+    rows = len(x)
+    match form:
+        case "stretched":
+            return value, ladj.expand(x.shape).reshape(rows, -1).sum(1)
+        case "once":
+            told = rows if ladj.dim() and len(ladj) == rows else 1
+            numbers = ladj.reshape(told, -1).sum(1)
+            return value, numbers.expand(rows)
+        case "batch":
+            contexts = [None if context is None else context[row : row + 1] for row in range(rows)]
+            each = [call(obj, x[row : row + 1], contexts[row])[1] for row in range(rows)]
+            return value, torch.stack([one.reshape(()) for one in each])
+        case "members":  # along the first axis of an event
+            told = rows if ladj.dim() and len(ladj) == rows else 1
+            numbers = ladj.reshape(told, -1)
+            wide = numbers.expand(told, x.shape[1]) if numbers.shape[1] == 1 else numbers
+            return value, wide.sum(1).expand(rows)
+        case "mean":
+            return value, ladj * x[0].numel()
+    return value, ladj.abs().log()
+
+
+def with_attribute(
+    obj: Any, x: Any, context: Any, call: Any, path: str, name: str, value: Any
+) -> Any:
+    """A call under another number in an attribute of a part, which is put back."""
+    part = obj.get_submodule(path) if path else obj
+    before = getattr(part, name)
+    setattr(part, name, value)
+    try:
+        return call(obj, x, context)
+    finally:
+        setattr(part, name, before)
+
+
+def without_offset(obj: Any, x: Any, context: Any, call: Any, offset: float) -> Any:
+    """A call whose log-det counts a declared constant besides."""
+    value, ladj = call(obj, x, context)
+    return value, None if ladj is None else ladj - offset
+
+
+def density_without(obj: Any, x: Any, context: Any, call: Any, offset: float) -> Any:
+    """A log-density that counts a declared constant besides."""
+    return call(obj, x, context) - offset
+
+
+def unflattened_latents(z: Any, shapes: Any) -> Any:
+    """Flat latents, of a batch or of one event, as a list of arrays of given shapes."""
+    import math
+
+    parts, start = [], 0
+    for shape in shapes:
+        end = start + math.prod(shape)
+        parts.append(z[..., start:end].reshape(*z.shape[:-1], *shape))
+        start = end
+    return parts
+
+
+def zeros(obj: Any, x: Any, context: Any, ask: Any, value: Any) -> Any:
+    """A call that returns no log-det, of a map that is said to preserve volume."""
+    return value(ask(obj, x, context)), x.new_zeros(len(x))
+
+
+# Densities.
+
+
+def log_prob_by(obj: Any, x: Any, context: Any, ask: Any, entries: Any) -> Any:
+    """A log-density that is the sum of entries of what a call returns; one number for the batch where
+    an entry is one.
+    """
+    out = ask(obj, x, context)
+    parts = [out[index] for index in entries]
+    if any(part.numel() < len(x) for part in parts):
+        return sum(part.sum() for part in parts)
+    return sum(part.reshape(len(x)) for part in parts)
+
+
+def each_row(obj: Any, x: Any, context: Any, call: Any) -> Any:
+    """A log-density that adds up its batch, or averages it, of each point by itself."""
+    import torch
+
+    def single(*given: Any) -> Any:
+        rows = [one.unsqueeze(0) for one in given]
+        return call(obj, rows[0], rows[1] if len(rows) > 1 else None).reshape(())
+
+    given = (x,) if context is None else (x, context)
+    if len(x) > SEVERAL and not getattr(obj, "training", False):  # which may write to it
+        with contextlib.suppress(Exception):  # what branches by values goes row by row
+            return torch.func.vmap(single)(*given)
+    found = [single(*row) for row in zip(*given, strict=True)]
+    return torch.stack(found) if found else x.new_zeros(0)
+
+
+def log_prob_column(obj: Any, x: Any, context: Any, method: str) -> Any:
+    """A log-density that comes back as a column, or with an axis of one in front."""
+    out = call_method(obj, x, context, method)
+    return out.reshape(len(x))
+
+
+def sample_of_points(obj: Any, n: int, context: Any, draw: Any) -> Any:
+    """Points of a sampler that gives one of them without an axis."""
+    out = draw(obj, n, context)
+    return out[None] if n == 1 else out
+
+
+def of_single_points(obj: Any, x: Any, context: Any, ask: Any) -> Any:
+    """A log-density that of one point has no axis."""
+    out = ask(obj, x, context)
+    return out.reshape(1) if len(x) == 1 and tuple(getattr(out, "shape", (1,))) == () else out
+
+
+def sample_of(
+    obj: Any,
+    n: int,
+    context: Any,
+    shape: bool = False,
+    at: Any = None,
+    squeezed: Any = None,
+    method: str = "sample",
+) -> Any:
+    """Draw ``n`` points: by a number or a shape; one entry of what comes back; without an axis."""
+    count, draw = (n,) if shape else n, getattr(obj, method)
+    out = draw(count) if context is None else draw(count, context)
+    out = out if at is None else out[at]
+    return out if squeezed is None else out.squeeze(squeezed)
+
+
+def sample_naming(obj: Any, n: int, context: Any, method: str, count: str, given: str = "") -> Any:
+    """Draw ``n`` points, of a method that takes how many, and a context, by keyword."""
+    named = {count: n} if context is None else {count: n, given: context}
+    return getattr(obj, method)(**named)
+
+
+def sampled_beside_each(
+    obj: Any, n: int, context: Any, method: str, shape: bool = False, first: bool = True
+) -> Any:
+    """Draw ``n`` points with their log-densities, as many for each context: by a number or a shape, of what
+    returns an axis of contexts ``first``, or behind that of the draws.
+    """
+    count = n // len(context)
+    points, beside = getattr(obj, method)((count,) if shape else count, context)
+    if not first:
+        points, beside = points.transpose(0, 1), beside.transpose(0, 1)
+    return points.reshape(n, *points.shape[2:]), beside.reshape(n)
+
+
+def sampled_beside(obj: Any, n: int, context: Any, method: str, shape: bool = False) -> Any:
+    """Draw ``n`` points with the log-densities that come beside them: by a number or a shape."""
+    return getattr(obj, method)((n,) if shape else n)
+
+
+def sample_at(obj: Any, n: int, context: Any, method: str = "sample") -> Any:
+    """Draw a point at each context, from an object that counts them itself."""
+    draw = getattr(obj, method)
+    return draw(context if len(context) == n else context.expand(n, *context.shape[1:]))
+
+
+def sample_of_each(obj: Any, n: int, context: Any, draw: Any) -> Any:
+    """Draw from an object that puts its points, for all contexts, before these."""
+    out = draw(obj, n, context)
+    return out if context is None else out.transpose(0, 1)

@@ -1,0 +1,81 @@
+"""What a density of a user's tells of itself beside its logarithm: its distribution function by other
+methods, its quantiles, its moments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from flowref.adapters.common import distribution_functions
+from flowref.adapters.user import calls
+from flowref.model import Dialect
+
+
+def settle_told(obj: Any, dialect: Dialect, x: Any) -> tuple[Dialect, tuple[str, ...]]:
+    """The dialect of a density without a map with what it tells of itself, and what is said of it.
+
+    Of a map such names may be those of a part; so may they be where the log-density itself reads them,
+    and attributes that are data.
+    """
+    if dialect.log_prob is None or dialect.forward is not None or not hasattr(x, "requires_grad"):
+        return dialect, ()
+    heard: list[str] = []
+    density = calls.method_of(dialect.log_prob) or "log_prob"
+    if math.prod(x.shape[1:]) == 1:
+        names = [
+            name
+            for name in distribution_functions.functions_of(obj)
+            if not distribution_functions.is_helper(obj, name, density) and _answers(obj, name, x)
+        ]
+        if names and dialect.cdf is None:
+            first, *names = names
+            dialect = replace(dialect, cdf=partial(distribution_functions.function, name=first))
+            heard.append(first)
+        names = [name for name in names if name != "cdf"]
+        if names:
+            dialect = replace(
+                dialect, functions=partial(distribution_functions.cdf_columns, names=tuple(names))
+            )
+            heard += names
+        quantile = distribution_functions.quantiles_of(obj)
+        if dialect.icdf is None and dialect.cdf is not None and quantile:
+            dialect = replace(dialect, icdf=partial(distribution_functions.quantile, name=quantile))
+            heard.append(quantile)
+    asked = [
+        one
+        for one in distribution_functions.statements_of(obj)
+        if _is_deterministic_moment(obj, one)
+    ]
+    if asked:
+        shape = tuple(x.shape[1:])
+        told = partial(distribution_functions.stated_moments, asked=tuple(asked), shape=shape)
+        dialect = replace(dialect, stated=told)
+        heard += [name for name, _ in asked]
+    return dialect, (f"it tells {', '.join(heard)}",) if heard else ()
+
+
+def _answers(obj: Any, name: str, x: Any) -> bool:
+    """Whether a method gives a number for each point."""
+    try:
+        value = getattr(obj, name)(x)
+        return int(value.numel()) == len(x) and bool(value.is_floating_point())
+    except Exception:  # it is asked otherwise, or tells nothing
+        return False
+
+
+def _is_deterministic_moment(obj: Any, one: distribution_functions.Told) -> bool:
+    """Whether a moment is told, and the same in every random state: others are estimated."""
+    import torch
+
+    with contextlib.suppress(Exception):
+        first, second = distribution_functions.told_twice(lambda: torch.as_tensor(one[1](obj)))
+        if not first.is_floating_point():
+            return False
+        return bool(torch.equal(first.isnan(), second.isnan())) and bool(
+            torch.allclose(first, second, equal_nan=True)
+        )
+    return False

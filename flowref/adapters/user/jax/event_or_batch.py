@@ -1,0 +1,479 @@
+"""How the methods of a user's object of JAX are called, as calls of them show: on batches or event by event,
+with a key, by place or by name, and what they return.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flowref import backends
+from flowref.adapters.common import onto_sphere
+from flowref.adapters.common.jax_events import FEWER, ROWS, SAME
+from flowref.adapters.common.onto_simplex import FEW, excess, onto_simplex
+from flowref.adapters.common.signatures import parameter_names, required
+from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions.call_forms import ARGUMENTS, GATHERED, running_said
+from flowref.adapters.user.conventions.names import sign_of
+from flowref.adapters.user.conventions.readings import Result, fields_of
+from flowref.adapters.user.conventions.returns import levels, return_reading
+from flowref.adapters.user.conventions.signs import ADDED_BOTH_WAYS
+from flowref.adapters.user.jax.jax_abilities import (
+    FROM,
+    KEYS,
+    NUMBERS,
+    ONTO,
+    SIZES,
+    Methods,
+    SamplerSignature,
+    Way,
+    batch_log_prob,
+    batch_map,
+    batch_samples,
+    by_name,
+    method_of,
+    over_rows,
+    returned_value,
+    running_of,
+)
+from flowref.model import Ambiguous, Facts, TargetError, draw_points, user_code_location
+
+
+class Unmapped(TargetError):
+    """What takes one event cannot be mapped over several."""
+
+
+class OneNumber(TargetError):
+    """What gives one number for each point is no map of vectors."""
+
+
+def owner_of(obj: Any) -> Any:
+    """The module of a pair with its variables; else the object."""
+    return obj[0] if isinstance(obj, tuple | list) and obj else obj
+
+
+def run_eagerly(function: Any, obj: Any, x: Any, context: Any, way: Way) -> Any:
+    """What a function of a dialect gives: traced and run step by step, since a convention is tried once, and
+    to compile it takes longer than all else.
+    """
+    alone = shallow_copy(obj)
+    try:
+        run = backends.find("jax").once
+        return run(lambda x, context: function(alone, x, context, way), x, context)
+    except Exception:  # what it raises without that is the object's affair
+        return function(shallow_copy(obj), *as_arrays(x, context), way)
+
+
+def shallow_copy(obj: Any) -> Any:
+    """A shallow copy: a trace may leave values of its own in the attributes of an object."""
+    try:
+        return copy.copy(obj)
+    except Exception:  # what has no copy is called itself
+        return obj
+
+
+def as_arrays(x: Any, context: Any) -> tuple[Any, Any]:
+    import jax.numpy as jnp
+
+    return jnp.asarray(x), None if context is None else jnp.asarray(context)
+
+
+def domain_batch(facts: Facts, ordinary: bool = False) -> tuple[Any, Any]:
+    """A batch of events of the domain, with contexts. ``ordinary``: of numbers between a quarter and three where no domain
+    is declared.
+    """
+    rng, shape = np.random.default_rng(0), (ROWS, *facts.event_shape)
+    x, context = draw_points(facts.domain, shape, rng), None
+    if ordinary and not facts.declared:
+        x = rng.uniform(0.25, 0.75, shape)
+    if facts.context_shape is not None:
+        context = rng.standard_normal((ROWS, *facts.context_shape))
+    return x, context
+
+
+def with_form(obj: Any, way: Way, facts: Facts, ladj: Any, x: Any, context: Any) -> Facts:
+    """Facts with the trailing axes that a log-det keeps, or that it is one number: the same for batches of
+    all sizes. One that another batch changes, as a sum over rows, is no log-det of each, and promises nothing.
+    """
+    if ladj.ndim and len(ladj) == ROWS:
+        return replace(facts, ladj_event=tuple(ladj.shape[1:]))
+    if ladj.ndim:
+        return facts
+    fewer = None if context is None else context[:FEWER]
+    if not close_arrays(run_eagerly(batch_map, obj, x[:FEWER], fewer, way)[1], ladj):
+        return facts
+    return replace(facts, promises={**facts.promises, "scalar-ladj": True})
+
+
+def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """The way of a map as calls of it show: on a batch, where each row comes out as it does in a
+    smaller batch, and otherwise event by event. Raises what the object raises where neither works.
+
+    Where both work and a batch has one log-det, which is not the same for all its rows, code of one event is
+    right and code of batches wrong: it is taken for the first, but where its way back takes batches alone
+    (see `with_batches`).
+    """
+    way = with_running(obj, with_key(obj, way))
+    try:
+        found = _of_map(obj, way, x, context)
+    except Exception:
+        if (other := _gathered(obj, way, x, context)) is None:
+            raise
+        found = other
+    return with_excess(obj, found, x, context) if found.simplex == ONTO else found
+
+
+def _gathered(obj: Any, way: Way, x: Any, context: Any) -> Way | None:
+    """The way of a map that takes and returns value and running log-det together; None where it does not."""
+    methods = Methods(obj, way.keyed)
+    taken_apart = signatures.unpacked(methods, way.method) or signatures.keys(methods, way.method)
+    rows = map(ARGUMENTS.__getitem__, GATHERED) if way.form == "plain" and taken_apart else ()
+    suited: list[Any] = [one for row in rows for one in row.suits(methods, way, x, context)]
+    for one in suited:
+        with contextlib.suppress(Exception):  # it takes something else
+            return _of_map(obj, one, x, context)
+    return None
+
+
+def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    import jax
+
+    found: dict[bool, Way] = {}
+    values: dict[bool, Any] = {}
+    raised: dict[bool, Exception] = {}
+    for single in (False, True):
+        one = replace(way, single=single)
+        try:
+            one = _with_return_reading(obj, one, x, context)
+            values[single] = run_eagerly(batch_map, obj, x, context, one)
+            found[single] = one
+        except Exception as error:  # the other convention may fit
+            raised[single] = error
+    if False in found and _batched(obj, found[False], values[False], x, context):
+        if True not in found or _agree(values[False], values[True]):
+            ladj = values[False][1]
+            scalar = ladj is not None and not ladj.ndim and True in found
+            return (
+                found[True]
+                if scalar and not _constant(obj, found[True], x, context)
+                else found[False]
+            )
+        return found[False]
+    if False in found and _meets(obj, found, values, x, context):
+        return found[False]
+    if True in found:
+        return found[True]
+    last = raised[True]
+    if isinstance(last, jax.errors.JAXTypeError):
+        raise Unmapped(
+            f"{way.method or 'the function'} of {type(owner_of(obj)).__name__} takes one event at a time, and "
+            f"jax.vmap cannot map it over several (it raised {type(last).__name__}{user_code_location(last)}): it needs "
+            "jax.numpy where it has numpy, and jnp.where or jax.lax.cond where it has if"
+        ) from last
+    if False in found:
+        raise TargetError(
+            f"{way.method or 'the function'} of {type(owner_of(obj)).__name__} maps a row of a batch to another "
+            f"value among fewer rows, and takes no event alone (it raised {type(last).__name__}"
+            f"{user_code_location(last)}): a row has to be mapped by itself, with a log-det for each; statistics of a "
+            "batch are for training, and not for evaluation"
+        ) from last
+    # What was understood on a batch tells more than what a call of one event raised.
+    raise next((one for one in raised.values() if isinstance(one, TargetError)), last)
+
+
+def with_batches(obj: Any, way: Way, back: Way, x: Any, context: Any) -> Way:
+    """The way of a map that takes both one event and batches, whose way back takes batches alone: it is
+    written for batches, and its one number for all of them is no log-det of each.
+    """
+    many = replace(way, single=False)
+    if not way.single:
+        return way
+    try:
+        value, ladj = run_eagerly(batch_map, obj, x, context, many)
+        y = np.asarray(value)
+        takes = _batched(obj, many, (value, ladj), x, context) and ladj is not None
+    except Exception:  # it takes no batches
+        return way
+    back = with_running(obj, with_key(obj, replace(back, inverse=True)))
+    if not takes or ladj.ndim or _works(obj, replace(back, single=True), y, context):
+        return way
+    return many if _works(obj, replace(back, single=False), y, context) else way
+
+
+def _works(obj: Any, way: Way, x: Any, context: Any) -> bool:
+    """Whether a map takes points as a way says."""
+    try:
+        run_eagerly(batch_map, obj, x, context, _with_return_reading(obj, way, x, context))
+    except Exception:  # it takes others
+        return False
+    return True
+
+
+def with_key(obj: Any, way: Way) -> Way:
+    """A way that gives a key to a method that cannot be called without one."""
+    wanted = [name for name in required(method_of(obj, way.method)) if name in KEYS]
+    return replace(way, keyed=wanted[0]) if wanted and not way.keyed else way
+
+
+def with_running(obj: Any, way: Way) -> Way:
+    """A way that feeds a running log-det to a method that asks for one, or counts it from zero: by its name, or the
+    second parameter where a user says so; with what the call does to it, by that name, or as a user says.
+    """
+    run, said = method_of(obj, way.method), running_said(dict(way.chosen))
+    names = running_of(run) or (required(run)[1:2] if said else [])
+    if len(names) != 1 or way.form != "plain":
+        return way
+    return replace(way, form="running", keyword=names[0], sign=said or sign_of(names[0]))
+
+
+def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], context: Any) -> None:
+    """Raise `Ambiguous` where both directions add their log-det to a running log-density, as their Jacobians have it:
+    either they are wrong, or the name is.
+    """
+    given = None if context is None else context[:1]
+    for way, x in zip(ways, points, strict=True):
+        if way.sign != "subtract" or way.alone or dict(way.chosen).get("running"):
+            return
+        try:
+            exact, told = _log_dets(obj, way, x[:1], given)
+        except Exception:  # what it raises is the laws' affair
+            return
+        if abs(exact) <= SAME or not np.allclose(np.sum(told), -exact, rtol=SAME, atol=SAME):
+            return
+    raise Ambiguous(ADDED_BOTH_WAYS.format(ways[0].keyword))
+
+
+def _log_dets(obj: Any, way: Way, x: Any, context: Any) -> tuple[float, Any]:
+    """The log-det of the Jacobian at a point, and that which a call tells."""
+    import jax
+
+    def flat(entries: Any) -> Any:
+        return batch_map(obj, entries.reshape(x.shape), context, way)[0].reshape(-1)
+
+    jacobian = backends.find("jax").once(jax.jacfwd(flat), np.ravel(x))
+    return np.linalg.slogdet(jacobian)[1], run_eagerly(batch_map, obj, x, context, way)[1]
+
+
+def with_excess(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """A way onto a simplex that knows whether its log-det is of the volume of that (see `excess`)."""
+    size = x.shape[-1]
+    if x.ndim != 2 or size > FEW or way.alone:
+        return way
+    given = None if context is None else context[:1]
+    gaps = []
+    for row in (0, 1):
+        try:
+            exact, told = _log_dets(obj, way, x[row : row + 1], given)
+        except Exception:  # what it raises is the laws' affair
+            return way
+        gaps.append(float(np.sum(told)) - exact)
+    return replace(way, excess=excess(gaps, size))
+
+
+def _with_return_reading(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """The way with the form in which value and log-det come back. A method of the log-det counts where
+    the map does not return one: beside a pair it may be a helper of any arguments.
+    """
+    if way.log_det:
+        bare = replace(way, log_det="", arguments=1, negated=False)
+        out = run_eagerly(over_rows, obj, x, context, bare)
+        if not isinstance(out, tuple | list) or levels(_result(obj, way, out, x)):
+            reading = return_reading(_result(obj, way, (out, None), x))
+            return _on(replace(way, reading=reading), returned_value((out, None), reading), x)
+        with contextlib.suppress(TargetError):
+            return _with_return_reading(obj, bare, x, context)
+        return way
+    out = run_eagerly(over_rows, obj, x, context, way)
+    if not isinstance(out, tuple | list | Mapping) and not fields_of(out):
+        out = _jax_array(out)
+    if way.form in GATHERED:
+        several = isinstance(out, tuple | list) and len(out) == ARGUMENTS[way.form].returned
+        if not several or np.shape(out[1]) != (len(x),):
+            raise TargetError("what it returns second is no running log-det")
+    reading = return_reading(_result(obj, way, out, x))
+    way = replace(way, reading=reading)
+    if way.unseen and way.alone:
+        raise TargetError(
+            f"a {type(obj).__name__} returns one thing, which is no bijection: what is only called returns "
+            "a value and a log-det"
+        )
+    return _of_value(way, returned_value(out, reading), x)
+
+
+def _result(obj: Any, way: Way, out: Any, x: Any) -> Result:
+    """What a map returned for a batch."""
+    name = "inverse" if way.inverse else "forward"
+    code, owner = method_of(obj, way.method), owner_of(obj)
+    return Result(out, len(x), x[0].size, name, dict(way.chosen), owner, code)
+
+
+def _on(way: Way, value: Any, x: Any) -> Way:
+    """The way that knows whether it maps vectors to those of a simplex."""
+    if way.simplex == FROM:
+        return way
+    onto = onto_simplex(x, _jax_array(value), way.simplex == ONTO)
+    return replace(way, simplex=ONTO if onto else "")
+
+
+def _jax_array(value: Any) -> Any:
+    """A value as an array, which it is as a number, too."""
+    import jax.numpy as jnp
+
+    if not hasattr(value, "shape") and not isinstance(value, int | float | complex):
+        kind = type(value).__name__
+        raise TargetError(
+            f"forward returned a {kind} where an array is expected: let it return (value, log_det)"
+        )
+    return jnp.asarray(value)
+
+
+def _of_value(way: Way, value: Any, x: Any) -> Way:
+    import jax.numpy as jnp
+
+    value = _jax_array(value)
+    way = _on(way, value, x)
+    if way.simplex == ONTO:
+        return way
+    if jnp.iscomplexobj(value):
+        raise TargetError("it returns complex numbers, which are not judged")
+    if way.alone and value.shape == (len(x),) and x.ndim > 1:
+        # also where the events that are tried have one entry, which any array of parameters stretches
+        raise OneNumber(
+            "it returns one number for each point and no log-det, which is no bijection: if that is a "
+            "log-density, call the function log_prob; a map returns points as it takes them"
+        )
+    if not value.ndim or len(value) != len(x) or value.size != x.size:
+        if value.ndim == x.ndim > 1 and len(value) == len(x) and value.size > x.size:
+            raise TargetError(
+                f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(value.shape[1:])}, and a "
+                f"bijection keeps the number of entries{onto_sphere.advice(value)}; one onto a simplex "
+                "gives positive numbers that sum to one, or says codomain=simplex"
+            )
+        raise TargetError(
+            f"forward maps an event of shape {tuple(x.shape[1:])} to {tuple(value.shape[1:])}; a "
+            "bijection keeps the number of entries. If the event shape is another, give it as "
+            "?event=3 or ?event=2,4,4"
+        )
+    return way
+
+
+def _batched(obj: Any, way: Way, out: Any, x: Any, context: Any) -> bool:
+    """Whether a method that was called on a batch takes batches: its rows come out alike in a smaller
+    one, and there is a log-det for each, or one for all. Log-dets that are a number for each row are
+    of rows, also where they depend on other rows.
+    """
+    fewer = None if context is None else context[:FEWER]
+    try:
+        less = run_eagerly(batch_map, obj, x[:FEWER], fewer, way)
+    except Exception:
+        return False
+    if not close_arrays(less[0], out[0][:FEWER]):
+        return False
+    if out[1] is None or not out[1].ndim:
+        return True
+    return len(out[1]) == len(x) and len(less[1]) == FEWER
+
+
+def _meets(obj: Any, found: dict[bool, Way], values: dict[bool, Any], x: Any, context: Any) -> bool:
+    """Whether a method takes batches of which the rows depend on each other, as by statistics of a batch: it
+    gives a log-det for each of the rows, however many, and of one event none that is right.
+    """
+    fewer = None if context is None else context[:FEWER]
+    try:
+        shapes = [
+            np.shape(one)
+            for one in (
+                values[False][1],
+                run_eagerly(batch_map, obj, x[:FEWER], fewer, found[False])[1],
+            )
+        ]
+        if shapes != [(len(x),), (FEWER,)]:
+            return False
+        if True not in found:
+            return True
+        if np.ndim(values[True][1]) < 2:  # one number of each event
+            return False
+        exact, told = _log_dets(obj, found[True], x[:1], None if context is None else context[:1])
+    except Exception:  # it takes no batches
+        return False
+    return not np.allclose(np.sum(told), exact, rtol=SAME, atol=SAME)
+
+
+def _agree(one: Any, other: Any) -> bool:
+    return close_arrays(one[0], other[0])
+
+
+def _constant(obj: Any, way: Way, x: Any, context: Any) -> bool:
+    """Whether log-dets of single events are all one number."""
+    ladj = np.asarray(run_eagerly(batch_map, obj, x, context, way)[1])
+    return ladj.ndim == 1 and bool(np.allclose(ladj, ladj[0], rtol=1e-12, atol=1e-12))
+
+
+def close_arrays(one: Any, other: Any) -> bool:
+    if np.shape(one) != np.shape(other):
+        return False
+    return bool(np.allclose(one, other, rtol=SAME, atol=SAME, equal_nan=True))
+
+
+def of_density(obj: Any, way: Way, x: Any, context: Any) -> Way:
+    """The way of a log-density: on a batch, or event by event."""
+    raised: Exception | None = None
+    shown: dict[bool, Any] = {}
+    for single in (False, True):
+        try:
+            out = np.asarray(
+                run_eagerly(batch_log_prob, obj, x, context, replace(way, single=single))
+            )
+        except Exception as error:
+            raised = error
+            continue
+        if out.shape == (len(x),):
+            shown[single] = out
+    alike = way.keyed or shown.keys() != {False, True}
+    if not alike and not close_arrays(shown[False], shown[True]):
+        return replace(way, single=True)
+    if shown:
+        return replace(way, single=False not in shown)
+    raise raised or TargetError("log_prob gives no number for each point")
+
+
+def of_sampler(obj: Any, method: str, x: Any, context: Any) -> SamplerSignature | None:
+    """How a sampler is called, or None."""
+    import jax
+
+    for way in _sampler_signatures(method_of(obj, method), method, context is not None):
+        for number in (2, 3):
+            try:
+                given = None if context is None else as_arrays(x, context)[1][:number]
+                out = batch_samples(obj, number, given, jax.random.key(0), way)
+            except Exception:
+                break
+            if tuple(np.shape(out)) != (number, *x.shape[1:]):
+                break
+        else:
+            return way
+    return None
+
+
+def _sampler_signatures(run: Any, method: str, conditional: bool) -> Iterator[SamplerSignature]:
+    """Ways in which a sampler may be called, likeliest first."""
+    names = parameter_names(run)
+    more = ("context",) if conditional else ()
+    key = [name for name in names if name in KEYS]
+    size = [name for name in by_name(run) if name in (*SIZES, *NUMBERS)]
+    if key and size and not more:  # distrax: sample(*, seed, sample_shape)
+        for kind in ("shape", "number"):
+            yield SamplerSignature(method, ("key", kind), names=(key[0], size[0]))
+    first_is_key = bool(names) and names[0] in KEYS
+    first = "shape" if set(names) & set(SIZES) else "number"
+    other = "number" if first == "shape" else "shape"
+    for kind in (first, other):
+        orders = [("key", kind), (kind, "key")]
+        for order in orders if first_is_key or not names else orders[::-1]:
+            yield SamplerSignature(method, (*order, *more))
+    yield SamplerSignature(method, ("key", *more), single=True)

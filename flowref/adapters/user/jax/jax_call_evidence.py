@@ -1,0 +1,384 @@
+"""What calls of a user's object of JAX show: whether it takes single events or batches, what it
+returns, and which event shape it takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from flowref import backends
+from flowref.adapters.common.broadcast_detection import stretches
+from flowref.adapters.common.events import Fit, Fits, Seen, first_event
+from flowref.adapters.common.jax_events import ROWS
+from flowref.adapters.common.normalizers import jax as jax_normalizers
+from flowref.adapters.common.onto_simplex import simplex_words
+from flowref.adapters.common.signatures import required
+from flowref.adapters.user.conventions.call_evidence import NO_LADJ, refuse_unread
+from flowref.adapters.user.conventions.call_forms import GATHERED, running_words
+from flowref.adapters.user.conventions.separate_log_dets import LOG_DET, OF_INVERSE
+from flowref.adapters.user.event_broadcast import told_shapes
+from flowref.adapters.user.event_shapes import FEATURES, SIDE, SIDES, shapes
+from flowref.adapters.user.extras import KINDS, NUMBERS, given, several, stated_context_shape
+from flowref.adapters.user.inquiry import Inquiry
+from flowref.adapters.user.jax.event_or_batch import (
+    OneNumber,
+    Unmapped,
+    as_arrays,
+    close_arrays,
+    domain_batch,
+    of_density,
+    of_map,
+    of_sampler,
+    owner_of,
+    refuse_added,
+    run_eagerly,
+    shallow_copy,
+    with_batches,
+    with_form,
+    with_key,
+    with_running,
+)
+from flowref.adapters.user.jax.jax_abilities import (
+    FROM,
+    KEYS,
+    ONTO,
+    Methods,
+    Way,
+    batch_log_prob,
+    batch_map,
+    batch_samples,
+    method_of,
+    running_of,
+    stochastic_batch_map,
+)
+from flowref.adapters.user.jax.traces import key_reaches, of_traces
+from flowref.adapters.user.probe_calls import unknown_shape
+from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError
+
+# Keys that show whether a call draws: signs that are drawn agree for some.
+KEYS_TRIED = 8
+# Attributes besides those of `FEATURES` that name the shape of an event.
+SHAPES = ("shape", "input_shape", "image_shape", "data_shape", "x_shape", "in_shape")
+# Channels and sides of images, and numbers of entries of a context, that are tried.
+MOST_CHANNELS, MOST_SIDE = 32, 32
+CONTEXT_SIZES = (*range(1, 9), 10, 12, 16, 32)
+Settled = tuple[Dialect, Facts, tuple[str, ...]]
+
+
+def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> Settled:
+    """How an object speaks, its facts, and what the line of its target says."""
+    if dialect.push is not None:
+        return of_kernel(obj, dialect, facts)
+    if (layer := jax_normalizers.settled(obj, dialect, facts)) is not None:
+        return with_way_back(obj, *layer)
+    if facts.context_shape is None and (name := asked_for(obj, dialect)):
+        asked = given(Inquiry(obj, dialect, backends.find("jax"), "", facts, {}), name, (SIZED,))
+        return asked.dialect, asked.facts, asked.said
+    if facts.event_shape or getattr(obj, "event_shape", None) == ():
+        return _settled(obj, dialect, facts)
+    raised: list[Exception] = []
+    told = set(told_shapes(owner_of(obj), (*FEATURES, *SHAPES)))
+
+    def fits(shape: Shape, seen: Seen) -> Fits[Settled]:
+        if len(shape) != 1 and any(isinstance(one, OneNumber) for one in raised):
+            return None  # what adds up the entries of vectors does so along the last axis of others
+        try:
+            found = _settled(obj, dialect, replace(facts, event_shape=shape))
+            draws = dialect.sample is None or found[0].sample is not None
+            if draws and (shape in told or not _loose(obj, *found[:2])):
+                return Fit.WELL, found
+        except (Drawing, Ambiguous):
+            raise
+        except Exception as error:  # the shape does not fit; what is raised most often is told
+            raised.append(error)
+            return None
+        return Fit.STRETCHED, found  # another shape may fit better
+
+    found = first_event(event_shapes(obj, state), fits)
+    if found is not None:
+        shape = found[1].event_shape
+        return found if shape in told else guessed(obj, dialect, found, state)
+    if none := next((one for one in raised if "which is no bijection" in str(one)), None):
+        raise none
+    if unmapped := next((one for one in raised if isinstance(one, Unmapped)), None):
+        raise unmapped
+    raise unknown_shape(obj, raised)
+
+
+def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
+    """How a layer that may draw is called, on a batch or event by event. Its latents may be of any
+    shape, and what it contributes is one number a row.
+    """
+    import jax
+
+    key, (x, context) = jax.random.key(0), as_arrays(*domain_batch(facts))
+    push, value = of_draws(obj, dialect.push, x, context, key)
+    pull = None if dialect.pull is None else of_draws(obj, dialect.pull, value, context, key)[0]
+    onward = key_reaches(obj, push, x, context)
+    back = pull is None or key_reaches(obj, pull, value, context)
+    kernel = replace(facts.kernel or Kernel(), reached=(onward, back))
+    facts = replace(facts, latent_shape=tuple(value.shape[1:]), kernel=kernel)
+    one = push.keywords["way"].single
+    return replace(dialect, push=push, pull=pull), facts, ("one event at a time",) if one else ()
+
+
+def of_draws(obj: Any, call: Any, x: Any, context: Any, key: Any) -> tuple[Any, Any]:
+    """How one direction is called, and the values that it gave."""
+    raised: Exception | None = None
+    for single in (False, True):
+        spoken = partial(stochastic_batch_map, way=replace(way_of(call), single=single))
+        try:
+            value, told = spoken(obj, x, context, key)
+        except Exception as error:  # the other convention may fit
+            raised = raised or error
+            continue
+        if value.shape[:1] == (len(x),) and (told is None or np.shape(told) == (len(x),)):
+            return spoken, value
+    raise raised or TargetError(
+        f"{way_of(call).method} gives no value and no contribution for each of {len(x)} events"
+    )
+
+
+def with_way_back(obj: Any, dialect: Dialect, facts: Facts, said: tuple[str, ...]) -> Settled:
+    """A batch norm whose way back, if it has one, is called as calls of it show; without it where none
+    succeeds.
+    """
+    if dialect.inverse is None:
+        return dialect, facts, said
+    z = np.random.default_rng(2).standard_normal((ROWS, *facts.event_shape))
+    try:
+        way = replace(way_of(dialect.inverse), log_det="", arguments=1, negated=False, inverse=True)
+        back = partial(batch_map, way=of_map(obj, way, z, None))
+    except Exception:  # it is no way back of a batch
+        back = None
+    return replace(dialect, inverse=back), facts, said
+
+
+def event_shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
+    """Event shapes that an object may take, likeliest first: those of images with their channels last,
+    as is usual in JAX, too.
+    """
+    owner = owner_of(obj)
+    yield from told_shapes(owner, SHAPES)
+    yield from shapes(owner, state)
+    yield from image_shapes(state)
+
+
+def image_shapes(state: Sequence[Shape]) -> Iterator[Shape]:
+    """Images and sequences, channels last, with as many of them as arrays have entries."""
+    sizes = sorted({size for shape in state for size in shape if 1 < size <= MOST_CHANNELS})
+    for sides in SIDES:
+        yield from ((*sides, count) for count in (*sizes, 1))
+    yield from ((SIDE, count) for count in sizes)
+
+
+def guessed(obj: Any, dialect: Dialect, found: Settled, state: Sequence[Shape]) -> Settled:
+    """What was settled, with the events that calls fit as well, where no attribute tells the event: of
+    other sizes, unless an array is of that size, and images, where the calls take points of any rank.
+    """
+    settled, facts, said = found
+    shape = facts.event_shape
+    sizes = {size for one in state for size in one if size > 1}
+    others: list[Shape] = []
+    if len(shape) == 1:
+        others += [] if shape[0] in sizes else [(1,), (2,), (3,), (4,)]
+        if not settled.forward or not way_of(settled.forward).single:
+            sides = {side for side in _integer_attributes(owner_of(obj)) if side <= MOST_SIDE} | {
+                SIDE
+            }
+            others += [(side, side, shape[0]) for side in sorted(sides)]
+            others += [(SIDE, shape[0])]
+
+    def fits(other: Shape) -> bool:
+        try:
+            _settled(obj, dialect, replace(facts, event_shape=other, latent_shape=None))
+        except Exception:  # it does not
+            return False
+        return True
+
+    fitting = tuple(other for other in others if other != shape and fits(other))
+    return settled, replace(facts, guessed=fitting), said
+
+
+def _integer_attributes(obj: Any) -> Iterator[int]:
+    """The whole numbers that an object holds as attributes."""
+    for value in getattr(obj, "__dict__", {}).values():
+        for one in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(one, int) and not isinstance(one, bool) and one > 1:
+                yield one
+
+
+def way_of(call: Any) -> Any:
+    """How a call of a dialect of this adapter speaks to the object."""
+    return call.keywords["way"]
+
+
+def asked_for(obj: Any, dialect: Dialect) -> str:
+    """What a map, or a log-density, has to be given besides a point and a key; empty where that is
+    nothing.
+    """
+    spoken = dialect.forward or dialect.log_prob
+    if spoken is None:
+        return ""
+    run = method_of(obj, way_of(spoken).method)
+    known = {*KEYS, *running_of(run), *dict(way_of(spoken).given)}
+    names = [name for name in required(run) if name not in known]
+    return names[1] if len(names) == 2 else ""
+
+
+def _sizes(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
+    for size in stated_context_shape(owner_of(inquiry.obj)) or CONTEXT_SIZES:
+        if len(found) < 2 or found[0].facts.context_shape == (1,):
+            yield inquiry.having(context_shape=(size,))
+
+
+def _taking_size(inquiry: Inquiry, name: str) -> Inquiry:
+    dialect, facts, said = resolve_jax_object(
+        inquiry.obj, inquiry.dialect, inquiry.facts, inquiry.state
+    )
+    return replace(inquiry, dialect=dialect, facts=facts, said=said)
+
+
+def _of_one_size(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry:
+    if len(found) > 1 and found[0].facts.context_shape == (1,):
+        del found[0]  # one number is stretched over all
+    if len(found) > 1:
+        raise several(name, found, inquiry.facts)
+    return found[0].knowing(f"{name} of {math.prod(found[0].facts.context_shape or ())} numbers")
+
+
+# What a context is given: numbers, as many as an attribute tells, or the only size that every call takes.
+SIZED = replace(NUMBERS, drawn=_sizes, read=_taking_size, settled=_of_one_size, of=KINDS)
+
+
+def _loose(obj: Any, dialect: Dialect, facts: Facts) -> bool:
+    """Whether the map stretches one number of each point over several entries of a guessed event."""
+    import jax
+
+    if dialect.forward is None or len(facts.event_shape) != 1:
+        return False
+    try:
+        points = as_arrays(*domain_batch(replace(facts, declared=False), ordinary=True))
+        closed = jax.make_jaxpr(partial(dialect.forward, shallow_copy(obj)))(*points)
+    except Exception:  # what cannot be traced tells nothing
+        return False
+    return stretches(closed.jaxpr, ROWS)
+
+
+def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
+    x, context = domain_batch(facts, ordinary=True)
+    said: list[str] = []
+    onto = ""
+    if facts.codomain is not None and facts.codomain.kind == "simplex":
+        # Of what lies on it all coordinates but one are judged, which fill no set with a name.
+        onto, facts = ONTO, replace(facts, codomain=None)
+    if dialect.forward is not None:
+        way = of_map(obj, replace(way_of(dialect.forward), simplex=onto), x, context)
+        if dialect.inverse is not None:
+            way = with_batches(obj, way, way_of(dialect.inverse), x, context)
+        dialect = replace(dialect, forward=partial(batch_map, way=way))
+        said += ["one event at a time"] if way.single else []
+        said += [simplex_words(way.excess)] if way.simplex else []
+        said += way.reading.words
+        if way.running:
+            said.append(running_words(Methods(obj, way.keyed), way))
+        value, ladj = run_eagerly(batch_map, obj, x, context, way)
+        facts = replace(facts, latent_shape=tuple(value.shape[1:]))
+        facts, more = of_keys(obj, "forward", batch_map, facts, x, context, way)
+        said += more
+        if ladj is None:
+            said.append(NO_LADJ)
+        else:
+            facts = with_form(obj, way, facts, ladj, x, context)
+        if dialect.inverse is not None:
+            y = np.asarray(value)
+            back = replace(way_of(dialect.inverse), single=way.single, inverse=True)
+            if way.reading.parts:
+                back = replace(back, form="levels", shapes=way.reading.parts)
+            elif way.form in GATHERED:
+                back = replace(back, form=way.form, sign=way.sign, keys=way.keys)
+            if way.simplex:
+                back = replace(back, simplex=FROM, excess=-way.excess)
+            back = with_running(obj, with_key(obj, back))
+            with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
+                back = of_map(obj, back, y, context)
+            refuse_added(obj, (way, back), (x, y), context)
+            if way.alone and back.alone and not {LOG_DET, OF_INVERSE} & dict(way.chosen).keys():
+                refuse_unread(owner_of(obj))
+            dialect = replace(dialect, inverse=partial(batch_map, way=back))
+            said += [f"inverse: {name}={value}" for name, value in back.given]
+            facts, more = of_keys(obj, "inverse", batch_map, facts, y, context, back)
+            said += more
+        facts, more = of_traces(obj, dialect, facts, x, context, value)
+        said += more
+        if way.reading.log_prob and dialect.log_prob is None:
+            dialect = replace(dialect, log_prob=partial(batch_log_prob, way=way))
+    if dialect.log_prob is not None:
+        way = of_density(obj, with_key(obj, way_of(dialect.log_prob)), x, context)
+        dialect = replace(dialect, log_prob=partial(batch_log_prob, way=way))
+        facts, more = of_keys(obj, "log_prob", batch_log_prob, facts, x, context, way)
+        said += more
+    if dialect.base_log_prob is not None and dialect.forward is not None:
+        try:
+            dialect.base_log_prob(obj, value, None)
+        except Exception:  # it may take one event alone
+            dialect = replace(dialect, base_log_prob=None)
+    if dialect.bits_per_dim is not None:
+        way = of_density(obj, with_key(obj, way_of(dialect.bits_per_dim)), x, context)
+        dialect = replace(dialect, bits_per_dim=partial(batch_log_prob, way=way))
+    if dialect.sample is not None:
+        found = of_sampler(obj, way_of(dialect.sample).method, x, context)
+        if found is None:
+            said.append("sample takes neither a key and a number nor a key alone: not judged")
+        dialect = replace(
+            dialect, sample=None if found is None else partial(batch_samples, way=found)
+        )
+    return dialect, facts, tuple(said)
+
+
+def of_keys(
+    obj: Any, name: str, speak: Any, facts: Facts, x: Any, context: Any, way: Way
+) -> tuple[Facts, list[str]]:
+    """Facts of a call that cannot be made without a key, and what is said of it: log-dets that depend on
+    the key are estimates. What draws its values is no map, and no density.
+    """
+    if not way.keyed:
+        return facts, []
+    try:
+        outs = [
+            run_eagerly(speak, obj, x, context, replace(way, stream=stream))
+            for stream in range(KEYS_TRIED)
+        ]
+    except Exception:  # what it raises is the laws' affair
+        return facts, []
+    values = [out if name == "log_prob" else out[0] for out in outs]
+    kind = type(owner_of(obj)).__name__
+    if not all(close_arrays(value, values[0]) for value in values):
+        raise Drawing(
+            f"{name} of {kind} draws by its {way.keyed}: "
+            + (
+                "an estimate of a log-density, which laws cannot be held to; name a factory whose log_prob "
+                "computes what is estimated (of a continuous flow the exact trace)"
+                if name == "log_prob"
+                else "a layer that draws or forgets is no bijection; where it is meant to, let it say so by "
+                "attributes stochastic_forward and stochastic_inverse, or give the whole flow as a density"
+            )
+        )
+    values = [out[1] for out in outs if out[1] is not None and name != "log_prob"]
+    if all(close_arrays(value, values[0]) for value in values):
+        return facts, [f"{name} takes a {way.keyed}, always the same"]
+    return (
+        replace(facts, promises={**facts.promises, "estimator": True}),
+        [f"{name} draws by its {way.keyed}: its log-det is an estimate, held to no exact value"],
+    )
+
+
+class Drawing(TargetError):
+    """What is taken for a map draws its values."""

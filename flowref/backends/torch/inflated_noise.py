@@ -1,0 +1,93 @@
+"""Calls whose normal noise is drawn wider: what is rarely drawn, and decides the mean of an exponential, is
+drawn often, and counts for less.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from flowref.backends.process import standing_in
+from flowref.backends.torch.dispatch import Dispatch
+from flowref.backends.torch.live import Live
+from flowref.model import Array
+
+# Operators that draw normal numbers of deviation one; and those of which the second argument is the
+# deviation, which may be left out.
+STANDARD = ("randn", "randn_like")
+SCALED = ("normal", "normal_", "normal_functional")
+
+
+class Widening(Dispatch):
+    """Draw normal noise so many times as wide, and note how much less likely it was drawn than it is."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+        self.noted: list[Array] = []
+
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Draw wider where normal numbers are drawn."""
+        name = func.overloadpacket.__name__
+        if name in STANDARD:
+            out = func(*args, **named).mul_(self.factor)
+            self._note(out / self.factor)
+            return out
+        if name not in SCALED or torch.Tag.nondeterministic_seeded not in func.tags:
+            return func(*args, **named)
+        mean, std = _moments(func, args, named)
+        wide = _with_std(func, args, named, std * self.factor)
+        out = func(*wide[0], **wide[1])
+        self._note((out - mean) / (std * self.factor))
+        return out
+
+    def _note(self, e: torch.Tensor) -> None:
+        """The ratio of densities of numbers that would have been ``e``, entry by entry."""
+        e = e.detach().double()
+        ratio = 0.5 * (1 - self.factor**2) * e**2 + math.log(self.factor)
+        self.noted.append(np.asarray(ratio.cpu().numpy()))
+
+    def log_weights(self, rows: int) -> Array | None:
+        """The logarithm of how much each row counts; None where it is not known which noise is whose, or
+        there is none.
+        """
+        total, found = np.zeros(rows), False
+        for ratio in self.noted:
+            axes = [axis for axis in (0, 1) if ratio.ndim > axis and ratio.shape[axis] == rows]
+            if len(axes) != 1:
+                return None
+            total += np.moveaxis(ratio, axes[0], 0).reshape(rows, -1).sum(1)
+            found = True
+        return total if found else None
+
+
+def _moments(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+    """The mean and the deviation that an operator is given."""
+    first = 1 if func.overloadpacket.__name__ != "normal" else 0
+    values = list(args[first : first + 2])
+    mean = values[0] if values else named.get("mean", 0.0)
+    std = values[1] if len(values) > 1 else named.get("std", 1.0)
+    return mean, std
+
+
+def _with_std(
+    func: Any, args: tuple[Any, ...], named: dict[str, Any], std: Any
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with another deviation."""
+    at = 2 if func.overloadpacket.__name__ != "normal" else 1
+    if len(args) > at:
+        return (*args[:at], std, *args[at + 1 :]), named
+    return args, {**named, "std": std}
+
+
+@contextlib.contextmanager
+def wider_noise(live: Live, factor: float) -> Iterator[Widening]:
+    """Calls whose normal noise is so many times as wide; none of them is kept."""
+    widening = Widening(factor)
+    with standing_in(live, widening=widening):
+        yield widening

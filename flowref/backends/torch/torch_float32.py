@@ -1,0 +1,234 @@
+"""Watching a call from below: how many operations it takes, and whether single precision feeds its
+results.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from flowref.backends.torch.dispatch import Dispatch
+from flowref.backends.torch.rules import operator_rule
+from flowref.model import Undecidable
+
+# Operators that take one of the pieces that a parameter is stacked of, as layers in a loop do.
+PIECES = ("select", "slice", "unbind", "index", "split", "split_with_sizes", "chunk", "narrow")
+# What keeps or compares copies of a parameter reads it for nobody's sake.
+COPIES = ("detach", "clone", "equal")
+
+# Products of matrices, as linear layers make them, and as many nets of one shape do at once.
+PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
+# What adds numbers up, and formats in which few digits are left of a sum.
+SUMS, HALVES = ("sum", "mean", "logsumexp", "einsum"), (torch.float16, torch.bfloat16)
+# What makes numbers whole.
+ROUNDING = ("round", "floor", "ceil", "trunc")
+# Operators that add to what there is.
+ADDED = ("add_", "sub_")
+
+# A parameter that is read so often in one call is that of a field which is evaluated step by step.
+OFTEN = 8
+
+
+class Watching(Dispatch):
+    """Count the operations dispatched under it, how often what is held is read, and the most rows of a
+    product of matrices, or positions of a convolution; change nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = self.rows = 0
+        self.rounds = False
+        self.read: Counter[int] = Counter()
+        self.read_frozen: Counter[int] = Counter()
+        # The same of what is no parameter and was there before, as buffers are; and what was made since.
+        self.read_held: Counter[int] = Counter()
+        self.made: set[int] = set()
+        self.draws = 0
+        self.unknown: set[str] = set()
+        # Of each parameter how often calls forward read it, and after how many draws first and last.
+        self.used: dict[int, tuple[int, int, int]] = {}
+
+    @property
+    def redrawn(self) -> float:
+        """How many draws fell between two calls that read the same parameter, of one that was read
+        often: beside the number of these.
+        """
+        shares = [
+            (last - first) / (times - 1)
+            for times, first, last in self.used.values()
+            if times >= OFTEN
+        ]
+        return max(shares, default=0.0)
+
+    @property
+    def readings(self) -> int:
+        """How often the trained parameters were read that were read at all: half of them at least so
+        often. Of what is trained elsewhere, as an average of weights, those that are frozen, and of what
+        has none, whatever it holds.
+        """
+        read = self.read or self.read_frozen or self.read_held
+        return sorted(read.values())[len(read) // 2] if read else 0
+
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Count it."""
+        self.operations += 1
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            self.draws += 1
+        if getattr(func, "_opname", "") not in (*PIECES, *COPIES):
+            floats = [value for value in _flattened_list(args) if _is_floating_tensor(value)]
+            read = [value for value in floats if isinstance(value, nn.Parameter)]
+            self.read_held.update(
+                {whole for value in floats if (whole := _unshared_storage_address(value))}
+                - self.made
+            )
+            self._reads([id(value) for value in read if value.requires_grad])
+            self.read_frozen.update(id(value) for value in read if not value.requires_grad)
+        out = func(*args, **named)
+        given = {_storage_address(value) for value in _flattened_list(args)}
+        self.made.update({_storage_address(value) for value in _flattened_list((out,))} - given)
+        if not operator_rule(func).known and any(map(_is_floating_tensor, _flattened_list((out,)))):
+            self.unknown.add(f"{func.namespace}::{func._opname}")
+        kind = getattr(func, "_opname", "")
+        self.rounds |= kind in ROUNDING
+        if kind in PRODUCTS or kind == "convolution":
+            width = out.shape[1 if kind == "convolution" else -1]
+            self.rows = max(self.rows, out.numel() // max(1, width))
+        return out
+
+    def _reads(self, parameters: list[int]) -> None:
+        self.read.update(parameters)
+        if parameters and torch._C._current_graph_task_id() == -1:  # not on a way back
+            for name in parameters:
+                times, first, _ = self.used.get(name, (0, self.draws, self.draws))
+                self.used[name] = (times + 1, first, self.draws)
+
+
+class WideSums(Dispatch):
+    """Add up in double precision what is added up in half precision to one number for each of ``rows`` points."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """A sum with double numbers, the others as they are."""
+        out = func(*args, **named)
+        if func.overloadpacket.__name__ not in SUMS or not self._of_each_point(out):
+            return out
+        wide = {**named, "dtype": torch.float64} if named.get("dtype") else named
+        return func(args[0].double(), *args[1:], **wide)
+
+    def _of_each_point(self, out: Any) -> bool:
+        narrow = isinstance(out, torch.Tensor) and out.dtype in HALVES and out.dim() > 0
+        return narrow and len(out) == out.numel() == self.rows
+
+
+class Limited(Dispatch):
+    """Raise `Undecidable` where a call takes more operations than it is waited for. ``why``: what it is
+    said to do then.
+    """
+
+    def __init__(self, most: int, why: str = "it does not end") -> None:
+        super().__init__()
+        self.most, self.why, self.operations = most, why, 0
+
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """End a call that takes too many."""
+        self.operations += 1
+        if self.operations > self.most:
+            raise Undecidable(
+                f"{self.why}: it was cut short after {self.most} operations, many times what it takes elsewhere"
+            )
+        return func(*args, **named)
+
+
+class Narrowing(Watching):
+    """Disturb float32 results that come from wider values, casts included, by a relative error of
+    up to ``magnitude``.
+
+    Constants that were never wider are exact as far as anybody can tell, and stay as they are.
+    ``sums``: whether float32 numbers count to which wider ones are added in place. ``disturbed``
+    counts results.
+    """
+
+    def __init__(self, magnitude: float, seed: int, sums: bool = True) -> None:
+        super().__init__()
+        self.magnitude, self.sums = magnitude, sums
+        self.generator = np.random.Generator(np.random.SFC64(seed))
+        self.disturbed = 0
+        # Float32 results into which wider values went, kept alive so that their ids stay theirs.
+        self.narrowed: dict[int, torch.Tensor] = {}
+
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Disturb what it gives."""
+        out = super().operation(func, args, named)
+        inputs = [
+            value
+            for value in _flattened_list(args)
+            if isinstance(value, torch.Tensor) and value.is_floating_point()
+        ]
+        if not any(value.dtype != torch.float32 or id(value) in self.narrowed for value in inputs):
+            return out
+        name = func.overloadpacket.__name__
+        if not self.sums and name in ADDED:
+            return out
+        cast = name == "_to_copy" or (name == "copy_" and isinstance(out, torch.Tensor))
+        if cast and _is_mask(inputs[-1]):
+            return out  # a mask, made in numpy, loses nothing and is a constant
+        exact = operator_rule(func).exact
+        results = [self._disturbed(value, cast, exact) for value in _flattened_list((out,))]
+        return type(out)(results) if isinstance(out, (tuple, list)) else results[0]
+
+    def _disturbed(self, value: Any, cast: bool, exact: bool) -> Any:
+        if (
+            not isinstance(value, torch.Tensor)
+            or value.dtype != torch.float32
+            or value.device.type != "cpu"
+        ):
+            return value
+        if (cast or not exact) and value.numel():
+            self.disturbed += 1
+            # A cast to the dtype that a value has already gives the value itself.
+            value = value.clone() if cast else value
+            array = value.detach().numpy()
+            array *= 1 + self.magnitude * self.generator.uniform(-1.0, 1.0, array.shape).astype(
+                np.float32
+            )
+        self.narrowed[id(value)] = value
+        return value
+
+
+def _is_floating_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+
+
+def _storage_address(value: Any) -> int:
+    """Where the numbers of a tensor lie; 0 of what does not say, as under a transform of functions."""
+    try:
+        return int(value.untyped_storage().data_ptr())
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return 0
+
+
+def _unshared_storage_address(value: torch.Tensor) -> int:
+    """The same of a tensor that is no piece of a larger one."""
+    place = _storage_address(value)
+    whole = place and value.untyped_storage().nbytes() <= value.numel() * value.element_size()
+    return place if whole else 0
+
+
+def _is_mask(value: torch.Tensor) -> bool:
+    """Whether a tensor holds nothing but 0, 1 and -1."""
+    return bool((value.detach().abs() * (value.detach().abs() - 1) == 0).all())
+
+
+def _flattened_list(values: Any) -> list[Any]:
+    """The entries of nested lists and tuples."""
+    flat: list[Any] = []
+    for value in values:
+        flat += _flattened_list(value) if isinstance(value, (tuple, list)) else [value]
+    return flat

@@ -1,0 +1,56 @@
+"""A last doubt: an event shape that nothing but calls told may be another one. What holds at an event
+that the calls fit as well is not accused at the one that was taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flowref import loading
+from flowref.checking.examples import Example
+from flowref.checking.judgement import HELD, Judgement
+from flowref.checking.measurement import Measurement, measure, precision_of
+from flowref.checking.points import example_batch
+from flowref.checking.tolerance import judge
+from flowref.model import VOLUME, Shape, Target
+
+# Points at which another event is tried.
+ROWS = 16
+
+
+def doubted(judgement: Judgement, target: Target, example: Example) -> str:
+    """Why a violation is none that can be told: the event at which the law holds, and the option that
+    decides; empty where the event is no guess, or the law is violated at all that fit.
+    """
+    subject, law = judgement.measurement.subject, judgement.measurement.law
+    if not subject.facts.guessed or law.about != VOLUME:
+        return ""
+    for event in subject.facts.guessed:
+        if _holds(judgement.measurement, target, replace(example, batch=ROWS), event):
+            taken, other = (",".join(map(str, shape)) for shape in (subject.event_shape, event))
+            return (
+                f"the event shape {subject.event_shape} was guessed, and with {event} it holds: say "
+                f"?event={other} or ?event={taken}"
+            )
+    return ""
+
+
+def _holds(accused: Measurement, target: Target, example: Example, event: Shape) -> bool:
+    """Whether the law holds at points of another event, at each that can be told."""
+    law, condition = accused.law, replace(accused.condition, data=False)
+    bare = target.without("event")
+    options = (*bare.options, ("event", ",".join(map(str, event))))
+    other = loading.alias_live_target(target, replace(bare, options=options))
+    reach = "near" if example.reach in ("lines", "data") else example.reach
+    try:
+        subject = loading.load(other, condition)
+        batch = example_batch(subject, replace(example, reach=reach), law.points)
+        residual = measure(law, subject, batch)
+        judged = judge(
+            Measurement(
+                law, subject, batch, residual, precision_of(subject), accused.root, condition
+            )
+        )
+    except Exception:  # the event does not fit after all
+        return False
+    return not judged.accuses and bool((judged.outcome == HELD).any())

@@ -1,0 +1,95 @@
+"""How far the parameters of a heavy object may be moved such that there is still something to judge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flowref import loading
+from flowref.model import Condition, Subject, Target, draw_points
+from flowref.model.target import History
+
+# What comes back is as near as this, relative to 1 + |x|, and images are no larger.
+RETURNED, LARGEST = 1e-3, 1e6
+# Layers that each enlarge by a factor that grows with the perturbation make the logarithm of an image
+# grow with it. What would leave so many times the one that is ordinary is not tried.
+HOPELESS = 2.0
+# An image that overflows is at least this large.
+ENORMOUS = 1e308
+# Objects that were asked about.
+KEPT = 8
+_KNOWN: dict[tuple[Target, tuple[float, ...], History], tuple[Any, float]] = {}
+
+
+def bearable(target: Target, scales: Sequence[float], history: History = "warm") -> float:
+    """The first of these perturbations with which an ordinary point has an image of ordinary size and
+    comes back from it; else the first with such an image, since a way back that misses by far
+    whatever the perturbation is not rounding; 0 if there is none. Asked once of an object.
+    """
+    recipe, key = loading.recipe_of(target), (target, tuple(scales), history)
+    if key not in _KNOWN or _KNOWN[key][0] is not recipe:  # a file may have changed
+        while len(_KNOWN) >= KEPT:
+            _KNOWN.pop(next(iter(_KNOWN)))
+        _KNOWN[key] = recipe, _bearable(target, scales, history)
+    return _KNOWN[key][1]
+
+
+def _bearable(target: Target, scales: Sequence[float], history: History) -> float:
+    if history != "warm":  # what is moved farther there is not tried again
+        most = bearable(target, scales)
+        scales = [scale for scale in scales if scale <= most]
+    known: dict[float, tuple[float, bool]] = {}
+    imaged, growth = 0.0, 0.0
+
+    def tried(scale: float) -> tuple[float, bool]:
+        if scale not in known:
+            try:
+                condition = Condition(scale=scale, history=history)
+                known[scale] = image_size_and_invertibility(loading.load(target, condition))
+            except Exception:  # it cannot be built or called so
+                known[scale] = math.nan, False
+        return known[scale]
+
+    for scale in scales:
+        if growth * scale > HOPELESS * math.log(LARGEST):
+            continue
+        size, back = tried(scale)
+        if size <= LARGEST and back:
+            return scale
+        if size <= LARGEST:
+            imaged = imaged or scale
+        if size > LARGEST:
+            growth = math.log(min(size, ENORMOUS)) / scale
+        elif math.isnan(size) and not tried(min(scales))[0] <= LARGEST:  # it tells no growth
+            return imaged
+    return imaged
+
+
+def image_size_and_invertibility(subject: Subject) -> tuple[float, bool]:
+    """The largest entry of the image of a point of the domain, and whether the point comes back where
+    there is a way back that takes no more than the way there. A subject that has no map has an
+    ordinary one, and it does.
+    """
+    forward, inverse = subject.forward, subject.inverse
+    if forward is None:
+        return 0.0, True
+    x = draw_points(subject.domain, (1, *subject.event_shape), np.random.default_rng(3))
+    context = None
+    if subject.context_shape is not None:
+        context = np.zeros((1, *subject.context_shape))
+    image = np.asarray(forward(x, context).value, dtype=np.float64)
+    size = float(np.abs(image).max(initial=0.0))
+    if not size <= LARGEST:  # nan is not
+        return size, False
+    if inverse is None or subject.cost.of("inverse").repeats:
+        return size, True
+    try:
+        back = np.asarray(inverse(image, context).value, dtype=np.float64)
+    except Exception:  # other laws say so
+        return size, False
+    if back.shape != x.shape:
+        return size, False
+    return size, bool((np.abs(back - x) <= RETURNED * (1 + np.abs(x))).all())

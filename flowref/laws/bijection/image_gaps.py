@@ -1,0 +1,110 @@
+"""Small gaps that a map leaves in its image, where its formula changes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flowref.laws.common.arithmetic import finite_rows, rows_max
+from flowref.laws.common.outcomes import attempt
+from flowref.laws.common.requirements import in_double, repeatable
+from flowref.model import (
+    EXACT,
+    NEARBY,
+    Array,
+    Batch,
+    Residual,
+    Unsupported,
+    draw_points,
+    law,
+    requires,
+)
+from flowref.model.abilities import Flow, Invertible
+
+# How far apart two points are, relative to 1 + |x|, and by how many times the change on one side is
+# larger than on the other where a map jumps.
+BESIDE, JUMPS = 1e-8, 1000.0
+# Jumps that are judged, relative to 1 + |f(x)|: not rounding, and no more than this share of what images
+# range over, since a wide gap may be meant.
+LEAST, SHARE = 1e-5, 0.05
+# How near to the middle of a gap an image comes that lies in none, as a share of the gap.
+REACHED = 0.1
+ORDINARY = 64
+
+
+@requires("its inverse iterates")
+def solves_nothing(flow: Flow) -> bool:
+    """The way back is a formula."""
+    return not flow.certainty.inverse
+
+
+@law(
+    "map/inverse[gap]",
+    key="bijection/no-gap",
+    lines=True,
+    tolerance=EXACT,
+    local=False,
+    effort=2,
+    size=16,
+    scales=NEARBY,
+    applies=repeatable & in_double & solves_nothing,
+    source="a spline that ends lower than where its tails begin leaves an interval uncovered, which a density has no mass for",
+)
+def no_gap(flow: Invertible, batch: Batch) -> Residual:
+    r"""Where the images of two neighboring points lie apart by a little, what lies between them is an
+    image, too: $f(f^{-1}(z)) = z$ halfway. A jump without a gap, or one that is wide, is not accused.
+    """
+    if flow.domain.kind not in ("real", "interval", "positive", "unit"):
+        raise Unsupported("its domain has no neighbors along all axes", waits=False)
+    x, context, rows = batch.x, batch.context, len(batch.x)
+    here = images_or_nan(flow, x, context)
+    step = BESIDE * (1 + np.abs(x))
+    bad, known = np.zeros(rows, dtype=bool), finite_rows(here)
+    ways = [(there, images_or_nan(flow, there, context)) for there in (x + step, x - step)]
+    changes = [np.where(known, rows_max(value - here), np.nan) for _, value in ways]
+    least = LEAST * (1 + rows_max(here))
+    most = SHARE * image_range(flow, context)
+    gap = np.full(rows, np.nan)
+    for (there, value), change, other in zip(ways, changes, changes[::-1], strict=True):
+        with np.errstate(invalid="ignore"):
+            jumps = (change > least) & (change > JUMPS * other) & (change < most)
+        jumps &= flow.domain.holds(there) & finite_rows(value)
+        if not jumps.any():
+            continue
+        middle = (here + value) / 2
+        off = missed(flow, middle[jumps], None if context is None else context[jumps])
+        with np.errstate(invalid="ignore"):
+            bad[jumps] |= off > REACHED * change[jumps]
+        gap[jumps] = change[jumps]
+    note = ""
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        note = f"nothing maps to the middle of a gap of {gap[row]:.3g} beside f(x)"
+    return Residual(bad.astype(float), decidable=known, observed={"f(x)": here}, note=note)
+
+
+def images_or_nan(flow: Invertible, x: Array, context: Array | None) -> Array:
+    """Images of points, nan where the map refuses them."""
+    out, error = attempt(flow.forward, x + 0.0, context)
+    value = np.full(x.shape, np.nan) if error else np.asarray(out.value, dtype=np.float64)
+    if value.shape != x.shape:
+        raise Unsupported("its latents have another shape than its points", waits=False)
+    return value
+
+
+def image_range(flow: Invertible, context: Array | None) -> float:
+    """The range of the images of ordinary points."""
+    points = draw_points(flow.domain, (ORDINARY, *flow.event_shape), np.random.default_rng(0))
+    contexts = None if context is None else np.repeat(context[:1], ORDINARY, axis=0)
+    value = images_or_nan(flow, points, contexts)
+    return float(np.nan_to_num(np.ptp(np.quantile(value, (0.1, 0.9))))) if value.size else 0.0
+
+
+def missed(flow: Invertible, z: Array, context: Array | None) -> Array:
+    """How far from latents the images of what comes back for them are; 0 where nothing comes back."""
+    back, error = attempt(flow.inverse, z + 0.0, context)
+    value = np.full(z.shape, np.nan) if error else np.asarray(back.value, dtype=np.float64)
+    if value.shape != z.shape or not flow.domain.holds(value[finite_rows(value)]).all():
+        return np.zeros(len(z))
+    again = images_or_nan(flow, np.nan_to_num(value), context)
+    good = finite_rows(value) & finite_rows(again)
+    return np.where(good, np.nan_to_num(rows_max(again - z)), 0.0)

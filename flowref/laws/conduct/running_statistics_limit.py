@@ -1,0 +1,266 @@
+"""What eval mode comes to where train mode is shown the same batch again and again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from flowref.laws.common.amounts import call_work, measured_share, planned, sparing
+from flowref.laws.common.outcomes import flags
+from flowref.laws.common.probes import probe_of
+from flowref.laws.common.requirements import in_double, repeatable
+from flowref.laws.conduct.train_mode import has_modes
+from flowref.laws.conduct.training_batches import LivingBijection, played
+from flowref.model import EXACT, GIVEN, Array, Batch, Residual, Unsupported, law
+from flowref.model.budget import means
+from flowref.model.steps import Eval, State, Step, Train
+from flowref.model.structure.lines import by_entry, fit_lines
+
+# Rows of a batch, its spread, and by how much another one is larger, or lies higher.
+ROWS, SPREAD, LARGER, HIGHER = 16, 4.0, 4.0, 40.0
+# How often a batch is shown: so often, and where averages still move, so often.
+SHOWN = (60, 600)
+# Rows that tell whether there is anything to be shown to a heavy object.
+FEW = 3
+# Shares that still move, that are whole, and that are neither; what a line leaves of a spread.
+MOVING, WHOLE, BETWEEN, BENT = 0.02, 0.05, 0.12, 1e-6
+# Features of a vector whose matrix is fitted to so many rows.
+SHORT = 6
+# Work of a call, in operations, beyond which averages that move slowly are not waited for.
+PATIENT = 2000
+
+
+class Lines(NamedTuple):
+    """The line of each entry of an output in the same entry of its input, ``(entries,)``: its slope,
+    and where the mean of the batch goes.
+    """
+
+    slope: Array
+    level: Array
+
+
+class Course(NamedTuple):
+    """The lines of an object that is shown a batch: the last in train mode, those in eval mode after
+    two thirds and after all of it, and whether it was still moving between.
+    """
+
+    trained: Lines
+    early: Lines
+    late: Lines
+    moving: bool
+
+
+class Shares(NamedTuple):
+    """How an output follows the batch, per entry: the power of its spread by which it is divided,
+    and the share of its level that is taken off; nan where that cannot be told.
+    """
+
+    spread: Array
+    level: Array
+
+
+@law(
+    "batch-norm/modes-agree[many-batches]",
+    key="mode/settled",
+    version=2,
+    applies=has_modes & repeatable & in_double,
+    tolerance=EXACT,
+    history="fresh",
+    effort=2,
+    size=3,
+    scales=GIVEN,
+    source="running statistics stand for those of the batches: shown one batch for ever, they become its own",
+)
+def settled(flow: LivingBijection, batch: Batch) -> Residual:
+    """Where train mode moves the lines by which eval mode maps each entry: after one batch was shown
+    many times, these take off its mean, or nothing, and divide by its spread, or by nothing; never
+    by a part of it, or by another power; and all that train mode takes off and divides by. Where both
+    modes normalize, by lines or by matrices, the batch comes out as wide in either, and at the same place.
+    """
+    if flow.domain.kind != "real":
+        raise Unsupported("its domain is not all reals", waits=False)
+    rng = np.random.default_rng(batch.seed)
+    x = SPREAD * rng.standard_normal((ROWS, *flow.event_shape))
+    context = None
+    if flow.context_shape is not None:
+        context = np.repeat(rng.standard_normal((1, *flow.context_shape)), ROWS, axis=0)
+    if not sparing(flow) and matrices_alone(flow, x, context):
+        return of_matrices(flow, batch, x)
+    rows = planned(flow, ROWS, FEW)
+    glance(flow, x[:rows], None if context is None else context[:rows])
+    if sparing(flow):
+        calls = 3 * (SHOWN[0] + 2)
+        work = call_work(flow, flow.normalizing, ROWS, calls)
+        means().ask(f"{calls} batches in train mode", 0.0, work)
+    for shown in SHOWN:
+        if shown > SHOWN[0] and measured_share(flow, PATIENT) < 1:
+            break
+        found = [course(flow, points, context, shown) for points in (x, LARGER * x, x + HIGHER)]
+        trained = batch_shares(*(one.trained for one in found))
+        early, late = (
+            batch_shares(*(one.early for one in found)),
+            batch_shares(*(one.late for one in found)),
+        )
+        if np.nanmax(np.abs(np.array(early) - np.array(late)), initial=0.0) <= MOVING:
+            note = eval_mode_fault(trained, late) or otherwise(
+                trained, late, found[:2], (x, LARGER * x)
+            )
+            if note and not all(one.moving for one in found):
+                raise Unsupported("train mode does not go on moving what it holds", waits=False)
+            return flags(bool(note), len(batch.x), note)
+    raise Unsupported("its averages still remember too much of their past", waits=False)
+
+
+def glance(flow: LivingBijection, x: Array, context: Array | None) -> None:
+    """Raise `Unsupported` where one batch in train mode moves nothing, or eval mode has no lines, as
+    a few rows tell.
+    """
+    run = probe_of(flow, flow.normalizing, x, context).step()
+    life = played(flow, [Eval(), run, Train(), run, Eval(), run], fresh=True)
+    before, after = (np.asarray(life[index].value, dtype=np.float64) for index in (1, -1))
+    if np.array_equal(before, after, equal_nan=True):
+        raise Unsupported("train mode does not move what eval mode does", waits=False)
+    entrywise_lines(x, after)
+
+
+def matrices_alone(flow: LivingBijection, x: Array, context: Array | None) -> bool:
+    """Whether train mode maps a batch of short vectors by one matrix, and not each entry by a line."""
+    if context is not None or len(flow.event_shape) != 1 or x[0].size > SHORT:
+        return False
+    run = probe_of(flow, flow.normalizing, x, None).step()
+    y = np.asarray(played(flow, [Train(), run], fresh=True)[-1].value, dtype=np.float64)
+    with contextlib.suppress(Unsupported):
+        entrywise_lines(x, y)
+        return False
+    return matrix(x, y) is not None
+
+
+def matrix(x: Array, y: Array) -> Array | None:
+    """The matrix of the affine map that a batch went through, or None where it went through none."""
+    if x.shape != y.shape or not np.isfinite(y).all():
+        return None
+    known = np.concatenate([x - x.mean(0), np.ones((len(x), 1))], 1)
+    solved, *_ = np.linalg.lstsq(known, y, rcond=None)
+    bent = np.abs(known @ solved - y).max() > BENT * np.ptp(y)
+    return None if bent else np.asarray(solved[:-1])
+
+
+def of_matrices(flow: LivingBijection, batch: Batch, x: Array) -> Residual:
+    """Whether eval mode comes to map a batch that lies higher by the matrix of train mode, but for a
+    factor.
+    """
+    points = x + HIGHER
+    outputs, _ = shown_to(flow, points, None, SHOWN[0])
+    found = [one for out in outputs if (one := matrix(points, out)) is not None]
+    if len(found) < len(outputs):
+        raise Unsupported("its outputs are no affine function of the input", waits=False)
+    trained, early, late = found
+    size = np.linalg.norm(trained)
+    if not size > 0 or np.linalg.norm(late - early) > MOVING * size:
+        raise Unsupported("its averages still remember too much of their past", waits=False)
+    factor = float((late * trained).sum() / size**2)
+    off = np.linalg.norm(late - factor * trained) > BETWEEN * size
+    off |= abs(np.log(max(factor, 1e-300))) > BETWEEN
+    note = "shown one batch for ever, eval mode maps it by another matrix than train mode"
+    return flags(bool(off), len(batch.x), note)
+
+
+def shown_to(
+    flow: LivingBijection, x: Array, context: Array | None, shown: int
+) -> tuple[list[Array], bool]:
+    """What a new object that is shown a batch returns for it: at last in train mode, in eval mode after
+    two thirds and at last; and whether it was still moving between.
+    """
+    run = probe_of(flow, flow.normalizing, x, context).step()
+    first: list[Step[object]] = [Train(), *[run] * (2 * shown // 3), Eval(), run, State()]
+    steps = [*first, Train(), *[run] * (shown // 3), Eval(), run, State()]
+    life = played(flow, steps, fresh=True)
+    half = len(first)
+    if np.allclose(life[1].value, life[-2].value, rtol=0, atol=0):
+        raise Unsupported("train mode does not move what eval mode does", waits=False)
+    values = (life[-4], life[half - 2], life[-2])
+    outputs = [np.asarray(out.value, dtype=np.float64) for out in values]
+    return outputs, statistics_changed(life[half - 1], life[-1])
+
+
+def course(flow: LivingBijection, x: Array, context: Array | None, shown: int) -> Course:
+    """What becomes of a new object that is shown a batch."""
+    outputs, moving = shown_to(flow, x, context, shown)
+    trained, early, late = (entrywise_lines(x, out) for out in outputs)
+    return Course(trained, early, late, moving)
+
+
+def statistics_changed(early: dict[str, Array], late: dict[str, Array]) -> bool:
+    """Whether a number changes that is no counter."""
+    return any(
+        value.dtype.kind == "f" and value.shape == late[name].shape and (value != late[name]).any()
+        for name, value in early.items()
+        if name in late
+    )
+
+
+def entrywise_lines(x: Array, y: Array) -> Lines:
+    """Lines per entry. Raises `Unsupported` where an output is none."""
+    if x.shape != y.shape or not np.isfinite(y).all():
+        raise Unsupported("its outputs are no lines in the same entry of the input", waits=False)
+    out = by_entry(y)
+    slope, _, off = fit_lines(by_entry(x), out)
+    spread = np.ptp(out, axis=1)
+    if not (off <= BENT * spread).all() or not (spread > 0).all():
+        raise Unsupported("its outputs are no lines in the same entry of the input", waits=False)
+    return Lines(slope, out.mean(1))
+
+
+def batch_shares(usual: Lines, larger: Lines, higher: Lines) -> Shares:
+    """What follows the batch, from the lines for a batch, for one that is larger, and for one that
+    lies higher.
+    """
+    with np.errstate(all="ignore"):
+        power = np.log(usual.slope / larger.slope) / np.log(LARGER)
+        level = 1 - (higher.level - usual.level) / (HIGHER * usual.slope)
+        same = np.abs(higher.slope / usual.slope - 1) <= MOVING
+    return Shares(power, np.where(same, level, np.nan))
+
+
+def eval_mode_fault(trained: Shares, late: Shares) -> str:
+    """What is wrong with what eval mode came to, or nothing."""
+    for name, before, after in zip(("spread", "mean"), trained, late, strict=True):
+        known = after[np.isfinite(after)]
+        between = np.minimum(np.abs(known), np.abs(known - 1)) > BETWEEN
+        if between.any():
+            return (
+                f"shown one batch for ever, eval mode follows its {name} by {known[between][0]:.3g}"
+            )
+        gone = (np.abs(before - 1) <= WHOLE) & (np.abs(after) <= WHOLE)
+        if gone.any():
+            return f"eval mode never learns the {name} that train mode goes by"
+    return ""
+
+
+def otherwise(
+    trained: Shares, late: Shares, found: Sequence[Course], batches: Sequence[Array]
+) -> str:
+    """How eval mode maps a batch that it has settled to otherwise than train mode does, where both take off
+    its mean and divide by its spread; or nothing.
+    """
+    with np.errstate(invalid="ignore"):
+        both = np.all([np.abs(one - 1) <= WHOLE for one in (*trained, *late)], axis=0)
+    if not both.any():
+        return ""
+    for one, x in zip(found, batches, strict=True):
+        with np.errstate(all="ignore"):
+            wider = (one.late.slope / one.trained.slope)[both]
+            spread = np.abs(one.trained.slope) * x.reshape(len(x), -1).std(0)
+            beside = ((one.late.level - one.trained.level) / spread)[both]
+        if (np.abs(np.log(np.abs(wider))) > BETWEEN).any() or (wider < 0).any():
+            odd = wider[np.abs(wider - 1).argmax()]
+            return (
+                f"shown one batch for ever, eval mode maps it {odd:.3g} times as wide as train mode"
+            )
+        if (np.abs(beside) > BETWEEN).any():
+            odd = beside[np.abs(beside).argmax()]
+            return f"shown one batch for ever, eval mode maps it {odd:.3g} of its spread beside where train mode does"
+    return ""
