@@ -87,6 +87,20 @@ settings.load_profile("properties")
 
 
 @pytest.fixture(autouse=True)
+def seeded(request: pytest.FixtureRequest) -> None:
+    """A property draws the same wherever, and after whatever, it runs."""
+    import random
+    import sys
+
+    seed = int.from_bytes(hashlib.sha256(request.node.name.encode()).digest()[:4])
+    random.seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(seed)
+
+
+@pytest.fixture(autouse=True)
 def same_directory_and_dtype() -> Iterator[None]:
     """A property leaves the working folder and torch's default dtype as it found them."""
     before = os.getcwd()

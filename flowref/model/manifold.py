@@ -30,7 +30,8 @@ class Manifold:
     logarithm of the area of a unit of volume of the coordinates, ``(batch,)``. ``off(x)``: how far points are off it,
     ``(batch,)``. ``kind``: the name of the set (see `Support`) whose uniform points are uniform on it, empty where there
     are none, and ``log_volume``: the logarithm of its area. ``origin``: a point whose coordinates those of another may take
-    the place of (see `seen_from`), by the isometries there and back that ``turned`` gives.
+    the place of (see `seen_from`), by the isometries there and back that ``turned`` gives. ``center`` and ``factor``: where
+    and how large it is beside the set of that kind.
     """
 
     name: str
@@ -45,6 +46,8 @@ class Manifold:
     kind: str = ""
     log_volume: float = 0.0
     origin: Any = None
+    center: Any = 0.0
+    factor: float = 1.0
     turned: Callable[[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]] | None = None
 
     @property
@@ -59,7 +62,8 @@ class Manifold:
             flat = low + (high - low) * rng.random((count, self.size))
             u = flat.reshape(count, *self.shape)
         else:
-            u = self.coordinates(draw_points(Support.parse(self.kind), (count, *self.event), rng))
+            drawn = draw_points(Support.parse(self.kind), (count, *self.event), rng)
+            u = self.coordinates(self.center + self.factor * drawn)
         return u, self.log_area(u) - self.log_volume
 
     def holds(self, x: Any) -> bool:
@@ -78,6 +82,31 @@ class Manifold:
             self,
             point=partial(_after, first=self.point, then=back),
             coordinates=partial(_after, first=there, then=self.coordinates),
+        )
+
+    def moved(self, center: Any, factor: float, name: str) -> Manifold:
+        """The manifold $c + r M$, with the coordinates of M, called by a name of its own."""
+
+        def back(x: Any) -> Any:
+            return (x - alike(center, x)) / factor
+
+        def there(x: Any) -> Any:
+            return alike(center, x) + factor * x
+
+        grown = self.size * math.log(factor)
+        return replace(
+            self,
+            name=name,
+            words=self.words.replace(self.name, name),
+            point=partial(_after, first=self.point, then=there),
+            coordinates=partial(_after, first=back, then=self.coordinates),
+            log_area=partial(_after, first=self.log_area, then=lambda area: area + grown),
+            off=partial(_after, first=back, then=self.off),
+            log_volume=self.log_volume + grown,
+            center=center,
+            factor=factor,
+            origin=None,
+            turned=None,
         )
 
 

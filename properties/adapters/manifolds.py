@@ -175,6 +175,18 @@ def strict(wrong: int = 0) -> nn.Module:
     return Density((3,), [0.5, 1.0, -0.7], formula)
 
 
+def elsewhere(wrong: int = 0) -> nn.Module:
+    """Uniform on a sphere of radius 2 around (1, 0, 0); its area is taken for that of the unit sphere."""
+    center = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+
+    def formula(raw: Any, x: Any) -> Any:
+        return (
+            0.0 * raw.sum() - math.log((4 if wrong else 16) * math.pi) + torch.zeros_like(x[:, 0])
+        )
+
+    return Density((3,), [0.5], formula, lambda raw, n: center.to(raw) + 2 * vectors(raw, n, 3))
+
+
 def declared(wrong: int = 0) -> nn.Module:
     """One that says that it is on the sphere."""
     return Density((3,), [0.5, 1.0, -0.7], lambda raw, x: vmf(raw, x, wrong), domain="sphere")

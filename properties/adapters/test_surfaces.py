@@ -190,6 +190,7 @@ TWINS = {
     "rotations": ("the rotations SO(3)", RATIOS),
     "rotations_unsampled": ("the rotations SO(3)", IMPORTANCE),
     "shares": ("the simplex of 3 entries", "density/mass"),
+    "elsewhere": ("the sphere S^2 of radius 2 around [1.0, 0.0, 0.0]", "density/mass"),
     "plane": ("the subspace of 2 dimensions", "density/mass"),
     "stretch": ("the unit sphere S^3", "map/log-det"),
     "moebius": ("the unit circle", "map/log-det"),

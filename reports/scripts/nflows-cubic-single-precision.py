@@ -28,7 +28,7 @@ x = torch.tensor([[2.0, 0.0, 0.0, 0.0]])
 exact = flow(x)
 torch.set_default_dtype(torch.float32)
 flow.float()
-# The cause: the slope 3a s**2 + 2b s + c at the end of a bin is a small difference of large terms; in
+# The bug: the slope 3a s**2 + 2b s + c at the end of a bin is a small difference of large terms; in
 # float32 it comes out negative, and its logarithm is nan.
 single = flow(x.float())
 for name, one, other in zip(("value", "log-det"), single, exact, strict=True):

@@ -20,7 +20,7 @@ z = z.float().double()  # numbers that float32 has
 exact = flow.inverse(z)
 torch.set_default_dtype(torch.float32)
 flow.float()
-# The cause: alpha = (-b + sqrt(b**2 - 4ac)) / 2a, in which all cancels where two heights are nearly
+# The bug: alpha = (-b + sqrt(b**2 - 4ac)) / 2a, in which all cancels where two heights are nearly
 # equal, and 0 / 0 is nan; -2c / (b + sqrt(b**2 - 4ac)) is the same root without cancelling.
 single = flow.inverse(z.float())
 for name, one, other in zip(("value", "log-det"), single, exact, strict=True):

@@ -20,7 +20,7 @@ z = z.float().double()  # numbers that float32 has
 exact = flow.inverse(z)
 torch.set_default_dtype(torch.float32)
 flow.float()
-# The cause: the inverse solves a quadratic by b**2 - 4ac, which cancels where a spline is flat; in
+# The bug: the inverse solves a quadratic by b**2 - 4ac, which cancels where a spline is flat; in
 # float32 it has few digits or is negative (`assert (discriminant >= 0).all()`).
 single = flow.inverse(z.float())
 for name, one, other in zip(("value", "log-det"), single, exact, strict=True):

@@ -22,7 +22,7 @@ x = x.float().double()  # numbers that float32 has
 exact = flow.forward(x)
 torch.set_default_dtype(torch.float32)
 flow.float()
-# The cause: the inverse solves a quadratic by b**2 - 4ac, which cancels where a spline is flat.
+# The bug: the inverse solves a quadratic by b**2 - 4ac, which cancels where a spline is flat.
 single = flow.forward(x.float())
 for name, one, other in zip(("value", "log-det"), single, exact, strict=True):
     print(name, "in float32:", one.tolist(), "in float64:", other.tolist())

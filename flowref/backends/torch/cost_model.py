@@ -133,10 +133,11 @@ def _priced(
     value, ended, walks, transformed = None, True, False, False
     while len(counts) < 2 and ended:
         rows = MORE if counts else FEW
+        given, again = (_first(x, context, rows) for _ in range(2))
         measuring, ended = Measuring(most), False
         spared = contextlib.nullcontext(Ungraphed()) if walks else ungraphed()
         with contextlib.suppress(Enough, Exception), spared as state, measuring:
-            value = function(obj, *_first(x, context, rows))
+            value = function(obj, *given)
             ended = True
         if state.walked:  # it differentiates itself
             walks, ended, counts, transformed = True, True, [], state.transformed
@@ -147,7 +148,7 @@ def _priced(
             # A call of its own: looking at what graphs keep takes operations.
             graphed = Measuring(math.inf)
             with contextlib.suppress(Exception), graphed.graphs(), graphed:
-                function(obj, *_first(x, context, rows))
+                function(obj, *again)
             measuring.held = graphed.held
         counts.append(measuring)
     if not ended and counts[-1].work <= most:  # it was refused

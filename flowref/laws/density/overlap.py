@@ -242,6 +242,10 @@ def lower_bound_overlap(flow: SampledDensity, batch: Batch) -> Residual:
     told = fitted_density_test(flow, lambda *drawn: ratios(flow, draws, *drawn))
     found = two_stage(told, (count, MORE * count), batch.seed)
     (theirs, own), missed = (float(side.mean()) for side in found.sides()), found.missed
+    if missed > NOTHING and found.excess <= 1:
+        raise Undecidable(
+            "its samples overlap too little with a normal density for a bound that is too high to be seen"
+        )
     return Finding(
         found.excess,
         {"from samples": theirs, "from the normal": own},
@@ -250,7 +254,7 @@ def lower_bound_overlap(flow: SampledDensity, batch: Batch) -> Residual:
         f"what makes it higher by less than {missed:.2g} nats is not seen"
         if found.excess <= 1
         else "",
-    ).residual(trivial=np.array([missed > NOTHING]))
+    ).residual()
 
 
 def ratios(

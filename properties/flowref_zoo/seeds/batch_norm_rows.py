@@ -40,7 +40,9 @@ ROWS: Mapping[str, Row] = MappingProxyType(
         "000-14": Row(_alone("000-14", FIRST), ("effects/process[output]",)),
         "000-15": Row(_alone("000-15", SECOND), ("mode/protocol",)),
         "000-16": Row(
-            _alone("000-16", SECOND), ("effects/graphs",), ("same/copied[after-training]",)
+            _alone("000-16", SECOND),
+            ("effects/graphs",),
+            ("effects/graphs[one-call]", "same/copied[after-training]"),
         ),
         "000-17": Row(_alone("000-17", SECOND), ("batch-norm/conventions[running-variance]",)),
         "000-20": Row(_alone("000-20", FIRST, SECOND), SINGLE),

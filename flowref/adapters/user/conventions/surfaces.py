@@ -309,6 +309,8 @@ def _of_density(once: Once, dialect: Dialect, x: Any) -> Manifold | None:
         if kind == "sphere":
             return None if _falls(once, log_prob, points) else _half(once, log_prob, found, points)
         return _measured(once, dialect, found, points, kind)
+    if (elsewhere := _round(points)) is not None and _steady(once, dialect, elsewhere):
+        return None if _falls(once, log_prob, points) else elsewhere
     if (within := _subspace(points)) is not None:
         return (
             _measured(once, dialect, within, points, "subspace")
@@ -362,13 +364,37 @@ def _alone(once: Once, log_prob: Callable[..., Any], x: Any) -> Manifold | None:
     return manifolds.sphere(event) if same and np.ptp(here) > NEAR else None
 
 
-def _subspace(points: Any) -> Manifold | None:
-    """The subspace on which all of some points lie; None where they fill the space, or are no real numbers."""
+def _real(points: Any) -> Array | None:
+    """Points laid flat, where they are few and distinct real numbers."""
     array = _plain(points)
     flat = array.reshape(len(array), -1)
     if not 1 < flat.shape[1] <= FEW or len(np.unique(flat, axis=0)) < DISTINCT * len(flat):
         return None
-    if (flat == np.round(flat)).all():
+    return None if (flat == np.round(flat)).all() else flat
+
+
+def _round(points: Any) -> Manifold | None:
+    r"""The sphere of another center or radius on which all of some vectors lie: $|x|^2 = 2 c x + r^2 - |c|^2$."""
+    flat = _real(points) if len(points.shape) == 2 else None
+    if flat is None:
+        return None
+    squares, terms = (flat**2).sum(1), np.concatenate([2 * flat, np.ones((len(flat), 1))], 1)
+    (*center, rest), _, rank, _ = np.linalg.lstsq(terms, squares, rcond=None)
+    square = float(rest + np.square(center).sum())
+    if rank < terms.shape[1] or square <= 0:
+        return None
+    radius = float(f"{math.sqrt(square):.12g}")
+    near = np.where(np.abs(center) <= NONE * radius, 0.0, center)
+    unit = manifolds.sphere(flat.shape[1:])
+    at = f" around {[float(f'{one:.6g}') for one in near]}" if near.any() else ""
+    found = unit.moved(near, radius, f"{unit.name.replace('unit ', '')} of radius {radius:.6g}{at}")
+    return found if found.holds(flat) else None
+
+
+def _subspace(points: Any) -> Manifold | None:
+    """The subspace on which all of some points lie; None where they fill the space, or are no real numbers."""
+    array, flat = _plain(points), _real(points)
+    if flat is None:
         return None
     center = flat.mean(0)
     _, values, ways = np.linalg.svd(flat - center, full_matrices=False)
@@ -383,7 +409,7 @@ def _subspace(points: Any) -> Manifold | None:
 
 
 def _steady(once: Once, dialect: Dialect, found: Manifold) -> bool:
-    """Whether samples lie on the same subspace after parameters were moved."""
+    """Whether samples lie on the same manifold after parameters were moved."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not isinstance(once.obj, torch.nn.Module) or dialect.sample is None:
         return True
