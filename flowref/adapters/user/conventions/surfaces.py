@@ -309,7 +309,7 @@ def _of_density(once: Once, dialect: Dialect, x: Any) -> Manifold | None:
         if kind == "sphere":
             return None if _falls(once, log_prob, points) else _half(once, log_prob, found, points)
         return _measured(once, dialect, found, points, kind)
-    if (elsewhere := _round(points)) is not None and _steady(once, dialect, elsewhere):
+    if (elsewhere := _sphere_through(points)) is not None and _steady(once, dialect, elsewhere):
         return None if _falls(once, log_prob, points) else elsewhere
     if (within := _subspace(points)) is not None:
         return (
@@ -373,7 +373,7 @@ def _real(points: Any) -> Array | None:
     return None if (flat == np.round(flat)).all() else flat
 
 
-def _round(points: Any) -> Manifold | None:
+def _sphere_through(points: Any) -> Manifold | None:
     r"""The sphere of another center or radius on which all of some vectors lie: $|x|^2 = 2 c x + r^2 - |c|^2$."""
     flat = _real(points) if len(points.shape) == 2 else None
     if flat is None:
