@@ -1,4 +1,4 @@
-"""What kind of thing a target is, in a few words, from the calls it offers and what it states."""
+"""The kind of a target in a few words, from its calls and facts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from flowref.model import PARTS, RENORM, SAMPLE, Dialect, Facts, Normalizer
 
 PART_WISE = " of parts of a batch"
-# Attributes of a batch normalizer that most have, by the words for them.
+# Usual attributes of batch normalizers, with their description.
 USUAL = {"running_mean": "running mean", "running_var": "running variance", "eps": "eps"}
 
 
@@ -65,12 +65,11 @@ def _normalizer_text(normalizer: Normalizer, invertible: bool) -> str:
     statistics = PART_WISE if normalizer.largest else ways.get(normalizer.statistics, "")
     axes = "" if normalizer.channel == (0,) else f" of axis {_axis_list_text(normalizer.channel)}"
     unknown = " and ".join(word for role, word in USUAL.items() if role not in normalizer.roles)
-    told = f", whose {unknown} nothing shows" if unknown and not normalizer.evidence else ""
-    return f"batch norm{statistics}{axes}{way_back}{told}"
+    unknown_note = f", whose {unknown} nothing shows" if unknown and not normalizer.evidence else ""
+    return f"batch norm{statistics}{axes}{way_back}{unknown_note}"
 
 
 def _axis_list_text(axes: tuple[int, ...]) -> str:
-    """Axes of an event, as those of a batch."""
     return " and ".join(str(axis + 1) for axis in axes)
 
 

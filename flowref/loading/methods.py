@@ -1,5 +1,5 @@
-"""Which functions of a user's code each call of a target runs, so that a report can name the one at
-fault: seen by making the call once.
+"""The functions of the user's code that each call runs, traced once, so that reports can name the faulty
+one.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import flowref
 from flowref.loading.place import INSTALLED, root_of
 from flowref.model import Method, Subject, draw_points
 
-# A round trip of more operations is not made for this alone.
+# Operations of a round trip above which no call is traced.
 DEAREST = 20_000
 
 
 def entered_methods(subject: Subject) -> tuple[Method, ...]:
-    """The functions that each call enters from outside of the user's code, or of a class of it."""
+    """The functions that each call enters from outside the user's code, or of another class."""
     if subject.operations > DEAREST or subject.facts.unended:
         return ()
     root = root_of(Path.cwd())
     found: dict[Method, None] = {}
     for call, run in _ordinary_calls(subject):
-        with contextlib.suppress(Exception):  # that is for laws to say
+        with contextlib.suppress(Exception):  # reported by laws
             found |= dict.fromkeys(_entered(call, run, root))
     return tuple(found)
 
@@ -82,7 +82,7 @@ def _entered(call: str, run: Callable[[], Any], root: Path) -> list[Method]:
 
 @functools.lru_cache(maxsize=4096)
 def _path(code: CodeType, root: Path) -> str:
-    """The file of a function from the root of the repository; empty of what is no user's."""
+    """The file of a function relative to the repository; empty outside the user's code."""
     if code.co_name.startswith("<"):
         return ""
     file = Path(code.co_filename)

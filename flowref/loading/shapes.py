@@ -1,6 +1,4 @@
-"""Which shapes a user's object takes: of a context that calls ask for, of padding, and of an event, as calls of a copy
-show them.
-"""
+"""Shapes of a user's object, found by calling a copy: its context, padding mask and event."""
 
 from __future__ import annotations
 
@@ -32,13 +30,14 @@ from flowref.model import (
     TargetError,
 )
 
-# So many samples tell whether they lie on a simplex, and by how much their sums may be off.
+# Samples for detecting a simplex, and the tolerance of their sums.
 DRAWN, OFF = 7, 1e-5
 
 
 def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
-    """What is asked of an object once the shapes are known that it takes. Raises `TargetError` or `SpecError` in one
-    sentence where calls do not show them.
+    """The inquiry of an object once its shapes are known.
+
+    Raises `TargetError` or `SpecError` in one sentence if calls do not determine them.
     """
     from flowref.adapters.common.normalizers import statistics_layers
     from flowref.adapters.user import contexts
@@ -71,12 +70,12 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
 
 
 def _begun(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
-    """What is asked before any call, as it was declared."""
+    """The inquiry before any call, from declarations."""
     obj = instance.resting()
     asked = obj, dialect, instance.backend, instance.dtype, facts, instance.chosen(obj)
     inquiry = Inquiry(*asked)
     if facts.codomain is not None and facts.codomain.kind == "simplex":
-        # Of what lies on it all coordinates but one are judged, which fill no set with a name.
+        # A surface is tested in coordinates, one fewer, whose range has no name.
         inquiry, facts = inquiry.knowing(**{DECLARED: "yes"}), replace(facts, codomain=None)
     if facts.domain.kind == "simplex" and dialect.log_prob is None and facts.normalizer is None:
         inquiry = inquiry.knowing(**{FROM: "yes"})
@@ -86,29 +85,29 @@ def _begun(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
 
 
 def _labelled(inquiry: Inquiry, name: str) -> Inquiry:
-    """With labels, which were declared, and may be None by default."""
+    """The inquiry with declared labels, which may be None by default."""
     with contextlib.suppress(TargetError):
         return given(inquiry, name, (LABELLED,))
     raise SpecError("context was given as labels, and no call takes whole numbers, one a point")
 
 
 def _on_a_simplex(inquiry: Inquiry) -> Facts | None:
-    """Facts with the shape of samples, and their set, where nothing was declared and all of them are positive and sum
-    to one; None of all else.
+    """Facts with the shape and set of samples, if nothing is declared and all samples are positive and sum
+    to one; else None.
     """
     dialect, facts = inquiry.dialect, inquiry.facts
-    told = facts.event_shape or facts.domain.kind != "real" or facts.context_shape is not None
-    if told or dialect.sample is None or dialect.forward is not None:
+    stated = facts.event_shape or facts.domain.kind != "real" or facts.context_shape is not None
+    if stated or dialect.sample is None or dialect.forward is not None:
         return None
     for count in (DRAWN, (DRAWN,)):
         try:
             drawn = np.asarray(inquiry.backend.array(dialect.sample(inquiry.obj, count, None)))
-        except Exception:  # it asks for something else
+        except Exception:  # sampling needs other arguments
             continue
         if _lies_on_a_simplex(drawn):
             domain = Support.parse("simplex")
             return replace(facts, event_shape=drawn.shape[1:], domain=domain, declared=True)
-        if len(drawn) == DRAWN:  # so many were asked for, and came
+        if len(drawn) == DRAWN:  # the first axis is that of the samples
             return None
     return None
 
@@ -120,7 +119,7 @@ def _lies_on_a_simplex(drawn: Array) -> bool:
 
 
 def _with_event(inquiry: Inquiry, instance: Instance, dtype: Any, kind: str | None) -> Inquiry:
-    """With the first event shape that every call takes, and those that they take as well."""
+    """The inquiry with the first event shape that every call accepts, and further accepted ones."""
     from flowref.adapters.common.normalizers import recognition
 
     normalizes, shape = inquiry.facts.normalizer is not None, None
@@ -135,9 +134,7 @@ def _with_event(inquiry: Inquiry, instance: Instance, dtype: Any, kind: str | No
 
 
 def _inferred(inquiry: Inquiry, instance: Instance) -> Shape:
-    """The event shape that calls in eval mode show, or in train mode where those in eval mode are
-    refused.
-    """
+    """The event shape found in eval mode, or in train mode if eval mode raises."""
     try:
         return infer_shape(inquiry)
     except Ambiguous:

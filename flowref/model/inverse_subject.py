@@ -1,4 +1,4 @@
-"""A subject turned around: the inverse of a bijection is a bijection, of which the same is stated."""
+"""The inverse of a bijection as a subject, to which the same laws apply."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ITERATES, ACCURACY = "iterative-forward", "inverse-tolerance"
 
 
 def inverted(subject: Subject) -> Subject:
-    """The inverse as ``forward`` and the map as ``inverse``, with what is known of them; without what is of
-    one direction alone, and of the object as a whole. It has no calls where there is no inverse.
+    """The subject with ``forward`` and ``inverse`` exchanged, without facts of one direction or of the
+    whole object. It has no calls if there is no inverse.
     """
     facts, promises = subject.facts, dict(subject.promises)
     if ACCURACY in promises and not promises.pop(ITERATES, False):
@@ -62,7 +62,7 @@ def inverted(subject: Subject) -> Subject:
 
 
 def _played(play: Callable[..., Life] | None) -> Callable[..., Life] | None:
-    """Lives in which the calls of the map are those of the inverse."""
+    """Lives with the two directions exchanged in every run."""
     if play is None:
         return None
     known = play
@@ -87,7 +87,7 @@ def _around(step: Step[Any]) -> Step[Any]:
 
 
 def _other_way(ability: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """An ability that is told of which call it is."""
+    """An ability with the direction in its first argument exchanged."""
     if ability is None:
         return None
     known = ability

@@ -27,9 +27,9 @@ NAMED = {
     "centred": (-math.inf, math.inf),
     "subspace": (-math.inf, math.inf),
 }
-# Sets without a volume, or that go around, which are judged in coordinates of them (see `manifold`).
+# Sets without volume, or periodic ones, which are tested in coordinates (see `manifold`).
 CURVED = ("sphere", "axes", "so3", "torus", "circle", "centred", "subspace")
-# Sets that speak of several coordinates at once.
+# Sets that constrain several coordinates jointly.
 JOINT = ("ordered", "simplex", "corner", *CURVED)
 
 
@@ -52,8 +52,8 @@ class Support:
 
     @classmethod
     def parse(cls, text: object) -> Support:
-        """Read one of the names of `NAMED`, "(-1,1)", a pair of numbers, a Support, or one of these for each coordinate,
-        separated by commas or in a tuple.
+        """Read a name of `NAMED`, "(-1,1)", a pair of numbers, a Support, or one of these for each
+        coordinate, separated by commas or in a tuple.
 
         Raises `SpecError` for anything else.
         """
@@ -82,7 +82,7 @@ class Support:
 
     @classmethod
     def product(cls, coordinates: Sequence[Support]) -> Support:
-        """A set with an interval of its own for each coordinate; one set where all are the same."""
+        """A product of intervals, one per coordinate; a single interval if all are equal."""
         if len(set(coordinates)) == 1:
             return coordinates[0]
         if any(one.kind in JOINT for one in coordinates):
@@ -92,7 +92,7 @@ class Support:
 
     @property
     def ends(self) -> tuple[Any, Any]:
-        """The lower and the upper end: numbers, or arrays with one for each coordinate."""
+        """The lower and the upper end: numbers, or arrays with one per coordinate."""
         if not self.coordinates:
             return self.low, self.high
         lows, highs = ([getattr(one, end) for one in self.coordinates] for end in ("low", "high"))
@@ -100,7 +100,7 @@ class Support:
 
     @property
     def joint(self) -> bool:
-        """Whether it speaks of several coordinates at once: a step of one may leave it."""
+        """Whether coordinates are constrained jointly, so that a step along one may leave the set."""
         return self.kind in JOINT
 
     @property
@@ -131,7 +131,7 @@ class Support:
 
 
 def _separate(text: str) -> list[str]:
-    """What stands between the commas that are in no brackets."""
+    """The parts between commas that are outside of brackets."""
     parts, depth = [""], 0
     for sign in text:
         depth += (sign in "([") - (sign in ")]")
@@ -156,8 +156,8 @@ CORNER = Support("corner", 0.0, 1.0)
 def draw_points(
     support: Support, shape: tuple[int, ...], rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """Ordinary points of a support: standard normal on the line, uniform and away from the ends
-    where bounded.
+    """Ordinary points ``(batch, *event)`` of a support: standard normal on the line; uniform and away from
+    the ends if bounded.
 
     ``shape`` is ``(batch, *event)``; joint sets act along the last axis.
     """
@@ -184,7 +184,7 @@ def draw_points(
 
 
 def _curved(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Uniform points of a manifold; normal ones of a subspace."""
+    """Uniform points of a manifold; normal points of a subspace."""
     if kind in ("torus", "circle"):
         return rng.uniform(-math.pi, math.pi, shape)
     noise = rng.standard_normal(shape)
