@@ -121,7 +121,7 @@ def _drafted(instance: Instance, recognition: Recognition, facts: Facts) -> Draf
     adapter, dialect, backend = recognition.adapter, recognition.dialect, instance.backend
     if dialect.push is not None and not facts.event_shape:
         raise TargetError(
-            f"{instance.source.target} is a layer that may draw or forget: its latents need not be of the shape of "
+            f"{instance.source.target} is a stochastic or surjective layer: its latents need not be of the shape of "
             f"its events, and calls do not show which. Give {GIVE_SHAPE}"
         )
     if adapter.name == USER and dialect.push is not None:
@@ -189,8 +189,8 @@ def _without_broken(draft: Draft, subject: Subject) -> Draft:
     broken = {name: error for name, error in broken.items() if name not in missing}
     if "sample" in broken and (name := asks_for(obj, dialect)):
         del broken["sample"]
-        hints.append(f"sample is not asked: it takes {name}, and no number of points")
-    said += [f"{name} raises, and is set aside" for name in broken]
+        hints.append(f"sample is not called: it takes {name}, and no number of points")
+    said += [f"{name} raises, and is not tested" for name in broken]
     found = Finding(facts={"broken": broken}, dialect=replace(dialect, **absent))
     draft = draft.having(found).saying(*said)
     return replace(draft, spoken=replace(draft.spoken, hints=(*draft.spoken.hints, *hints)))

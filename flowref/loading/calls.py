@@ -79,7 +79,7 @@ def _unmasked(facts: Facts, chosen: Mapping[str, str]) -> str:
     name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")
     if len(facts.event_shape) != 2 or kind not in ("each position", "each place"):
         return ""
-    return f"nothing is left out by {name}: if it masks out padding, say ?padded={name}"
+    return f"{name} is passed as ones: if it masks out padding, say ?padded={name}"
 
 
 def _by_batches(
@@ -235,7 +235,7 @@ def with_checked_log_det(draft: Draft) -> Draft:
             f"{target}: forward maps an event of shape {event} to "
             f"{shape}; a bijection keeps the number of entries. If the event "
             "shape is another, give it as ?event=3 or ?event=2,4,4; if it returns "
-            "log-likelihoods, say ?returns=log_prob; if it forgets or draws entries on purpose, "
+            "log-likelihoods, say ?returns=log_prob; if it drops or draws entries on purpose, "
             f"?draws={'inverse' if math.prod(shape) < math.prod(event) else 'forward'}"
         )
     return replace(draft, facts=replace(facts, latent_shape=shape))

@@ -96,7 +96,7 @@ def _read(owner: Any, target: str) -> dict[str, str]:
         if name == VERSION or value is None:
             continue
         if name not in KEYS:
-            why = "is an option of a run, and nothing that an object declares"
+            why = "is an option of a run, and cannot be declared"
             near = f"is no key of version {version}{nearest(str(name), KEYS)}; docs/guides/declaration.md lists them"
             raise SpecError(f"{whose}: {name!r} {why if name in OF_A_RUN else near}")
         key = KEYS[name]

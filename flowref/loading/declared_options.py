@@ -219,7 +219,7 @@ def of_kind(facts: Facts, given: list[str], name: str, obj: Any) -> Facts:
             )
     if obj is None:
         raise SpecError(
-            f"{name}: kind is for objects of your own; what a library's construction is, is known"
+            f"{name}: kind is for objects of your own; the kind of a library's construction is known"
         )
     if spellings.KIND not in given:
         coupled = spellings.normalizer_of(obj)[1] if facts.normalizer is not None else {}

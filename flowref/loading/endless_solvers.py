@@ -45,8 +45,8 @@ def unended(instance: Instance, dialect: Dialect, facts: Facts) -> Facts | None:
         if call.complete or call.redrawn <= SHARE:
             return None
         words = (
-            f"{name} was cut short after {MOST} operations: with noise drawn between the evaluations of its "
-            "field, steps that an error estimate chooses do not end"
+            f"{name} was stopped after {MOST} operations: its vector field draws noise at each evaluation, "
+            "so that an adaptive solver does not terminate"
         )
         promises = {**facts.promises, "estimator": True}
         return replace(shaped, cost=cost, promises=promises, unended=words)

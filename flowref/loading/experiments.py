@@ -66,15 +66,15 @@ OF_OBJECTS = (
 )  # fmt: skip
 # Need calls.
 OF_CALLS = (
-    Experiment("members of sets", members, "rows are members of one set, as {} says where it is given", (in_torch, is_map)),
+    Experiment("members of sets", members, "rows are members of one set, unless {} assigns them to several", (in_torch, is_map)),
     Experiment("an encoder", encoder, "", (unnormalized,)),
-    Experiment("a layer that draws", layer, "a layer that draws, as calls show (of a bijection say ?kind=bijection)",
+    Experiment("a layer that draws", layer, "a stochastic layer, as calls show (for a bijection say ?kind=bijection)",
                (unnormalized, in_torch, may_draw)),
     Experiment("a method that follows parameters", sync_method_finding, "{}() is called after its parameters were moved",
                (undrawn, unnormalized, may_follow)),
     Experiment("a log-det in single precision", precision, "log-det {}", (in_double,)),
     Experiment("a series or an estimate", rule, "log-det: {}", (undrawn, in_torch)),
-    Experiment("a circle", circle, "domain: {}, since it goes around", (in_double, unknown)),
+    Experiment("a circle", circle, "domain: {}, since it is periodic", (in_double, unknown)),
     Experiment("clamps", clamps, "domain: {}, since values outside are clamped", (in_double, unknown)),
     *OF_OBJECTS,
 )  # fmt: skip

@@ -14,7 +14,7 @@ USUAL = {"running_mean": "running mean", "running_var": "running variance", "eps
 def target_kind(dialect: Dialect, facts: Facts) -> str:
     """The kind of a target: "affine coupling with inverse", "density without sampler", ..."""
     if facts.unended:
-        return "solver of which no call ended"
+        return "solver whose calls do not terminate"
     phrases = (_map_text(dialect, facts), _kernel(dialect, facts), _density_text(dialect))
     named = [phrase for phrase in phrases if phrase]
     return " and ".join(named) or _other(dialect)
@@ -65,7 +65,7 @@ def _normalizer_text(normalizer: Normalizer, invertible: bool) -> str:
     statistics = PART_WISE if normalizer.largest else ways.get(normalizer.statistics, "")
     axes = "" if normalizer.channel == (0,) else f" of axis {_axis_list_text(normalizer.channel)}"
     unknown = " and ".join(word for role, word in USUAL.items() if role not in normalizer.roles)
-    unknown_note = f", whose {unknown} nothing shows" if unknown and not normalizer.evidence else ""
+    unknown_note = f", with unknown {unknown}" if unknown and not normalizer.evidence else ""
     return f"batch norm{statistics}{axes}{way_back}{unknown_note}"
 
 
@@ -80,7 +80,7 @@ def _density_text(dialect: Dialect) -> str:
 
 
 def _other(dialect: Dialect) -> str:
-    return " and ".join(_other_abilities(dialect)) or "nothing that a law is about"
+    return " and ".join(_other_abilities(dialect)) or "of no kind that laws test"
 
 
 def _other_abilities(dialect: Dialect) -> Iterator[str]:

@@ -14,7 +14,7 @@ from flowref.model import Array
 # Remarks on log-dets in single precision, and on sums that start in the default dtype.
 SINGLE, DEFAULT = "in single precision, and judged in that", "added up in the default dtype"
 ESTIMATED = "estimated with random probes, judged as an estimate"
-UNBIASED = "?promises=unbiased-log-det has its mean judged"
+UNBIASED = "?promises=unbiased-log-det tests its mean"
 
 
 def precision(draft: Draft) -> Finding | None:

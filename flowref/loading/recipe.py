@@ -55,7 +55,7 @@ DTYPES = ("float64", "float32")
 # Random states for rebuilding an object that saved state is loaded into (see `Blueprint`).
 SAME_SEED, OTHER_SEED = 3, 4
 # The remark on code that requests a GPU.
-ON_THE_HOST = "on the processor, though it asks for a GPU"
+ON_THE_HOST = "on the CPU, though it requests a GPU"
 # The option that names a mutation.
 MUTATION = "mutant"
 
@@ -111,7 +111,7 @@ class Recipe:
     def contextual(self) -> Recipe:
         """The recipe with an optional context passed. Raises `Unsupported` if there is none."""
         if not self.facts.optional_context:
-            raise Unsupported("it takes no context that may be left out", waits=False)
+            raise Unsupported("it takes no optional context", waits=False)
         return self._with(context=self.facts.optional_context)
 
     def _with(self, **options: str) -> Recipe:
@@ -148,7 +148,7 @@ class Recipe:
                 return self._with(event=",".join(map(str, size)), **{OVERRIDE: "true"})
             except (TargetError, SpecError):
                 continue
-        raise Unsupported("it refuses events of another size", waits=False)
+        raise Unsupported("it rejects events of another size", waits=False)
 
     def given(self, condition: Condition) -> Recipe:
         """The recipe with contexts as a condition demands."""

@@ -172,13 +172,13 @@ def unread(obj: Any, dialect: Dialect, options: Mapping[str, str]) -> str:
     if dialect.log_prob is None and minus:
         meant = f"minus its log-density{CONSTANT}"
         sign = "&" if options else "?"
-        return f"{minus}() was not looked at: if it is {meant} add {sign}log_prob={minus}"
+        return f"{minus}() was not tested: if it is {meant} add {sign}log_prob={minus}"
     name = _first_own_method(obj, FORWARDS)
     if "log_prob" not in options or dialect.forward is not None or not name:
         return ""
     back = _first_own_method(obj, (*METHODS, *LIKELY))
     way = f"&inverse={back}" if back else ""
-    return f"{name}() was not looked at: if that is its map, add &forward={name}{way}"
+    return f"{name}() was not tested: if that is its map, add &forward={name}{way}"
 
 
 def taking_points(obj: Any) -> list[str]:

@@ -52,7 +52,7 @@ class Trip(NamedTuple):
         """The assumption on operations that are unknown to flowref."""
         if not self.unknown:
             return ()
-        return (f"unknown to flowref, and taken to round: {', '.join(self.unknown)}",)
+        return (f"unknown to flowref, and assumed to round: {', '.join(self.unknown)}",)
 
     @property
     def words(self) -> str:

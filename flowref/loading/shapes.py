@@ -88,7 +88,7 @@ def _labelled(inquiry: Inquiry, name: str) -> Inquiry:
     """The inquiry with declared labels, which may be None by default."""
     with contextlib.suppress(TargetError):
         return given(inquiry, name, (LABELLED,))
-    raise SpecError("context was given as labels, and no call takes whole numbers, one a point")
+    raise SpecError("context was given as labels, and no call takes integers, one per point")
 
 
 def _on_a_simplex(inquiry: Inquiry) -> Facts | None:
@@ -129,7 +129,7 @@ def _with_event(inquiry: Inquiry, instance: Instance, dtype: Any, kind: str | No
     if not normalizes and inquiry.facts.context_shape is None:
         inquiry = inquiry.having(guessed=alternatives(replace(inquiry, obj=instance.resting())))
     event = inquiry.facts.event_shape
-    why = f"every call takes batches of events of shape {event}, the first that does"
+    why = f"event shape {event}: the first that all calls accept"
     return replace(inquiry, why=(*inquiry.why, why))
 
 

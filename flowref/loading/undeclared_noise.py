@@ -46,13 +46,13 @@ def encoder(draft: Draft) -> None:
         return
     if drawn:
         what = (
-            f"{name} where it is not given"
+            f"{name} unless it is given"
             if name
             else "random numbers, and returns more than a map does"
         )
         raise TargetError(
             f"{draft.instance.source.target}: forward draws {what}: audit a wrapper that returns "
-            "a bound as log_prob(x), or one that takes what is drawn; of a stochastic layer say ?draws=forward"
+            "a bound as log_prob(x), or one that takes the draws; for a stochastic layer say ?draws=forward"
         )
 
 
@@ -89,9 +89,9 @@ def layer(draft: Draft) -> Finding | None:
         found = _layer(draft)
     if found is not None and draft.spoken.left:
         raise TargetError(
-            f"{draft.instance.source.target}: it draws, and {draft.spoken.left}. What a layer that draws contributes "
-            "counts all that it drew: audit a wrapper that takes and returns what is drawn as entries of a point, or one "
-            "that returns (z, V) alone; of a bijection say ?kind=bijection"
+            f"{draft.instance.source.target}: it is random, and {draft.spoken.left}. The contribution of a stochastic layer "
+            "includes all its draws: audit a wrapper that takes and returns the draws as entries of a point, or one "
+            "that returns (z, V) alone; for a bijection say ?kind=bijection"
         )
     return found
 

@@ -62,7 +62,7 @@ def _measured_draft(instance: Instance, dialect: Dialect, facts: Facts) -> Draft
     if unknown(draft) and (found := finite_interval(draft)):
         # Shapes found from points outside of the domain do not count.
         draft = drafted(instance, dialect, replace(facts, domain=found))
-        words = f"domain: {found}, since it gives no numbers elsewhere"
+        words = f"domain: {found}, since it is not finite elsewhere"
     draft = run_experiments(draft, OF_CALLS)
     return (with_checked_log_det(draft) if draft.dialect.push is None else draft).saying(words)
 

@@ -12,7 +12,7 @@ ROWS, FAR, SAME = 16, 6, 1e-9
 # Steps per unit: integers, and levels of data in [0, 1].
 STEPS = (1, 256, 255)
 PASSES = {"straight-through": True}
-WHOLE = "its points are whole numbers, and gradients pass straight through its rounding"
+WHOLE = "its points are integers, and gradients pass straight through its rounding"
 SAID = "it moves points by whole {}: gradients pass straight through its rounding, and samples are whole"
 
 

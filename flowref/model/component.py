@@ -127,7 +127,7 @@ class Dialect:
         """The function of a call. Raises `Unsupported` if it is not offered."""
         function: Callable[..., Any] | None = getattr(self, name)
         if function is None and self.push is not None and name in OPPOSITE:
-            raise Unsupported("a layer that may draw has no likelihood of its own to train it by")
+            raise Unsupported("a stochastic layer has no likelihood of its own to train it by")
         if function is None:
             raise Unsupported(f"it offers no {name}")
         return function

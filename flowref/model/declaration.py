@@ -101,7 +101,7 @@ class Key:
 # Promises that a declaration can make; one with a mapping needs the attribute ``promises``.
 STATABLE = tuple(one.name for one in PROMISES.values() if one.by == ANYONE and one.kind != MAPPING)
 
-_FIT = "calls run and give what is said"
+_FIT = "calls run and return what is declared"
 _ROWS = (
     # Calls.
     Key("forward", TEXT, "call_and_ladj", "the method that maps an event; its result is the value, alone or with the log-det",
@@ -109,7 +109,7 @@ _ROWS = (
     Key("inverse", TEXT, "inv", 'the method that undoes it; "none" if there is none', "`map/inverse`, `map/log-det`"),
     Key("log_prob", TEXT, "log_prob", "the method that returns log-densities", "`shape/one-number-per-point`, `density/...`"),
     Key("sample", TEXT, "sample", "the method that draws samples", "`sampling/...`"),
-    Key("direction", TEXT, "data->latent", "which way `forward` goes, for what has a density as well",
+    Key("direction", TEXT, "data->latent", "which way `forward` maps, if there is a density as well",
         "the density is that of the base through this way; `density/change-of-variables`, `sampling/...`",
         ("data->latent", "latent->data"), option="normalizing"),
     # Shapes and sets.

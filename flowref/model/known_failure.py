@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 # For a case recorded with other weights.
-OTHER_WEIGHTS = "its weights are others by now"
+OTHER_WEIGHTS = "its weights have changed since"
 
 
 class Standing(enum.StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # For an object with arrays that may be parameters but are not listed as such.
-UNMOVED = "its arrays are not moved, since nothing shows that they are parameters"
+UNMOVED = "its arrays are not moved, since they are not known to be parameters"
 
 
 @dataclass(frozen=True)

@@ -377,7 +377,7 @@ def test_the_last_of_the_states_of_a_sampler_is_the_sample(option: str, status: 
 def test_a_layer_that_returns_what_it_draws_beside_points_is_refused() -> None:
     """Its log-det is that of both, and no contribution; of what draws nothing the line says so."""
     with pytest.raises(
-        TargetError, match=r"it draws, and forward returns 3 things, and the second"
+        TargetError, match=r"it is random, and forward returns 3 things, and the second"
     ):
         recipe("Momentum")
     hints = recipe("Momentum?still=True").recognized.hints

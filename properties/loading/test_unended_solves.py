@@ -136,7 +136,7 @@ def facts(target: str) -> Any:
 )
 def test_what_does_not_end_is_cut_short(target: str) -> None:
     """It says so, and offers no call."""
-    assert "forward was cut short after 8000 operations" in facts(target).unended
+    assert "forward was stopped after 8000 operations" in facts(target).unended
     assert loading.load(parse_target(f"{__name__}:{target}")).forward is None
 
 

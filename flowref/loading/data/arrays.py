@@ -119,4 +119,4 @@ def _read_compressed_rows(path: Path, name: str, rows: Array) -> Array:
 def _unreadable(path: Path, error: BaseException) -> str:
     if any(sign in str(error) for sign in ("allow_pickle", "Object arrays", "Python objects")):
         return f"{path} holds Python objects, which are not read; save numbers: x.astype('float32')"
-    return f"{path} cannot be read ({one_line(error, 150)}); it was cut off or is no such file"
+    return f"{path} cannot be read ({one_line(error, 150)}); it is truncated, or not such a file"

@@ -68,7 +68,7 @@ def _opened(path: Path, name: str, size: int, changed: int) -> Rows:
         return KINDS[path.suffix](path)
     torch = head[:2] == b"PK" or path.suffix in (".pt", ".pth")
     way = "; save a tensor with np.save('points.npy', x.numpy())" if torch else ""
-    raise DataError(f"{path} is no kind of data that is read here; expected {EXPECTED}{way}")
+    raise DataError(f"{path} is not a supported kind of data; expected {EXPECTED}{way}")
 
 
 def data_digest(text: str) -> str:
