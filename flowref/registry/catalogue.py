@@ -87,7 +87,7 @@ def statements() -> Mapping[str, str]:
 
 
 def _merged_law_table(name: str) -> dict[str, str]:
-    """The merged tables of one name in the law modules. Raises `LawError` if two differ."""
+    """The merged tables of one name in the law modules."""
     tables = (vars(module).get(name, {}) for module in (*_walk(LAWS), *offered(LAWS).modules))
     return {key: value for table in tables for key, value in table.items()}
 

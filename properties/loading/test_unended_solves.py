@@ -172,4 +172,4 @@ def test_other_laws_wait_and_say_why() -> None:
     verdict = check(target, "map/log-det", Settings("quick"))
     assert verdict.status is Status.NOT_APPLICABLE
     assert verdict.waits
-    assert "cut short" in verdict.reason
+    assert "was stopped" in verdict.reason

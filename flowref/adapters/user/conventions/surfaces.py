@@ -374,7 +374,7 @@ def _real(points: Any) -> Array | None:
 
 
 def _sphere_through(points: Any) -> Manifold | None:
-    r"""The sphere of another center or radius on which all of some vectors lie: $|x|^2 = 2 c x + r^2 - |c|^2$."""
+    """The sphere of another center or radius on which all of some vectors lie: $|x|^2 = 2 c x + r^2 - |c|^2$."""
     flat = _real(points) if len(points.shape) == 2 else None
     if flat is None:
         return None
