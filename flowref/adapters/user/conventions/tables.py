@@ -1,4 +1,4 @@
-"""The tables of conventions as the guide shows them."""
+"""The tables of conventions for the guide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from flowref.adapters.user.extras import EXTRAS, PADDING
 
 
 def convention_tables() -> str:
-    """Names, arguments, results, forms of log-dets and normalizers that are recognized, as tables of docs/guides/recognised.md."""
+    """Tables of names, arguments, results, forms of log-dets and normalizers, for
+    docs/guides/recognised.md.
+    """
     named = [(f"`{one.example}`", one.words) for one in ROLES]
     given = [(f"`{one.example}`", one.words) for one in ARGUMENTS.values() if one.example]
     extras = [(f"`{one.example}`", one.words) for one in (*EXTRAS, PADDING)]
