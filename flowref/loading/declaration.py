@@ -100,13 +100,12 @@ def _read(owner: Any, target: str) -> dict[str, str]:
             near = f"is no key of version {version}{nearest(str(name), KEYS)}; docs/guides/declaration.md lists them"
             raise SpecError(f"{whose}: {name!r} {why if name in OF_A_RUN else near}")
         key = KEYS[name]
-        text = _text(key, value, whose)
+        text = _typed_value(key, value, whose)
         texts[key.option or name] = DIRECTIONS.get(text, text)
     return texts
 
 
-def _text(key: Key, value: Any, whose: str) -> str:
-    """A declared value as it is typed after ``?``."""
+def _typed_value(key: Key, value: Any, whose: str) -> str:
     text = READ[key.kind](value, whose) if key.kind in READ else _typed(value)
     if text is None or (key.words and text not in key.words):
         raise SpecError(
@@ -141,7 +140,6 @@ def _support(value: Any, whose: str) -> str | None:
 
 
 def _typed_support(support: Support) -> str:
-    """A support as text, with all digits of its ends."""
     if support.coordinates:
         return ",".join(map(_typed_support, support.coordinates))
     return f"({support.low!r},{support.high!r})" if support.kind == "interval" else support.kind

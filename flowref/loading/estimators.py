@@ -123,7 +123,7 @@ def _samples(obj: Any, target: Target) -> Iterator[Sample]:
         yield Sample(points, f"{len(points):,} rows of {rows.name}")
         return
     size = _size(obj, target)
-    if (domain := _domain(obj, target)) is not None:
+    if (domain := _stated_domain(obj, target)) is not None:
         points = draw_points(domain, (DRAWN, size), np.random.default_rng(0))
         yield Sample(points, f"{DRAWN} drawn points of its domain")
         return
@@ -145,8 +145,7 @@ def _size(obj: Any, target: Target) -> int:
     return next((size for size in sizes if type(size) is int), USUAL)
 
 
-def _domain(obj: Any, target: Target) -> Support | None:
-    """The domain stated by an option or an attribute, or None."""
+def _stated_domain(obj: Any, target: Target) -> Support | None:
     text = target.option("domain") or target.option("support")
     if text is not None:
         return parse_support(text, str(target))

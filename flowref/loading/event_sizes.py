@@ -43,11 +43,13 @@ def keeps_size(obj: Any, event: Shape) -> bool:
     (other than the first axis), a number of its entries, or a number whose name says that it was computed
     from one.
     """
-    sizes = {math.prod(axes) for count in range(1, len(event) + 1) for axes in _of(event, count)}
-    return any(_is_size(name, value, sizes) for name, value in _held(obj))
+    sizes = {
+        math.prod(axes) for count in range(1, len(event) + 1) for axes in _extents(event, count)
+    }
+    return any(_is_size(name, value, sizes) for name, value in _numbers_held(obj))
 
 
-def _of(event: Shape, count: int) -> Iterator[tuple[int, ...]]:
+def _extents(event: Shape, count: int) -> Iterator[tuple[int, ...]]:
     """The extents along ``count`` axes, the first axis alone excepted."""
     for axes in combinations(range(len(event)), count):
         if axes != (0,):
@@ -63,8 +65,7 @@ def _is_size(name: str, value: Any, sizes: set[int]) -> bool:
     return value in sizes or (computed and name != "code" and value not in (0.0, 1.0))
 
 
-def _held(obj: Any) -> Iterator[tuple[str, Any]]:
-    """The numbers that an object holds, by name."""
+def _numbers_held(obj: Any) -> Iterator[tuple[str, Any]]:
     waiting: list[tuple[str, Any, int]] = [("", obj, 0)]
     seen: set[int] = set()
     while waiting and len(seen) < MOST:
@@ -75,15 +76,14 @@ def _held(obj: Any) -> Iterator[tuple[str, Any]]:
         if id(value) in seen or depth > DEPTH:
             continue
         seen.add(id(value))
-        number = _size_held(value)
+        number = _number_in(value)
         if number is not None:
             yield name, number
             continue
-        waiting += [(part or name, one, depth + 1) for part, one in _inside(value)]
+        waiting += [(part or name, one, depth + 1) for part, one in _contents(value)]
 
 
-def _size_held(value: Any) -> Any:
-    """The number in an array of size one; else the value."""
+def _number_in(value: Any) -> Any:
     item, shape = getattr(value, "item", None), getattr(value, "shape", None)
     if not callable(item) or shape is None or math.prod(shape) != 1:
         return None
@@ -92,7 +92,7 @@ def _size_held(value: Any) -> Any:
     return item()
 
 
-def _inside(value: Any) -> Iterator[tuple[str, Any]]:
+def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     """Entries, attributes, and what the code of a value reads."""
     if isinstance(value, (str, bytes)) or value is None:
         return
@@ -105,7 +105,7 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, types.MethodType):
         yield from (("", one) for one in (value.__func__, value.__self__))
     elif isinstance(value, types.FunctionType):
-        yield from _of_code(value)
+        yield from _numbers_in_code(value)
     elif isinstance(value, type):
         if _own(value):
             yield from vars(value).items()
@@ -116,8 +116,7 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
         yield from value._modules.items()
 
 
-def _of_code(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """The constants, closure variables and globals, if numbers, of a function."""
+def _numbers_in_code(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     if not _own(function):
         return
     code = function.__code__

@@ -23,25 +23,24 @@ def made_ready(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, A
         return False
     ready = _runs(backend, obj, call, point)
     if ready:
-        if dialect.inverse is None or _returns(backend, obj, dialect, point):
+        if dialect.inverse is None or _inverse_returns(backend, obj, dialect, point):
             return False
         other = backend.duplicate(obj)
-        _train(backend, other, call, point)
-        if not _returns(backend, other, dialect, point):
+        _call_in_train_mode(backend, other, call, point)
+        if not _inverse_returns(backend, other, dialect, point):
             return False  # not a matter of initialization
-    _train(backend, obj, call, point)
+    _call_in_train_mode(backend, obj, call, point)
     return not ready and _runs(backend, obj, call, point)
 
 
-def _train(backend: Backend, obj: Any, call: Any, point: tuple[Any, Any]) -> None:
+def _call_in_train_mode(backend: Backend, obj: Any, call: Any, point: tuple[Any, Any]) -> None:
     """One call in train mode, unless it raises; eval mode afterwards."""
     backend.set_mode(obj, True)
     _runs(backend, obj, call, point)
     backend.set_mode(obj, False)
 
 
-def _returns(backend: Backend, obj: Any, dialect: Dialect, point: tuple[Any, Any]) -> bool:
-    """Whether the inverse of an image returns in eval mode."""
+def _inverse_returns(backend: Backend, obj: Any, dialect: Dialect, point: tuple[Any, Any]) -> bool:
     assert dialect.forward is not None and dialect.inverse is not None
     try:
         z = call_with_cached_weights(backend, dialect.forward, obj, *point)[0]

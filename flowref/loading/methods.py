@@ -35,7 +35,6 @@ def entered_methods(subject: Subject) -> tuple[Method, ...]:
 
 
 def _ordinary_calls(subject: Subject) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each call with ordinary points."""
     rng = np.random.default_rng(0)
     x = draw_points(subject.domain, (3, *subject.event_shape), rng)
     shape = subject.context_shape
@@ -61,7 +60,7 @@ def _entered(call: str, run: Callable[[], Any], root: Path) -> list[Method]:
     def follow(frame: FrameType, event: str, _: Any) -> None:
         if event == "return" and stack and stack[-1][0] is frame:
             stack.pop()
-        if event != "call" or not (path := _path(frame.f_code, root)):
+        if event != "call" or not (path := _repository_path(frame.f_code, root)):
             return
         owner = _owner(frame)
         place = path, frame.f_code.co_firstlineno, frame.f_code.co_name
@@ -81,7 +80,7 @@ def _entered(call: str, run: Callable[[], Any], root: Path) -> list[Method]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _path(code: CodeType, root: Path) -> str:
+def _repository_path(code: CodeType, root: Path) -> str:
     """The file of a function relative to the repository; empty outside the user's code."""
     if code.co_name.startswith("<"):
         return ""

@@ -28,7 +28,7 @@ def import_notebook(path: Path, cells: str | None) -> ModuleType:
     ``cells``: numbers such as 2,5-7 among the code cells, or "all"; by default the imports, definitions and
     constants of every cell.
     """
-    sources = _sources(path)
+    sources = _code_cells(path)
     chosen = (
         range(1, len(sources) + 1)
         if cells in (None, "all")
@@ -50,7 +50,7 @@ def import_notebook(path: Path, cells: str | None) -> ModuleType:
             sys.modules.pop(name)
             raise TargetError(f"cell {number} of {path} is no Python: {one_line(error)}") from error
         if cells is None:
-            tree.body = [statement for statement in tree.body if _defines(statement)]
+            tree.body = [statement for statement in tree.body if _only_defines(statement)]
         try:
             exec(compile(tree, f"{path.name}[{number}]", "exec"), vars(module))
         except Exception as error:
@@ -70,7 +70,7 @@ def import_definitions(path: Path, name: str) -> ModuleType:
     module.__file__ = str(path)
     sys.modules[name] = module
     for statement in ast.parse(path.read_text(encoding="utf-8")).body:
-        if not _defines(statement):
+        if not _only_defines(statement):
             continue
         try:
             tree = ast.Module([statement], [])
@@ -94,12 +94,12 @@ def fails_at_work(path: Path, error: BaseException) -> bool:
         return False
     body = ast.parse(path.read_text(encoding="utf-8")).body
     return any(
-        not _defines(one) and one.lineno <= lines[0] <= (one.end_lineno or one.lineno)
+        not _only_defines(one) and one.lineno <= lines[0] <= (one.end_lineno or one.lineno)
         for one in body
     )
 
 
-def _sources(path: Path) -> list[str]:
+def _code_cells(path: Path) -> list[str]:
     """The source of each code cell, without notebook commands."""
     try:
         book = json.loads(path.read_text(encoding="utf-8"))
@@ -119,8 +119,7 @@ def _without_magic(text: str) -> Iterator[str]:
         yield f"{indent}pass" if bare.startswith(MAGIC) else line
 
 
-def _defines(statement: ast.stmt) -> bool:
-    """Whether a statement imports, defines, or assigns a constant."""
+def _only_defines(statement: ast.stmt) -> bool:
     if isinstance(statement, DEFINITIONS):
         return True
     if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
@@ -139,7 +138,6 @@ def _works(part: ast.AST) -> bool:
 
 
 def _cell_numbers(text: str, count: int) -> list[int]:
-    """The cell numbers of a text such as 2,5-7."""
     numbers: list[int] = []
     for item in text.split(","):
         first, dash, last = item.strip().partition("-")

@@ -48,7 +48,7 @@ def defined_at(target: Target) -> tuple[str, int]:
     Raises if there is none, or if importing it raises.
     """
     if target.adapter == OBJECT:
-        return _defined(type(LIVE[target]))
+        return _file_and_line(type(LIVE[target]))
     module, _, name = target.component.rpartition(":")
     if module.endswith(".ipynb"):
         return module, 1
@@ -56,15 +56,14 @@ def defined_at(target: Target) -> tuple[str, int]:
     while isinstance(value, functools.partial):
         value = value.func
     if isinstance(value, type) or inspect.isroutine(value):
-        return _defined(value)
+        return _file_and_line(value)
     file = module if module.endswith(".py") else sys.modules[module].__file__
     assert file is not None
     line = _last_assignment_line(Path(file), name)
-    return (file, line) if line else _defined(type(value))
+    return (file, line) if line else _file_and_line(type(value))
 
 
-def _defined(value: Any) -> tuple[str, int]:
-    """Where a class or function is written, unwrapping decorators."""
+def _file_and_line(value: Any) -> tuple[str, int]:
     plain = inspect.unwrap(value)
     file = inspect.getsourcefile(plain)
     assert file is not None

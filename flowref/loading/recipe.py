@@ -198,20 +198,20 @@ def _recipe_of(target: Target, around: tuple[str, str]) -> Recipe:
     """
     backends.take_device_wish()  # discard the requests of earlier targets
     try:
-        recipe, wish = _read(target), backends.take_device_wish()
+        recipe, wish = _recipe_or_contradiction(target), backends.take_device_wish()
     except (TargetError, SpecError):
         if (wish := backends.take_device_wish()) is not Wish.REFUSED:
             raise
     if wish is Wish.REFUSED:
         imported_from.cache_clear()
-        recipe, wish = _read(target), backends.take_device_wish()
+        recipe, wish = _recipe_or_contradiction(target), backends.take_device_wish()
     if wish is Wish.NONE:
         return recipe
     said = (*recipe.recognized.conventions, ON_THE_HOST)
     return replace(recipe, recognized=replace(recipe.recognized, conventions=said))
 
 
-def _read(target: Target) -> Recipe:
+def _recipe_or_contradiction(target: Target) -> Recipe:
     """The recipe; if building fails, the error names declarations that calls contradict."""
     try:
         return _build_recipe(target)

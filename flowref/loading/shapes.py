@@ -42,7 +42,7 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     from flowref.adapters.common.normalizers import statistics_layers
     from flowref.adapters.user import contexts
 
-    inquiry = _begun(instance, dialect, facts)
+    inquiry = _declared_inquiry(instance, dialect, facts)
     options = instance.source.options
     dtype = inquiry.tensor(np.zeros(1)).dtype
     statistics_layers.refuse(inquiry.obj, dialect, str(instance.source.target), dtype)
@@ -54,7 +54,7 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
         inquiry = given(inquiry, inquiry.chosen["padded"], (PADDING,))
     elif facts.context_shape is None or argument_kind(wanted) == "mask":
         if options.get("context") == GIVEN_LABELS:
-            inquiry = _labelled(inquiry, wanted or contexts.optional(inquiry))
+            inquiry = _with_labels(inquiry, wanted or contexts.optional(inquiry))
         elif wanted:
             inquiry = given(inquiry, wanted)
     if takes_context_first(inquiry.dialect.log_prob):
@@ -69,8 +69,7 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     return inquiry
 
 
-def _begun(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
-    """The inquiry before any call, from declarations."""
+def _declared_inquiry(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     obj = instance.resting()
     asked = obj, dialect, instance.backend, instance.dtype, facts, instance.chosen(obj)
     inquiry = Inquiry(*asked)
@@ -84,7 +83,7 @@ def _begun(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     return replace(inquiry, facts=facts)
 
 
-def _labelled(inquiry: Inquiry, name: str) -> Inquiry:
+def _with_labels(inquiry: Inquiry, name: str) -> Inquiry:
     """The inquiry with declared labels, which may be None by default."""
     with contextlib.suppress(TargetError):
         return given(inquiry, name, (LABELLED,))

@@ -26,7 +26,7 @@ def accuracy(draft: Draft) -> Finding | None:
 
     An autoregressive map reads each parameter as often as there are coordinates; an iteration reads more
     often, or varies with the point. An adaptive solver may take fewer steps than coordinates: then a step
-    count that can be refined shows it (see `_refinable`), or a solver library that it calls.
+    count that can be refined shows it (see `_has_refinable_steps`), or a solver library that it calls.
     """
     assert draft.rehearsal is not None
     trip, entries = draft.rehearsal.trip, math.prod(draft.facts.event_shape)
@@ -38,7 +38,7 @@ def accuracy(draft: Draft) -> Finding | None:
         with contextlib.suppress(Exception):  # then no knob is known
             promises = {**draft.facts.promises, "assumed-accuracy": True}
             turned = partial(draft.rehearsal.present, replace(draft.facts, promises=promises))
-            solves = integrates(draft.instance.obj) or _refinable(turned(), draft)
+            solves = integrates(draft.instance.obj) or _has_refinable_steps(turned(), draft)
     # Reads that vary with the point come from a stopping rule; a difference of one may be a branch.
     stops = bool(trip.single) and max(trip.single) - min(trip.single) > 1
     # An elementwise iteration reads no parameters.
@@ -65,7 +65,7 @@ def accuracy(draft: Draft) -> Finding | None:
     return Finding(tuple(words), promises=assumed) if assumed else None
 
 
-def _refinable(subject: Subject, draft: Draft) -> bool:
+def _has_refinable_steps(subject: Subject, draft: Draft) -> bool:
     """Whether more steps are possible and barely change the result. ``subject`` must be refinable."""
     assert draft.rehearsal is not None
     trip, backend = draft.rehearsal.trip, draft.instance.backend

@@ -252,7 +252,6 @@ def _fitted(obj: Any, sample: Any) -> Any:
 
 
 def _signature(factory: Any) -> inspect.Signature | None:
-    """The signature of a factory or class; None if it has none."""
     try:
         return inspect.signature(factory)
     except (TypeError, ValueError):

@@ -101,7 +101,9 @@ def _layer(draft: Draft) -> Finding | None:
         return None
     (x, context), latent = draft.points, draft.spoken.latent
     other_size = latent is not None and latent[0].numel() != x[0].size
-    dialect = _of_other_size(draft, x, context) if other_size else _of_same_size(draft)
+    dialect = (
+        _other_size_convention(draft, x, context) if other_size else _same_size_convention(draft)
+    )
     if dialect is None:
         return None
     calls = Drawn(draft, dialect, context)
@@ -133,8 +135,7 @@ def _steps_differ(draft: Draft) -> bool:
     return steps_differ(draft.instance.obj, (one, other), (first, second))
 
 
-def _of_same_size(draft: Draft) -> Dialect | None:
-    """The calling convention of a layer with latents of the size of the data."""
+def _same_size_convention(draft: Draft) -> Dialect | None:
     dialect = draft.dialect
     if dialect.forward is None or dialect.inverse is None:
         return None
@@ -143,7 +144,7 @@ def _of_same_size(draft: Draft) -> Dialect | None:
     return Dialect(push=dialect.forward, pull=dialect.inverse, repair=settles, **density)
 
 
-def _of_other_size(draft: Draft, x: Array, context: Array | None) -> Dialect | None:
+def _other_size_convention(draft: Draft, x: Array, context: Array | None) -> Dialect | None:
     """The calling convention of a layer whose latents have another size; None if it is none."""
     chosen = draft.instance.chosen(draft.instance.copy(), draws="both")
 

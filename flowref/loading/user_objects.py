@@ -43,7 +43,7 @@ def draft_of(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
         with contextlib.suppress(Exception):
             if shape := stated_context_shape(instance.obj):
                 return _draft_with_contexts(instance, dialect, facts, shape, "an attribute")
-            return _tried(instance, dialect, facts)
+            return _draft_with_context(instance, dialect, facts)
         if isinstance(error, TargetError) and "log_prob" not in options:
             raise type(error)(f"{error}{minus_hint(instance.obj)}") from error
         raise
@@ -74,14 +74,16 @@ def _on_manifold(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Dr
     for kind, around in (("so3", "(-1,1)"), ("sphere", "(-1,1)"), ("simplex", "unit")):
         if kind == "so3" and facts.event_shape[-2:] != (3, 3):
             continue
-        found = _within(instance, dialect, facts, kind)
+        found = _draft_on_domain(instance, dialect, facts, kind)
         # An object that accepts all points around the manifold is no map of it.
-        if found is not None and _within(instance, dialect, facts, around) is None:
+        if found is not None and _draft_on_domain(instance, dialect, facts, around) is None:
             return found, f"domain: {kind}, since it raises elsewhere"
     return None
 
 
-def _within(instance: Instance, dialect: Dialect, facts: Facts, domain: str) -> Draft | None:
+def _draft_on_domain(
+    instance: Instance, dialect: Dialect, facts: Facts, domain: str
+) -> Draft | None:
     """The draft on a domain; None if it raises there as well."""
     try:
         return drafted(instance, dialect, replace(facts, domain=Support.parse(domain)))
@@ -89,7 +91,7 @@ def _within(instance: Instance, dialect: Dialect, facts: Facts, domain: str) -> 
         return None
 
 
-def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
+def _draft_with_context(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
     """The draft with the single context shape that calls accept."""
     with instance.backend.sandbox(0, instance.dtype):
         chosen = instance.chosen(instance.obj)

@@ -46,7 +46,7 @@ def inverted(subject: Subject) -> Subject:
         facts=turned_facts,
         calls=calls,
         normalizing="forward",
-        play=_played(subject.play),
+        play=_play_with_swapped_directions(subject.play),
         arrange=None,
         walk=None,
         own=None,
@@ -54,15 +54,14 @@ def inverted(subject: Subject) -> Subject:
         parts=(),
         part_maps=(),
         refined=None,
-        jacobian=_other_way(subject.jacobian),
-        vjp=_other_way(subject.vjp),
-        along=_other_way(subject.along),
-        slope=_other_way(subject.slope),
+        jacobian=_with_swapped_direction(subject.jacobian),
+        vjp=_with_swapped_direction(subject.vjp),
+        along=_with_swapped_direction(subject.along),
+        slope=_with_swapped_direction(subject.slope),
     )
 
 
-def _played(play: Callable[..., Life] | None) -> Callable[..., Life] | None:
-    """Lives with the two directions exchanged in every run."""
+def _play_with_swapped_directions(play: Callable[..., Life] | None) -> Callable[..., Life] | None:
     if play is None:
         return None
     known = play
@@ -86,8 +85,7 @@ def _around(step: Step[Any]) -> Step[Any]:
     )
 
 
-def _other_way(ability: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """An ability with the direction in its first argument exchanged."""
+def _with_swapped_direction(ability: Callable[..., Any] | None) -> Callable[..., Any] | None:
     if ability is None:
         return None
     known = ability

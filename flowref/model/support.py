@@ -61,7 +61,7 @@ class Support:
             return text
         if isinstance(text, str) and text in NAMED:
             return cls(text, *NAMED[text])
-        parts = _separate(text) if isinstance(text, str) else text
+        parts = _split_outside_brackets(text) if isinstance(text, str) else text
         if isinstance(parts, tuple | list) and any(not _is_number(part) for part in parts):
             return cls.product([cls.parse(part) for part in parts])
         try:
@@ -130,8 +130,7 @@ class Support:
         return f"({self.low:g},{self.high:g})" if self.kind == "interval" else self.kind
 
 
-def _separate(text: str) -> list[str]:
-    """The parts between commas that are outside of brackets."""
+def _split_outside_brackets(text: str) -> list[str]:
     parts, depth = [""], 0
     for sign in text:
         depth += (sign in "([") - (sign in ")]")
@@ -172,7 +171,7 @@ def draw_points(
         weights /= weights.sum(-1, keepdims=True)
         return np.asarray(weights[..., : shape[-1]])
     if support.kind in CURVED:
-        return _curved(support.kind, shape, rng)
+        return _manifold_points(support.kind, shape, rng)
     low, high = support.low, support.high
     if math.isfinite(low) and math.isfinite(high):
         return low + (high - low) * (0.02 + 0.96 * rng.random(shape))
@@ -183,7 +182,9 @@ def draw_points(
     return rng.standard_normal(shape)
 
 
-def _curved(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+def _manifold_points(
+    kind: str, shape: tuple[int, ...], rng: np.random.Generator
+) -> npt.NDArray[np.float64]:
     """Uniform points of a manifold; normal points of a subspace."""
     if kind in ("torus", "circle"):
         return rng.uniform(-math.pi, math.pi, shape)

@@ -161,7 +161,6 @@ class Verdict:
 
 
 def _printable(text: str) -> str:
-    """Text without characters that control a terminal."""
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 

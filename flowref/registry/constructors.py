@@ -75,7 +75,7 @@ def constructor_parameters(found: Definitions, value: ast.AST | None) -> dict[st
     """The parameters of a constructor or factory, by name."""
     taken = built_by(found, value)
     if taken is None:
-        fields = _inherited(found, value) if isinstance(value, ast.ClassDef) else []
+        fields = _inherited_required(found, value) if isinstance(value, ast.ClassDef) else []
         return {one.arg: one for one in fields}
     places = [*taken.posonlyargs, *taken.args]
     own = places[1:] if isinstance(value, ast.ClassDef) else places
@@ -88,7 +88,7 @@ def required_parameters(found: Definitions, value: ast.AST) -> list[ast.arg]:
     """
     taken = built_by(found, value)
     if taken is None:
-        return _inherited(found, value) if isinstance(value, ast.ClassDef) else []
+        return _inherited_required(found, value) if isinstance(value, ast.ClassDef) else []
     places = [*taken.posonlyargs, *taken.args]
     own = places[int(isinstance(value, ast.ClassDef)) : len(places) - len(taken.defaults)]
     named = [
@@ -99,18 +99,16 @@ def required_parameters(found: Definitions, value: ast.AST) -> list[ast.arg]:
     return [*own, *named]
 
 
-def _inherited(found: Definitions, made: ast.ClassDef) -> list[ast.arg]:
-    """Required parameters of an inherited constructor."""
+def _inherited_required(found: Definitions, made: ast.ClassDef) -> list[ast.arg]:
     bases = [ast.unparse(base) for above in own_line(found, made) for base in above.bases]
     if any(CONTAINER.search(base) for base in bases):
         return [ast.arg("layers", ast.Name("Module"))]
     if any(FEATURED.search(base) for base in bases):
         return [ast.arg("num_features", ast.Name("int"))]
-    return _fields(made)
+    return _fields_without_default(made)
 
 
-def _fields(made: ast.ClassDef) -> list[ast.arg]:
-    """Fields of a dataclass without default."""
+def _fields_without_default(made: ast.ClassDef) -> list[ast.arg]:
     marks = [ast.unparse(mark) for mark in (*made.decorator_list, *made.bases)]
     if not any("dataclass" in mark or mark.startswith(("eqx.", "equinox.")) for mark in marks):
         return []

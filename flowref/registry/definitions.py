@@ -104,12 +104,14 @@ def _parse_definitions(place: str, path: Path, _: int) -> Definitions:
             f"{where}: {getattr(error, 'msg', error)}; it is not valid Python"
         ) from error
     values: dict[str, ast.AST | None] = {}
-    for statement in _statements(tree.body):
+    for statement in _top_level_statements(tree.body):
         values |= _defined_names(statement)
-    return Definitions(place, values, path.name != "__init__.py" and not _dynamic(tree))
+    return Definitions(
+        place, values, path.name != "__init__.py" and not _may_define_dynamically(tree)
+    )
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def _top_level_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Top-level statements, including those below if and try."""
     for statement in body:
         if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
@@ -118,13 +120,12 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         if isinstance(statement, INDENTED):
             for part in ast.iter_child_nodes(statement):
                 if isinstance(part, ast.stmt):
-                    yield from _statements([part])
+                    yield from _top_level_statements([part])
                 elif isinstance(part, ast.ExceptHandler | ast.match_case):
-                    yield from _statements(part.body)
+                    yield from _top_level_statements(part.body)
 
 
 def _defined_names(statement: ast.stmt) -> dict[str, ast.AST | None]:
-    """The names that a statement defines."""
     match statement:
         case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
             return {statement.name: statement}
@@ -139,8 +140,7 @@ def _defined_names(statement: ast.stmt) -> dict[str, ast.AST | None]:
     return {one.id: None for one in own if isinstance(one.ctx, ast.Store)}
 
 
-def _dynamic(tree: ast.Module) -> bool:
-    """Whether names may be defined dynamically."""
+def _may_define_dynamically(tree: ast.Module) -> bool:
     for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(names=[ast.alias(name="*")]) | ast.Global():

@@ -182,8 +182,8 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
         if isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Is | ast.IsNot)
     ]
     tests = [one.test for one in nodes if isinstance(one, ast.If | ast.IfExp)]
-    whether_none = set(map(_named_by, compared))
-    whether = {_named_by(one) for test in tests for one in ast.walk(test)}
+    whether_none = set(map(_last_name, compared))
+    whether = {_last_name(one) for test in tests for one in ast.walk(test)}
     others: dict[str, str] = {}
     standard: dict[str, str] = {}
     for parameter, default in default_values(found, made).items():
@@ -228,7 +228,7 @@ def _padding_mask(found: Definitions, made: ast.ClassDef) -> str:
     return ""
 
 
-def _named_by(node: ast.AST) -> str:
+def _last_name(node: ast.AST) -> str:
     """The last part of a dotted name; empty for other expressions."""
     return node.id if isinstance(node, ast.Name) else str(getattr(node, "attr", ""))
 
@@ -287,7 +287,7 @@ def _builds_within(found: Definitions, host: Target) -> set[str]:
 def _made_by(found: Definitions, target: Target) -> set[str]:
     """The classes of which a function returns an object, or a name is one."""
     made = found.values[target.component.rpartition(":")[2]]
-    calls = _returned(made) if isinstance(made, ast.FunctionDef) else (made,)
+    calls = _returned_calls(made) if isinstance(made, ast.FunctionDef) else (made,)
     return {ast.unparse(one.func) for one in calls if isinstance(one, ast.Call)}
 
 
@@ -308,8 +308,7 @@ def _no_flow(found: Definitions, name: str, given: dict[str, str]) -> str | None
     return needing(f"{found.place}:{name}", wanted) if wanted else None
 
 
-def _foreign(found: Definitions, made: ast.ClassDef) -> list[str]:
-    """The last names of base classes from elsewhere."""
+def _external_bases(found: Definitions, made: ast.ClassDef) -> list[str]:
     bases = [
         ast.unparse(base).partition("[")[0] for one in own_line(found, made) for base in one.bases
     ]
@@ -322,7 +321,7 @@ def _foreign(found: Definitions, made: ast.ClassDef) -> list[str]:
 
 def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
     """Why a class is no flow, empty if that is evident; None if it may be one."""
-    foreign = _foreign(found, made)
+    foreign = _external_bases(found, made)
     if any(OTHERS.fullmatch(base) for base in (*foreign, made.name)):
         return ""
     above_it = list(own_line(found, made))
@@ -343,7 +342,7 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
         minus = [f"log_prob={name}" for name in own if NEGATIVE.match(name)]
         typed = shlex.quote(f"{found.place}:{made.name}?{[*minus, f'forward={own[0]}'][0]}")
         return f"none of {', '.join(own)} is a known name: say which, as in {typed}"
-    if any(TURNING.fullmatch(one.arg) for one in called.args.args) or _gives_several(called):
+    if any(TURNING.fullmatch(one.arg) for one in called.args.args) or _returns_tuple(called):
         return None
     if NORMALIZER.search(made.name) or any(
         RUNNING.search(ast.unparse(above)) for above in above_it
@@ -355,7 +354,7 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
 def _declares(made: ast.ClassDef) -> bool:
     set_here = [one.targets for one in made.body if isinstance(one, ast.Assign)]
     set_here += [[one.target] for one in made.body if isinstance(one, ast.AnnAssign)]
-    return any(_named_by(one) == FLOW for targets in set_here for one in targets)
+    return any(_last_name(one) == FLOW for targets in set_here for one in targets)
 
 
 def _is_sure(found: Definitions, name: str) -> bool:
@@ -371,14 +370,14 @@ def _is_sure(found: Definitions, name: str) -> bool:
         for one in own_methods(above)
     }
     called = its.get("forward") or its.get("__call__")
-    if called is None or any(map(TELLING.match, its)) or not _gives_several(called):
+    if called is None or any(map(TELLING.match, its)) or not _returns_tuple(called):
         return True
     named = [one.arg for one in called.args.args]
     returned = [ast.unparse(one) for one in ast.walk(called) if isinstance(one, ast.Return)]
     return any(map(TURNING.fullmatch, named)) or any(map(LOG_DET.search, returned))
 
 
-def _gives_several(called: ast.FunctionDef) -> bool:
+def _returns_tuple(called: ast.FunctionDef) -> bool:
     """Whether a call returns a tuple, which may hold a log-det."""
     returned = (one.value for one in ast.walk(called) if isinstance(one, ast.Return))
     return any(isinstance(one, ast.Tuple) and len(one.elts) > 1 for one in returned)
@@ -386,13 +385,13 @@ def _gives_several(called: ast.FunctionDef) -> bool:
 
 def _makes(found: Definitions, made: ast.FunctionDef) -> bool:
     """Whether a function returns a possible flow, other than a class of the file with default arguments."""
-    for call in _returned(made):
+    for call in _returned_calls(made):
         if _builds(found, call):
-            return bool(call.args or call.keywords) or not _is_class(found, call)
+            return bool(call.args or call.keywords) or not _builds_own_class(found, call)
     return False
 
 
-def _returned(made: ast.FunctionDef) -> Iterator[ast.Call]:
+def _returned_calls(made: ast.FunctionDef) -> Iterator[ast.Call]:
     """The calls whose values a function returns, directly or through a variable."""
     given = {
         target.id: node.value
@@ -408,7 +407,7 @@ def _returned(made: ast.FunctionDef) -> Iterator[ast.Call]:
             yield value
 
 
-def _is_class(found: Definitions, call: ast.Call) -> bool:
+def _builds_own_class(found: Definitions, call: ast.Call) -> bool:
     """Whether a call builds a class of the file that needs no arguments."""
     built = found.values.get(ast.unparse(call.func))
     return isinstance(built, ast.ClassDef) and not required_parameters(found, built)

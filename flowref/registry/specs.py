@@ -78,7 +78,6 @@ def expand(spec: str) -> list[Target]:
 
 
 def _published() -> list[Target]:
-    """The models of published size of all installed libraries."""
     return [
         Target(name, model) for name in adapters() if installed(name) for model in published(name)
     ]

@@ -25,7 +25,6 @@ def rngs() -> Any:
 
 
 def perturbed_arrays(obj: Any, scale: float = 0.3) -> Any:
-    """An object with arrays moved away from the identity."""
     import jax
     import jax.numpy as jnp
 

@@ -35,9 +35,9 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     first, *later = [_domain(one, shape) for one in links(obj)]
     codomain = REAL if all(lineage(one) & set(ONTO) for one in links(obj)) else None
     promises = [class_promises(PROMISES, lineage(one)) for one in links(obj)]
-    told = dict.fromkeys(frozenset.intersection(*promises), True)
+    shared = dict.fromkeys(frozenset.intersection(*promises), True)
     declared = all(domain == REAL for domain in later)
-    return Facts(shape, shape, first, codomain, declared, promises=told)
+    return Facts(shape, shape, first, codomain, declared, promises=shared)
 
 
 def _width(obj: Any) -> Shape | None:

@@ -45,7 +45,7 @@ def standard_normal(base: Any) -> Any:
                 and _all_equal_to(values[1], 0.0 if logarithm else 1.0)
             ):
                 return False
-            return "initially" if any(map(_trained, values)) else True
+            return "initially" if any(map(_is_trainable, values)) else True
     return False
 
 
@@ -57,6 +57,5 @@ def _all_equal_to(values: Any, number: float) -> bool:
     return bool((_numpy_values(values) == number).all())
 
 
-def _trained(value: Any) -> bool:
-    """Whether a value is trainable: a parameter, or any array in JAX."""
+def _is_trainable(value: Any) -> bool:
     return bool(getattr(value, "requires_grad", hasattr(value, "dtype")))

@@ -157,8 +157,8 @@ def moment_values(moment: str, value: Any, wanted: int) -> tuple[Any, float]:
     if value is None or not value.numel():
         return nothing, FINE
     if value.numel() == wanted:
-        told = value.detach().reshape(-1).to(torch.float64)
-        return told, NO_NUMBER if bool(told.isnan().all()) else FINE
+        numbers = value.detach().reshape(-1).to(torch.float64)
+        return numbers, NO_NUMBER if bool(numbers.isnan().all()) else FINE
     return nothing, FINE if value.numel() == 1 or moment == "covariance_matrix" else MISSHAPEN
 
 

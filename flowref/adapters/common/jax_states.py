@@ -199,7 +199,6 @@ def ways(obj: Any) -> Iterator[StateConvention]:
 
 
 def has_train_and_eval(obj: Any) -> bool:
-    """Whether an object has train and eval methods, or a flag."""
     methods = all(
         callable(getattr(obj, name, None)) and not required(getattr(obj, name))
         for name in ("train", "eval")
@@ -234,7 +233,7 @@ def axis_of(module: Any) -> str:
 
 def arrays(obj: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """All arrays of an object by dotted name: leaves of pytrees, and attributes of ordinary objects inside."""
-    for name, leaf in named_leaves(obj):
+    for name, leaf in leaves_by_name(obj):
         if is_array(leaf):
             yield name, leaf
         elif is_ordinary(leaf) and depth < DEEPEST:
@@ -243,8 +242,7 @@ def arrays(obj: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
                     yield ".".join(filter(None, (name, attribute, more))), one
 
 
-def named_leaves(obj: Any) -> list[tuple[str, Any]]:
-    """The leaves of a pytree by dotted name."""
+def leaves_by_name(obj: Any) -> list[tuple[str, Any]]:
     import jax
 
     found = jax.tree_util.tree_flatten_with_path(obj)[0]
@@ -275,7 +273,7 @@ def having(obj: Any, name: str, value: Any) -> Any:
     import jax
 
     leaves, structure = jax.tree.flatten(obj)
-    for index, (label, leaf) in enumerate(named_leaves(obj)):
+    for index, (label, leaf) in enumerate(leaves_by_name(obj)):
         rest = name.removeprefix(f"{label}.") if label else name
         if label == name and is_array(leaf):
             leaves[index] = value

@@ -62,7 +62,7 @@ def distribution_moments(obj: Any, untold: Collection[str] = ()) -> Any:
 
     size = math.prod(obj.event_shape)
     sizes = {"entropy": 1, "covariance_matrix": size * size}
-    told, flags = [], []
+    values, flags = [], []
     for name in distribution_functions.MOMENTS:
         value = None if name in untold else distribution_attribute(obj, name)
         part, flag = distribution_functions.moment_values(name, value, sizes.get(name, size))
@@ -70,9 +70,9 @@ def distribution_moments(obj: Any, untold: Collection[str] = ()) -> Any:
             flag = distribution_functions.FINE  # a value per distribution of a batch
         if flag == distribution_functions.FINE and name in OF_EACH and not len(obj.batch_shape):
             flag = of_copies(obj, name, value)
-        told.append(part)
+        values.append(part)
         flags.append(flag)
-    return torch.cat([*told, torch.tensor(flags, dtype=torch.float64)])
+    return torch.cat([*values, torch.tensor(flags, dtype=torch.float64)])
 
 
 # Moments compared between copies in a batch.

@@ -49,7 +49,7 @@ def declared_support(constraint: Any) -> Support | None:
     if kind == "IndependentConstraint":
         return declared_support(constraint.base_constraint)
     if kind in ("Cat", "Stack"):
-        return _side_by_side(constraint, kind)
+        return _concatenated(constraint, kind)
     lows = _constraint_ends(constraint, "lower_bound", -math.inf)
     highs = _constraint_ends(constraint, "upper_bound", math.inf)
     if kind.startswith("Integer") or max(len(lows), len(highs)) <= 1:
@@ -63,8 +63,7 @@ def declared_support(constraint: Any) -> Support | None:
     return Support.product([interval(low, high) for low, high in zip(lows, highs, strict=True)])
 
 
-def _side_by_side(constraint: Any, kind: str) -> Support | None:
-    """The set of constraints concatenated along the last axis."""
+def _concatenated(constraint: Any, kind: str) -> Support | None:
     if constraint.dim not in (-1, 0):
         return None
     lengths = getattr(constraint, "lengths", None) if kind == "Cat" else None

@@ -140,8 +140,8 @@ def probed_event_shape(transform: Any) -> Shape | None:
     if transform.domain.event_dim != 1 or not isinstance(transform, torch.nn.Module):
         return None
     tensors = [*transform.parameters(), *transform.buffers()]
-    told = [value for value in vars(transform).values() if type(value) is int and value > 0]
-    sizes = [*told, *(tensor.shape[-1] for tensor in tensors if tensor.ndim), *USUAL]
+    integers = [value for value in vars(transform).values() if type(value) is int and value > 0]
+    sizes = [*integers, *(tensor.shape[-1] for tensor in tensors if tensor.ndim), *USUAL]
     dtype = next((one.dtype for one in tensors if one.is_floating_point()), None)
     for size in dict.fromkeys(sizes):
         x = torch.full((2, size), 0.5, dtype=dtype)

@@ -32,7 +32,6 @@ def key(seed: int = 0) -> Any:
 
 
 def perturbed_spline(spline: Any, key: Any) -> Any:
-    """A spline away from the identity."""
     import equinox as eqx
     import jax
 

@@ -31,7 +31,6 @@ def quiet(build: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def dense_subnetwork(hidden: int) -> Callable[[int, int], Any]:
-    """The constructor of a subnetwork with one hidden layer."""
     from torch import nn
 
     return lambda inputs, outputs: nn.Sequential(

@@ -151,7 +151,6 @@ OWN = frozenset(("_called", "built", "_dtype_policy", "_losses", "_loss_ids"))
 def _layers_by_path(
     layer: Any, path: str, seen: set[int] | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """A layer and its parts by attribute path."""
     seen = set() if seen is None else seen
     if id(layer) in seen:
         return
@@ -178,6 +177,6 @@ def _nested_layers(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str,
 
 def signature_of(method: Callable[..., Any]) -> inspect.Signature:
     """The signature of a method without Keras' own arguments."""
-    told = inspect.signature(method)
-    taken = [one for one in told.parameters.values() if one.name not in OF_KERAS]
-    return told.replace(parameters=taken)
+    whole = inspect.signature(method)
+    taken = [one for one in whole.parameters.values() if one.name not in OF_KERAS]
+    return whole.replace(parameters=taken)

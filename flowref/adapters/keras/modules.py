@@ -63,9 +63,9 @@ def module_of(layer: Any) -> Any:
         text = None if base.__module__.startswith("keras.") else base.__doc__
         named = {"__module__": base.__module__, "__doc__": text, "stateless": stateless}
         kind = type(base.__name__, (kind,), {**own, **named})
-    told = getattr(layer, "promises", {})
+    stated = getattr(layer, "promises", {})
     kind.promises = CONVENTIONS | (
-        dict(told) if isinstance(told, Mapping) else dict.fromkeys(told, True)
+        dict(stated) if isinstance(stated, Mapping) else dict.fromkeys(stated, True)
     )
     return kind()
 

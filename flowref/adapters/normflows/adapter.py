@@ -89,7 +89,6 @@ def model_base_sample(obj: Any, n: int, context: Any = None) -> Any:
 
 
 def model_rescale(obj: Any, factor: float) -> Any:
-    """The model of data multiplied by a factor."""
     from normflows import NormalizingFlow
     from normflows.flows import AffineConstFlow
 

@@ -55,7 +55,7 @@ def composed(obj: Any) -> Any:
 
 
 def per_event(ladj: Any, rows: Any) -> Any:
-    """Log-dets ``(n,)``: scalar transforms have one per entry."""
+    """Scalar transforms have one log-det per entry."""
     return ladj.reshape(*rows.shape[:1], -1).sum(-1)
 
 
@@ -95,7 +95,7 @@ def stated(obj: Any) -> Any:
 
     size = math.prod(obj.event_shape)
     sizes = {"entropy": 1, "covariance_matrix": size * size}
-    told = []
+    values = []
     for name in TOLD:
         wanted = sizes.get(name, size)
         try:
@@ -103,8 +103,8 @@ def stated(obj: Any) -> Any:
             value = jnp.asarray(value() if name == "entropy" else value, float)
         except (NotImplementedError, AttributeError):
             value = jnp.zeros(0)
-        told.append(value.reshape(-1) if value.size == wanted else jnp.full(wanted, math.nan))
-    return jnp.concatenate(told)
+        values.append(value.reshape(-1) if value.size == wanted else jnp.full(wanted, math.nan))
+    return jnp.concatenate(values)
 
 
 def rescale(obj: Any, factor: float) -> Any:

@@ -85,7 +85,7 @@ def traits(transform: Any) -> Traits:
         promises |= ELEMENTWISE | {"batch-dims"}
     if getattr(transform, "stable", False):
         promises |= {"batch-dims"}
-    if _ordered(transform, names):
+    if _is_autoregressive(transform, names):
         promises |= {"autoregressive"}
     if "ConditionedMatrixExponential" in names and transform.iterations < TERMS:
         promises |= {"estimator"}
@@ -100,8 +100,7 @@ def traits(transform: Any) -> Traits:
     return replace(alone, codomain=None) if one_way(transform) else alone
 
 
-def _ordered(transform: Any, names: set[str]) -> bool:
-    """Whether coordinates depend on earlier ones only, in the given order."""
+def _is_autoregressive(transform: Any, names: set[str]) -> bool:
     if "BlockAutoregressive" in names:
         return True
     order = getattr(getattr(transform, "arn", None), "permutation", None)

@@ -78,8 +78,8 @@ def _residual(log_det: str | None) -> Any:
     from flowref import reference
 
     options = {"PowerSeries": (4, 1), "Roulette": (0.5, 2, 1)}
-    told = None if log_det is None else getattr(reference, log_det)(*options[log_det])
-    return reference.Residual(reference.Contraction(4, (8,), 0.6), log_det=told)
+    method = None if log_det is None else getattr(reference, log_det)(*options[log_det])
+    return reference.Residual(reference.Contraction(4, (8,), 0.6), log_det=method)
 
 
 def _continuous(trace: Trace) -> Any:

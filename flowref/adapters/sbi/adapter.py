@@ -23,8 +23,8 @@ def sample(obj: Any, n: int, context: Any = None) -> Any:
 
 
 def sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
-    draws, beside = obj.sample_and_log_prob((n // len(context),), context)
-    return draws.transpose(0, 1).reshape(n, *draws.shape[2:]), beside.transpose(0, 1).reshape(n)
+    draws, densities = obj.sample_and_log_prob((n // len(context),), context)
+    return draws.transpose(0, 1).reshape(n, *draws.shape[2:]), densities.transpose(0, 1).reshape(n)
 
 
 def log_prob_alone(obj: Any, x: Any, context: Any = None) -> Any:

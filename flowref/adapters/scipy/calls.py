@@ -110,9 +110,9 @@ def cdf_columns(obj: Any, x: Any) -> Any:
     columns = []
     for name in (*LOWER, *UPPER):
         if hasattr(obj, name):
-            told = as_tensor_of_shape(getattr(obj, name)(array(x)), x, len(x))
-            told = told.exp() if name.startswith("log") else told
-            columns.append(1 - told if name in UPPER else told)
+            column = as_tensor_of_shape(getattr(obj, name)(array(x)), x, len(x))
+            column = column.exp() if name.startswith("log") else column
+            columns.append(1 - column if name in UPPER else column)
     return torch.stack(columns, 1)
 
 

@@ -122,9 +122,9 @@ def undeclared(obj: Any) -> bool:
     for base in type(obj).__mro__:
         if not base.__module__.startswith("torch."):
             own |= vars(base).keys()
-    told = "bijective" in own or "bijective" in vars(obj)
+    declared = "bijective" in own or "bijective" in vars(obj)
     return (
-        not told
+        not declared
         and own >= {"_call", "_inverse", "log_abs_det_jacobian"}
         and isinstance(obj, Transform)
     )

@@ -53,7 +53,6 @@ def _assigns_divergence(target: ast.expr) -> bool:
 
 
 def _sampled(node: ast.AST) -> bool:
-    """Whether a divergence is a difference of two log-densities at a draw."""
     return any(isinstance(one, ast.Attribute) and one.attr == "log_prob" for one in ast.walk(node))
 
 

@@ -149,7 +149,6 @@ def parts(obj: Any) -> Any:
 
 
 def _goes_back(item: Any) -> bool:
-    """Whether an item is a map with an inverse, and nothing else."""
     if contributions.facts(item) is not None:
         return False
     if callable(getattr(item, "inverse", None)):

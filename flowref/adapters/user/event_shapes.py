@@ -254,7 +254,6 @@ def _of_latent(settled: Settled, inquiry: Inquiry, x: Any, context: Any) -> Shap
 
 
 def _long(shape: Shape) -> Shape:
-    """A shape without axes of size one."""
     return tuple(size for size in shape if size > 1)
 
 

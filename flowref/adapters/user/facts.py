@@ -58,7 +58,6 @@ def _sizes(shape: Any) -> Shape:
 
 
 def _promises(obj: Any) -> dict[str, Any]:
-    """Promises by attributes of their names, and under ``promises``."""
     promises: dict[str, Any] = {}
     for name, promise in PROMISES.items():
         value = getattr(obj, name.replace("-", "_"), None) if promise.attribute else None

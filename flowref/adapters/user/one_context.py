@@ -96,7 +96,6 @@ def of_draws(
 def of_numbers(
     obj: Any, x: Any, method: str, first: bool, values: tuple[float, ...], shape: Shape
 ) -> Any:
-    """The distribution function or quantiles under one context."""
     given, run = repeated_context(values, shape, len(x), x), getattr(obj, method)
     return run(given, x) if first else run(x, given)
 

@@ -34,8 +34,7 @@ def made_of(obj: Any, settled: Settled, x: Any, context: Any) -> bool:
         listed = settled.dialect.parts(obj)  # type: ignore[misc]  # the caller checked
         for _, part in listed:
             dialect = part_of(part, has_column_log_dets(settled.dialect))
-            # type: ignore[union-attr, misc]  # a failure means no
-            z, ladj = dialect.forward(part, z, context)
+            z, ladj = dialect.forward(part, z, context)  # type: ignore[union-attr, misc]  # a failure means no
             if math.prod(getattr(ladj, "shape", ())) not in (1, len(x), math.prod(x.shape)):
                 return False
         with _moved_beside(obj, [part for _, part in listed]) as beside:

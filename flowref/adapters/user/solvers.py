@@ -38,7 +38,6 @@ def _functions_of_modules(obj: Any) -> Iterator[types.FunctionType]:
 
 
 def _referenced_globals(function: types.FunctionType) -> Iterator[Any]:
-    """The module globals that a function refers to."""
     for name in function.__code__.co_names:
         if name in function.__globals__:
             yield function.__globals__[name]

@@ -42,7 +42,6 @@ def coupling_of(obj: Any, shape: Shape) -> Coupling | None:
 
 
 def _mask(kept: Any, shape: Shape) -> tuple[float, ...] | None:
-    """The mask of an attribute ``kept``, or None."""
     if isinstance(kept, str):
         return mask_of(kept, shape)
     try:

@@ -96,7 +96,6 @@ def _lazy_facts(obj: Any, event: Shape | None) -> Facts:
 
 
 def lazy_traits(obj: Any) -> Traits:
-    """The traits of a lazy transform."""
     names = lineage(obj)
     if "LazyInverse" in names:
         return lazy_traits(obj.transform).inverted()
@@ -108,7 +107,7 @@ def lazy_traits(obj: Any) -> Traits:
         return Traits(domain=BOX, promises=ADAPTIVE, tolerance=SOLVER)
     if not hasattr(obj, "univariate"):
         return traits(obj()) if "Partial" in names else Traits(promises=frozenset())
-    alone = traits(_univariate(obj))
+    alone = traits(_univariate_of_layer(obj))
     promises, spread = alone.promises, 1.0
     if "UMNN" in {type(module).__name__ for module in obj.modules()}:
         promises |= QUADRATURE
@@ -160,7 +159,7 @@ def _ordered(obj: Any) -> bool:
     return obj.order is not None and obj.order.tolist() == sorted(obj.order.tolist())
 
 
-def _univariate(obj: Any) -> Any:
+def _univariate_of_layer(obj: Any) -> Any:
     """The univariate transform of a layer, at zero parameters."""
     import torch
 
@@ -252,7 +251,6 @@ def sizes(obj: Any) -> tuple[int, int]:
 
 
 def _own_event(transform: Any) -> Shape | None:
-    """The event shape implied by a class's parameters, or None."""
     names = lineage(transform)
     for kind, name in (
         ("RotationTransform", "R"),

@@ -47,21 +47,21 @@ def npz(path: Path, name: str) -> Rows:
             f"--data {path}:{names[0]}"
         )
     chosen = chosen or others[0]
-    context = _member(path, context_name) if context_name and context_name != chosen else None
+    context = _archive_rows(path, context_name) if context_name and context_name != chosen else None
     if context is not None:
         context = replace(context, name=f"{path}:context")
-    points = _member(path, chosen)
+    points = _archive_rows(path, chosen)
     return Rows(points.name, points.count, points.shape, points.read, context)
 
 
-def _member(path: Path, name: str) -> Rows:
+def _archive_rows(path: Path, name: str) -> Rows:
     """The rows of one array: memory-mapped if stored uncompressed, else read in blocks."""
     label = f"{path}:{name}"
     try:
         with zipfile.ZipFile(path) as archive:
             info = archive.getinfo(f"{name}.npy")
             with archive.open(info) as file:
-                shape, fortran, kind = _header(file)
+                shape, fortran, kind = _shape_order_dtype(file)
                 begin = file.tell()
         if info.compress_type == zipfile.ZIP_STORED and kind.kind in REAL_KINDS:
             with path.open("rb") as raw:
@@ -87,8 +87,7 @@ def _member(path: Path, name: str) -> Rows:
     return Rows(label, shape[0], shape[1:], lambda rows: _read_compressed_rows(path, name, rows))
 
 
-def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """The shape, order and dtype from the header of an array."""
+def _shape_order_dtype(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     read = (
         np.lib.format.read_array_header_1_0
@@ -102,7 +101,7 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 def _read_compressed_rows(path: Path, name: str, rows: Array) -> Array:
     """Some rows of a compressed array, read in blocks so that the whole is never in memory."""
     with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
-        shape, _, kind = _header(file)
+        shape, _, kind = _shape_order_dtype(file)
         size = int(np.prod(shape[1:], dtype=np.int64)) * kind.itemsize
         step = max(1, BLOCK // max(1, size))
         found = np.zeros((len(rows), *shape[1:]), kind)

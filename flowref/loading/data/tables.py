@@ -32,11 +32,11 @@ def csv(path: Path) -> Rows:
     named = _numbers_in_line(first[0], separator) is None
     numbers = _numbers_in_line(first[-1 if named else 0], separator)
     if numbers is None:
-        what = _other(first, separator)
+        what = _first_non_numeric_field(first, separator)
         raise DataError(f"{path} has {what} where numbers are expected; leave other columns out")
 
     def read(rows: Array) -> Array:
-        return _picked(path, rows + named, separator, len(numbers))
+        return _read_lines(path, rows + named, separator, len(numbers))
 
     return Rows(str(path), count - named, (len(numbers),), read)
 
@@ -49,8 +49,7 @@ def _numbers_in_line(line: str, separator: str | None) -> list[float] | None:
         return None
 
 
-def _other(lines: list[str], separator: str | None) -> str:
-    """The first non-numeric field of the last line, with its column name."""
+def _first_non_numeric_field(lines: list[str], separator: str | None) -> str:
     fields = [field.strip() for field in lines[-1].split(separator)]
     at = next(k for k, field in enumerate(fields) if _numbers_in_line(field, separator) is None)
     names = lines[0].split(separator) if len(lines) > 1 else []
@@ -58,7 +57,7 @@ def _other(lines: list[str], separator: str | None) -> str:
     return repr(fields[at][:60]) + (f" in its column {names[at].strip()!r}" if named else "")
 
 
-def _picked(path: Path, wanted: Array, separator: str | None, width: int) -> Array:
+def _read_lines(path: Path, wanted: Array, separator: str | None, width: int) -> Array:
     """The wanted lines as numbers, ``(len(wanted), width)``, read sequentially."""
     found = np.full((len(wanted), width), np.nan)
     place = {int(row): index for index, row in enumerate(wanted)}

@@ -44,7 +44,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     return facts_of(
         traits(transform),
         shape,
-        _latent(transform, shape),
+        _latent_shape(transform, shape),
         _density_promises(obj),
         context_shape=context_shape(obj),
         preprocessing=structure.preprocessing(obj),
@@ -172,12 +172,11 @@ def _transform_event_shape(obj: Any) -> Shape | None:
     return None
 
 
-def _latent(obj: Any, shape: Shape) -> Shape:
-    """The latent shape for an event shape."""
+def _latent_shape(obj: Any, shape: Shape) -> Shape:
     names = lineage(obj)
     if "CompositeTransform" in names:
         for part in obj._transforms:
-            shape = _latent(part, shape)
+            shape = _latent_shape(part, shape)
         return shape
     if "MultiscaleCompositeTransform" in names:
         return (math.prod(shape),)

@@ -23,7 +23,7 @@ def behind(obj: Any, copied: Callable[[], Any], kind: str | None) -> tuple[str, 
 
     if excluded(obj, kind) or not plausible(obj) or any(hasattr(obj, name) for name in MORE):
         return ()
-    names = tuple(name for name, part in obj.named_children() if _acts(part))
+    names = tuple(name for name, part in obj.named_children() if _is_activation(part))
     if not names:
         return ()
     bare, dialect = without(copied, names), Dialect(forward=value_alone)
@@ -56,8 +56,7 @@ def held(obj: Any, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
     return tuple(f"it holds a batch norm: ?part={name} has that judged" for name in names[:1])
 
 
-def _acts(part: Any) -> bool:
-    """Whether a part without contents maps entries separately in eval mode."""
+def _is_activation(part: Any) -> bool:
     import torch
 
     if isinstance(part, torch.nn.Identity) or any(True for _ in part.children()):

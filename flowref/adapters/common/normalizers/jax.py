@@ -80,7 +80,6 @@ class JaxProbe(Probe):
 
 
 def double_array(array: Any) -> Array:
-    """An array as numpy; floats in double precision."""
     values = np.asarray(array)
     return values.astype(np.float64) if values.dtype.kind == "f" else values
 
@@ -112,7 +111,7 @@ def settled(
     found = recognized(obj, facts.event_shape or None)
     if found is None:
         return None
-    spoken, own, said = found
+    called, own, said = found
     normalizer = own.normalizer
     assert normalizer is not None
     promised = {
@@ -122,7 +121,7 @@ def settled(
     }
     normalizer = replace(normalizer, declared={**normalizer.declared, **promised})
     return (
-        replace(spoken, inverse=dialect.inverse),
+        replace(called, inverse=dialect.inverse),
         replace(facts, event_shape=own.event_shape, normalizer=normalizer),
         (said,),
     )

@@ -311,7 +311,6 @@ return x / (x.square().mean(1, keepdim=True) + 1e-5).sqrt() * self.weight
 
 
 def eval_is_fixed(probe: Probe) -> bool:
-    """Whether eval mode maps a sample equally in any batch."""
     x = probe.draw(3, 6, 1.0)
     whole, part = (probe.life((EVAL, points))[0] for points in (x, x[:3]))
     return close_in_float32(whole[:3], part)
@@ -332,16 +331,16 @@ def unsteady(probe: Probe, seen: Behavior) -> dict[str, float] | None:
     distributions; None if a channel is not affine.
     """
     x = probe.draw(10, 24)
-    told: dict[str, list[Array]] = {name: [] for name in SPREADS}
+    ratios: dict[str, list[Array]] = {name: [] for name in SPREADS}
     for points in (x, np.sign(x - np.median(x)) * WIDE + 1e-3 * x, WIDE * np.abs(x / WIDE) ** 3):
         y, rows = probe.train(points), by_channel(points, seen.apart)
         if not straight(points, y, seen.apart):
             return None
         for name, spread in SPREADS.items():
-            told[name].append(channel_lines(points, y, seen.apart).slope * spread(rows))
+            ratios[name].append(channel_lines(points, y, seen.apart).slope * spread(rows))
     return {
         name: float(np.abs(np.stack(each) / each[0] - 1).max())
-        for name, each in told.items()
+        for name, each in ratios.items()
         if np.abs(each[0]).min() > 0
     }
 
@@ -353,8 +352,8 @@ def deviates(probe: Probe, seen: Behavior) -> bool:
     off = unsteady(probe, seen)
     if off is None:
         return False
-    slip = not seen.exact and seen.apart == seen.channel
-    return off.get(DEVIATION, 1.0) < STEADY or slip or ordered(probe)
+    inexact = not seen.exact and seen.apart == seen.channel
+    return off.get(DEVIATION, 1.0) < STEADY or inexact or ordered(probe)
 
 
 def other_spread(probe: Probe, seen: Behavior) -> str:

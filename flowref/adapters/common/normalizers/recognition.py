@@ -126,8 +126,8 @@ def completed(
         return replace(facts, normalizer=normalizer), (said,) if said else ()
     if case.declared and seen.statistics == RUNNING:
         known = None  # roles of a batch norm do not apply to other norms
-    told = replace(known or Normalizer(), call=name, tracks=has_statistics(obj))
-    normalizer = measured_normalizer(probe, seen, told)
+    stated = replace(known or Normalizer(), call=name, tracks=has_statistics(obj))
+    normalizer = measured_normalizer(probe, seen, stated)
     if seen.statistics in SAMPLE:
         meant = {"mean": True} if by_name(probe) else {}
         declared = {**normalizer.declared, **meant}

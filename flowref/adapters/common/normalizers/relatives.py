@@ -265,9 +265,9 @@ def beside_the_root(case: NormalizerCandidate) -> bool:
     wide, *narrow = (np.ptp(probe.train(s * z), 0) / (s * np.ptp(z, 0)) for s in SPREADS)
     # The divisor is weight over slope, with the weight from a batch of huge spread.
     divisors = [wide * SPREADS[0] / one for one in narrow]
-    beside = [one - s for one, s in zip(divisors, SPREADS[1:], strict=True)]
+    additive = [one - s for one, s in zip(divisors, SPREADS[1:], strict=True)]
     within = [one**2 - s**2 for one, s in zip(divisors, SPREADS[1:], strict=True)]
-    apart = [np.abs(two / one - 1).max() for one, two in (beside, within)]
+    apart = [np.abs(two / one - 1).max() for one, two in (additive, within)]
     return bool(apart[0] < apart[1])
 
 

@@ -67,11 +67,11 @@ class Layer(NamedTuple):
         z = np.random.default_rng(7).standard_normal((MANY, *probe.shape))
         shown = scale(lambda x: probe.life((TRAIN, x), obj=obj)[0], z, channel)
         eps = float(f"{shown.eps:.3g}") if shown.eps > 1e-2 * NARROW**2 else 0.0
-        told = {"weight": shown.weight, "bias": shown.bias}
+        by_role = {"weight": shown.weight, "bias": shown.bias}
         if self.tracks:
             fixed = channel_lines(z, probe.life((EVAL, z), obj=obj)[0], channel)
-            told |= zip(STATISTICS, used(fixed.slope, fixed.level, shown), strict=True)
-        return Numbers(told, eps)
+            by_role |= zip(STATISTICS, used(fixed.slope, fixed.level, shown), strict=True)
+        return Numbers(by_role, eps)
 
     def fraction(self, obj: Any = None) -> float | None:
         """The fraction with which a train-mode batch updates the eval-mode mean; None if not visible."""
@@ -208,9 +208,9 @@ class Layer(NamedTuple):
         if role not in STATISTICS:
             return True
         late = self.probe.after(self.probe.draw(31, 9, 3.0) + 2)
-        told = self.numbers(late).by_role[role]
+        after = self.numbers(late).by_role[role]
         return (
-            relative_gap(told, form.number(self.probe.held(late)[name].values).reshape(-1)) < LOOSE
+            relative_gap(after, form.number(self.probe.held(late)[name].values).reshape(-1)) < LOOSE
         )
 
     def constants(self, eps: float) -> dict[str, str]:
@@ -256,7 +256,6 @@ class Layer(NamedTuple):
 
 
 def relative_gap(one: Array, other: Array) -> float:
-    """Relative difference of two measured numbers."""
     with np.errstate(all="ignore"):
         size = np.maximum(np.abs(one), np.abs(other)).max() + 1e-3
         return float(np.nan_to_num(np.abs(one - other).max() / size, nan=np.inf))
@@ -283,12 +282,12 @@ def form_of(
     """The parametrization of a number that fits two values; ``ratio``: up to a factor. None if none fits."""
     for kind, function in FORMS.items():
         with np.errstate(all="ignore"):
-            told = [function.number(np.asarray(each).reshape(-1)) for each in held]
+            numbers = [function.number(np.asarray(each).reshape(-1)) for each in held]
             want = shown
             if ratio:
-                told, want = [told[1] / told[0]], [shown[1] / shown[0]]
+                numbers, want = [numbers[1] / numbers[0]], [shown[1] / shown[0]]
         gaps = [
-            max(relative_gap(one + offset, other) for one, other in zip(told, want, strict=True))
+            max(relative_gap(one + offset, other) for one, other in zip(numbers, want, strict=True))
             for offset in offsets
         ]
         best = int(np.argmin(gaps))

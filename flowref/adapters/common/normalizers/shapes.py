@@ -55,7 +55,7 @@ def first_taken(obj: Any) -> Shape | None:
     )
     dtype = torch.get_default_dtype() if parameter is None else parameter.dtype
     shapes = layouts(channel_counts(obj), FIRST, narrow=True)
-    return next((shape for shape in shapes if _takes(obj, shape, dtype)), None)
+    return next((shape for shape in shapes if _accepts_in_both_modes(obj, shape, dtype)), None)
 
 
 def channel_counts(obj: Any) -> list[int]:
@@ -66,7 +66,9 @@ def channel_counts(obj: Any) -> list[int]:
         for name in CHANNELS
         if isinstance(value := getattr(part, name, None), int)
     ]
-    counts += [_count(obj, path) for role, path in named_roles(obj).items() if role in TENSORS]
+    counts += [
+        _entry_count(obj, path) for role, path in named_roles(obj).items() if role in TENSORS
+    ]
     counts += [int(tensor.numel()) for tensor in obj.parameters()]
     return [
         count
@@ -75,8 +77,7 @@ def channel_counts(obj: Any) -> list[int]:
     ]
 
 
-def _count(obj: Any, path: str) -> int:
-    """The number of entries of an attribute by dotted name."""
+def _entry_count(obj: Any, path: str) -> int:
     for step in path.split("."):
         obj = getattr(obj, step)
     return int(obj.numel())
@@ -85,13 +86,12 @@ def _count(obj: Any, path: str) -> int:
 def misfit(obj: Any, normalizer: Normalizer, event_shape: Shape) -> str:
     """Why an event shape is implausible though broadcasting accepts it; empty if it is plausible."""
     path = normalizer.roles.get("running_mean")
-    if normalizer.evidence or path is None or _count(obj, path) == event_shape[0]:
+    if normalizer.evidence or path is None or _entry_count(obj, path) == event_shape[0]:
         return ""
-    return f"events of shape {event_shape} have {event_shape[0]} channels, but its {path} is for {_count(obj, path)}"
+    return f"events of shape {event_shape} have {event_shape[0]} channels, but its {path} is for {_entry_count(obj, path)}"
 
 
-def _takes(obj: Any, shape: Shape, dtype: Any) -> bool:
-    """Whether copies return batches of the input's shape in eval and train mode."""
+def _accepts_in_both_modes(obj: Any, shape: Shape, dtype: Any) -> bool:
     probe = TorchProbe(obj, dtype, shape, call=value_alone)
     try:
         for mode in (EVAL, TRAIN):

@@ -38,7 +38,7 @@ class TorchProbe(Probe):
     def held(self, obj: Any = None) -> dict[str, HeldArray]:
         """See `Probe.held`: parameters, buffers and plain attributes."""
         return {
-            name: HeldArray(tensor_values(tensor), bool(tensor.requires_grad))
+            name: HeldArray(double_array(tensor), bool(tensor.requires_grad))
             for name, tensor in named_tensors(self.obj if obj is None else obj).items()
         }
 
@@ -82,8 +82,7 @@ def named_tensors(obj: Any) -> dict[str, Any]:
     return found
 
 
-def tensor_values(tensor: Any) -> Array:
-    """A tensor as numpy; floats in double precision."""
+def double_array(tensor: Any) -> Array:
     plain = tensor.detach()
     return np.array(plain.double().numpy() if plain.is_floating_point() else plain.numpy())
 

@@ -217,7 +217,6 @@ class Arguments:
 
 
 def _takes_one(obj: Any, way: Way) -> bool:
-    """Whether a call has exactly one required argument."""
     return len(signatures.required(obj, asked_name(obj, way))) == 1
 
 

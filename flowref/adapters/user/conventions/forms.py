@@ -199,7 +199,6 @@ def _times_rows(obj: Any, call: Any, given: Any, context: Any) -> bool:
 
 
 def _copy_with_other_weights(obj: Any) -> Any:
-    """A copy with moved weights."""
     import torch
 
     moved, generator = copy.deepcopy(obj), torch.Generator().manual_seed(5)

@@ -139,7 +139,6 @@ def _option(way: Way) -> str:
 
 
 def _missing(obj: Any, forward: Way, hints: list[str]) -> Iterator[str]:
-    """Hints if no inverse was found."""
     if signatures.attribute(obj, "inverse") is None and hasattr(obj, "inverse"):
         yield "no inverse: the attribute is None"
         return

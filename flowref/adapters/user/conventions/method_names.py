@@ -63,7 +63,6 @@ def back_of(name: str) -> tuple[str, ...]:
 
 
 def _inverse_method_pairs(obj: Any) -> Iterator[tuple[str, str]]:
-    """Pairs of a method and its inverse by their names."""
     methods = {
         normalized_name(name): name
         for name in _of_points(obj)

@@ -90,7 +90,6 @@ def mapping(result: Result) -> Reading | None:
 
 
 def _by_keys(out: Mapping[Any, Any], said: str) -> Reading:
-    """The reading of a mapping by ?returns=."""
     names = names_of(said)
     found = {name: key for name, key in zip(names, out, strict=False) if name != "_"}
     if len(names) != len(out) or not found.keys() & {"z", "x"} or found.keys() - {"z", "x", "ladj"}:

@@ -126,7 +126,6 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
 
 
 def _role_of(obj: Any, forward: Way) -> Role | None:
-    """The row of a map."""
     for role in ROLES:
         way = role.there(obj, {})
         if way is not None and way.method == forward.method and forward.method:
@@ -180,7 +179,6 @@ def _required_parameters(obj: Any, method: str, chosen: Chosen) -> list[str]:
 
 
 def _back_in_time(obj: Any, forward: Way) -> Way | None:
-    """The map with its time interval reversed."""
     if forward.method or forward.form not in ("plain", "running"):
         return None
     if ends := signatures.time_interval_parameters(obj, "forward"):

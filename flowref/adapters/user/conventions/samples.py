@@ -97,7 +97,6 @@ def _ways(obj: Any, method: str, usual: tuple[Any, Any], context: Any) -> Iterat
 
 
 def _draw_two_points(obj: Any, draw: Any, contexts: Any) -> Any:
-    """Two samples; None if the call raises."""
     try:
         return draw(obj, 2, contexts)
     except Exception:  # it may take a shape; any class of exception

@@ -174,7 +174,6 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
 
 
 def _shapes(out: Any) -> tuple[Shape, Shape]:
-    """The shapes of the value and of the second result."""
     parts = [*out, None] if isinstance(out, (tuple, list)) and out else [out, None]
     value, beside = (tuple(getattr(part, "shape", ())) for part in parts[:2])
     return value, beside

@@ -144,7 +144,6 @@ def _log_dets_agree(obj: Any, found: list[LogDetSource], ask: Any, x: Any, conte
 
 
 def _log_det_sources(obj: Any) -> Iterator[LogDetSource]:
-    """Methods and attributes named after a log-det."""
     left = [name for name in getattr(obj, "__dict__", {}) if _is_log_det_name(name)]
     yield from (LogDetSource(name, 0) for name in left if not callable(getattr(obj, name, None)))
     for base in type(obj).__mro__:

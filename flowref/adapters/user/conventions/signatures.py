@@ -200,7 +200,6 @@ def span(obj: Any, method: str) -> str:
 
 
 def _from_0_to_1(default: Any) -> bool:
-    """Whether a default is the times 0 and 1."""
     try:
         return [float(time) for time in default] == [0.0, 1.0]
     except (TypeError, ValueError):

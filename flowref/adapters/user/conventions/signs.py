@@ -37,7 +37,6 @@ def refuse_added(obj: Any, dialect: Dialect, way: Way, x: Any, z: Any, context: 
 
 
 def _negates_log_det(obj: Any, call: Any, points: Any, context: Any) -> bool:
-    """Whether a call returns minus the log-det at its first points."""
     import torch
 
     point, given = points[:1], None if context is None else context[:1]

@@ -59,7 +59,6 @@ def settle_told(obj: Any, dialect: Dialect, x: Any) -> tuple[Dialect, tuple[str,
 
 
 def _answers(obj: Any, name: str, x: Any) -> bool:
-    """Whether a method returns a number per point."""
     try:
         value = getattr(obj, name)(x)
         return int(value.numel()) == len(x) and bool(value.is_floating_point())

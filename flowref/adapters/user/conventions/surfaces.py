@@ -253,7 +253,6 @@ def _samples(once: Once, dialect: Dialect, x: Any) -> Any:
 
 
 def _plain(x: Any) -> Array:
-    """An array as numbers."""
     return np.asarray(x.detach() if hasattr(x, "detach") else x, dtype=np.float64)
 
 

@@ -60,7 +60,6 @@ def _covers_whole_time(obj: Any, forward: Any, part: Any, x: Any, context: Any) 
 
 
 def _stages(obj: Any, stages: Any, x: Any, context: Any) -> bool:
-    """Whether three times return three states."""
     try:
         found = stages(obj, x, context, (0.0, 0.5, 1.0))[0]
     except Exception:

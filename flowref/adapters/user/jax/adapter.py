@@ -94,7 +94,6 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
 
 
 def _said(chosen: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The user's options about returns."""
     return tuple((name, chosen[name]) for name in RETURNING if name in chosen)
 
 

@@ -206,7 +206,6 @@ def with_batches(obj: Any, way: Way, back: Way, x: Any, context: Any) -> Way:
 
 
 def _works(obj: Any, way: Way, x: Any, context: Any) -> bool:
-    """Whether a map accepts points in a convention."""
     try:
         run_eagerly(batch_map, obj, x, context, _with_return_reading(obj, way, x, context))
     except Exception:  # it accepts others
@@ -308,7 +307,6 @@ def _with_return_reading(obj: Any, way: Way, x: Any, context: Any) -> Way:
 
 
 def _result(obj: Any, way: Way, out: Any, x: Any) -> Result:
-    """The result of a map for a batch."""
     name = "inverse" if way.inverse else "forward"
     code, owner = method_of(obj, way.method), owner_of(obj)
     return Result(out, len(x), x[0].size, name, dict(way.chosen), owner, code)
@@ -411,7 +409,6 @@ def _agree(one: Any, other: Any) -> bool:
 
 
 def _constant(obj: Any, way: Way, x: Any, context: Any) -> bool:
-    """Whether log-dets of single events are constant."""
     ladj = np.asarray(run_eagerly(batch_map, obj, x, context, way)[1])
     return ladj.ndim == 1 and bool(np.allclose(ladj, ladj[0], rtol=1e-12, atol=1e-12))
 

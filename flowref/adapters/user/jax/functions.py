@@ -67,7 +67,6 @@ def is_partial(one: Any) -> bool:
 
 
 def function_name(run: Any) -> str:
-    """The name of a function, unwrapped."""
     while isinstance(run, partial):
         run = run.func
     return str(getattr(run, "__name__", "")).lower()

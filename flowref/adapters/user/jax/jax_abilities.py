@@ -104,8 +104,7 @@ def with_parameters(run: Any, values: Any) -> Any:
 
     signature = inspect.signature(run)
     rest = list(signature.parameters.values())
-    # type: ignore[attr-defined]  # inspect reads it
-    called.__signature__ = signature.replace(parameters=rest[:place] + rest[place + 1 :])
+    called.__signature__ = signature.replace(parameters=rest[:place] + rest[place + 1 :])  # type: ignore[attr-defined]  # inspect reads it
     return called
 
 
@@ -137,8 +136,7 @@ def stateless(run: Any, state: Any) -> Any:
         return kept[0] if len(kept) == 1 else kept
 
     others = [one for one in signature.parameters.values() if one.name != "state"]
-    # type: ignore[attr-defined]  # inspect reads it
-    called.__signature__ = signature.replace(parameters=others)
+    called.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]  # inspect reads it
     return called
 
 

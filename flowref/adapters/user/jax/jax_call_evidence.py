@@ -204,7 +204,6 @@ def guessed(obj: Any, dialect: Dialect, found: Settled, state: Sequence[Shape]) 
 
 
 def _integer_attributes(obj: Any) -> Iterator[int]:
-    """The integer attributes of an object."""
     for value in getattr(obj, "__dict__", {}).values():
         for one in value if isinstance(value, tuple | list) else (value,):
             if isinstance(one, int) and not isinstance(one, bool) and one > 1:
