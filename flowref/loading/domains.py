@@ -48,8 +48,8 @@ def unknown(draft: Draft) -> bool:
 
 
 def clamps(draft: Draft) -> Finding | None:
-    """The interval [0, 1] or nearly, if a map is constant outside of it and steep at its ends, as a
-    logarithm of clamped input is; else None.
+    """The interval (0, 1) or (0, inf), or nearly so, if a map is constant outside of it and steep at its
+    ends, as a logarithm of clamped input is; else None.
     """
     images = partial(_images, draft)
     with contextlib.suppress(Exception):  # exceptions are reported by laws

@@ -147,7 +147,7 @@ def test_an_option_an_attribute_or_the_factory_decides(name: str, words: str) ->
     [
         ("BesideItself", "log-det: 'log_jac'"),
         ("BesideItself?name=logabsdet_total", "log-det: 'logabsdet_total'"),
-        ("BesideItself?name=energy", "beside the value: energy, penalty, no log-det"),
+        ("BesideItself?name=energy", "with the value: energy, penalty, no log-det"),
     ],
 )
 def test_a_mapping_beside_the_value_is_read_by_its_keys(name: str, words: str) -> None:

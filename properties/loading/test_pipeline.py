@@ -181,7 +181,7 @@ def test_the_stages_go_one_way() -> None:
         (
             "Shift",
             [
-                "forward is a map; it is to return its log-det beside the value",
+                "forward is a map; it should return its log-det with the value",
                 "inverse is the way back",
                 "batches of events of shape (3,), the first",
                 "it runs in float64",

@@ -236,7 +236,7 @@ def _of_one_shape(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry:
             facts = replace(facts, guessed=guessed)
         elif _unused(found[0]):
             raise TargetError(
-                f"it asks for {name}, which numbers do not change anything by: name a factory of a "
+                f"it asks for {name}, which has no effect on its results: name a factory of a "
                 "subclass whose forward takes points alone and passes it on"
             )
         else:
@@ -423,7 +423,7 @@ NUMBERS = Extra(
 INDICES = replace(
     NUMBERS, words="the same of indices, lengths and graphs, which few numbers can stand for", example="forward(x, edges)",
     of=("index",),
-    refused="it asks for {name} besides points, which no drawn numbers can stand for: name a factory of a subclass whose "
+    refused="it asks for {name} besides points, which random numbers cannot stand for: name a factory of a subclass whose "
     "forward and inverse take points alone and pass it on",
 )  # fmt: skip
 LABELLED = Extra(
@@ -441,7 +441,7 @@ ALIKE = replace(
 )  # fmt: skip
 PADDING = Extra(
     "a mask that leaves out a last position, as is said", "?padded=mask", _with_padding_mask, _taking_padding,
-    "{name} was said to mask out padding, and no mask of sequences was taken that does: a mask of ones is to change "
-    "nothing, and what is masked out is to come back as it was or as zero",
+    "{name} was declared as a padding mask, but no mask of sequences works as one: a mask of ones must change nothing, "
+    "and masked entries must come back unchanged or zero",
 )  # fmt: skip
 EXTRAS = (NUMBERS, INDICES, LABELLED, ONES, ALIKE)

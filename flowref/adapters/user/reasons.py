@@ -23,7 +23,7 @@ ABILITIES = {
     "dequantize": "dequantization",
     "push": "a map that may draw, with its contribution to the log-likelihood",
     "pull": "its way back",
-    "repair": "puts moved parameters right",
+    "repair": "projects moved parameters to their valid set",
 }
 # Attributes that state facts.
 STATED = (

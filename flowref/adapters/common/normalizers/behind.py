@@ -53,7 +53,7 @@ def held(obj: Any, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
         return ()
     children: Iterable[tuple[str, Any]] = getattr(obj, "named_children", tuple)()
     names = [name for name, part in children if is_normalizer(part)]
-    return tuple(f"it holds a batch norm: ?part={name} has that judged" for name in names[:1])
+    return tuple(f"it holds a batch norm: ?part={name} tests it" for name in names[:1])
 
 
 def _is_activation(part: Any) -> bool:

@@ -247,7 +247,7 @@ def _divides(x: Array, y: Array, inside: Array) -> bool:
 BATCH = "train mode standardizes each batch"
 SAMPLES = "train mode standardizes each sample over its axes {}"
 AVERAGES = "train mode normalizes by averages that the batch has entered"
-SLIPPED = "train mode takes away mean and scale of a batch, and it holds statistics"
+SLIPPED = "train mode removes mean and scale of a batch, and it holds statistics"
 ROOTED = f"train mode divides each sample by its {ROOT_MEAN_SQUARE} over its axes {{}}"
 KINDS = (
     NormalizerKind(

@@ -114,8 +114,8 @@ def completed(
         return facts, ()
     if case.declared and (shown := disproved(case, found)):
         raise TargetError(
-            f"{target}: kind={KIND} was given, but {shown}. A batch norm takes the mean of each channel of a batch "
-            "away and divides by its deviation, or does so with averages that the batch has entered; leave kind out"
+            f"{target}: kind={KIND} was given, but {shown}. A batch norm subtracts the mean of each channel of a "
+            "batch and divides by its standard deviation, or uses running averages that include the batch; leave kind out"
         )
     if found is not None or seen is None:
         normalizer, said = found or (known, "")

@@ -319,14 +319,14 @@ RELATIVES = (
         lags,
     ),
     Relative(
-        "train mode takes away the mean of a batch and leaves its spread: no batch norm",
+        "train mode removes the mean of a batch and keeps its spread: no batch norm",
         shows_nothing,
         centers,
     ),
     Relative("", shows_nothing, lambda case: case.named(FIXED), as_fixed),
     Relative("", lambda case: case.seen is None or misses(case), becomes=as_named),
     Relative(
-        "train mode divides by the {} of a batch, and not by its deviation: no batch norm",
+        "train mode divides by the {} of a batch, and not by its standard deviation: no batch norm",
         lambda case: case.known is not None and standardizes(case),
         lambda case: other_spread(case.normalizing, case.seen) if case.seen else "",
     ),

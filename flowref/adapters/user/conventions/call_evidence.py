@@ -141,7 +141,7 @@ def refuse_unread(obj: Any) -> None:
     if likely := likely_of(obj):
         one = likely[0]
         raise Ambiguous(
-            f"{', '.join(likely)} of {type(obj).__name__} is named after a log-det, and nothing shows of which call: say "
+            f"{', '.join(likely)} of {type(obj).__name__} is named after a log-det, and calls do not show for which one: say "
             f"?log_det={one} if it is that of forward, ?inverse_log_det={one} if it is that of inverse, each at its own "
             "input, or ?log_det=none"
         )

@@ -308,15 +308,15 @@ ROLES = (
     Role("a call with its log-det, and the inverse as another object", "call_and_ladj(x), inv", _call_and_ladj, _inverse_object),
     Role("a transform with a running log-det", "forward_transform(x, logdet)", _transform),
     Role("forward, and a method for its log-det", "forward(x), forward_log_det_jacobian(x)", _with_log_det, _with_log_det_back),
-    Role("as everybody spells them", "forward(x), inverse(z)", _forward, named=("forward", "inverse", *METHODS)),
+    Role("the usual names", "forward(x), inverse(z)", _forward, named=("forward", "inverse", *METHODS)),
     Role("one function for both", "def flow(x, inverse=False)", _function),
     Role("letters, where there is no forward", "f(x), g(z)", _named_direction_pair("f", "g", single=True), _back("g")),
     *(
-        Role("names that leave no doubt", f"{there}(x), {back}(z)", _named_direction_pair(there, back), _back(back), (there, back))
+        Role("unambiguous names", f"{there}(x), {back}(z)", _named_direction_pair(there, back), _back(back), (there, back))
         for there, back in PAIRS
     ),
     Role("a transform", "transform(x), inverse(z)", _in_jax, named=("transform", "inverse")),
-    Role("an encoder that tells a log-det", "encode(x), decode(z)", _encoder, _back(DECODE), (ENCODE, DECODE)),
+    Role("an encoder that returns a log-det", "encode(x), decode(z)", _encoder, _back(DECODE), (ENCODE, DECODE)),
     Role(
         "an object that is called, with a way back", "__call__(x), inverse(z)", _forward_by_call,
         named=("__call__", "inverse", "inv"),

@@ -359,10 +359,10 @@ def of_keys(
         raise Drawing(
             f"{name} of {kind} draws by its {way.keyed}: "
             + (
-                "an estimate of a log-density, which laws cannot be held to; name a factory whose log_prob "
-                "computes what is estimated (of a continuous flow the exact trace)"
+                "an estimate of a log-density, which cannot be tested; name a factory whose log_prob "
+                "computes the exact value (for a continuous flow the exact trace)"
                 if name == "log_prob"
-                else "a layer that draws or forgets is no bijection; where it is meant to, let it say so by "
+                else "a stochastic or surjective layer is no bijection; if that is intended, declare it by the "
                 "attributes stochastic_forward and stochastic_inverse, or give the whole flow as a density"
             )
         )

@@ -41,7 +41,7 @@ def of_traces(
             continue
     if of_weights:
         facts = replace(facts, promises={**facts.promises, "iterated-weights": True})
-        said.append("its weights come of an iteration")
+        said.append("its weights come from an iteration")
     if not found or "inverse-tolerance" in facts.promises:
         return facts, said
     promises = {**facts.promises, "inverse-tolerance": FOUND}
