@@ -95,8 +95,8 @@ def circle(draft: Draft) -> Finding | None:
 def _jump(
     images: Callable[[Array], Array], points: Array, where: int, entry: int
 ) -> tuple[float, float]:
-    """The smaller and the larger value of an entry on both sides of the jump after ``points[where]``, by
-    refinement.
+    """The smaller and the larger value of an entry on both sides of the jump after ``points[where]``,
+    ``points (n,)``, by refinement.
     """
     for _ in range(1, TIMES):
         points = np.linspace(points[where], points[where + 1], AROUND)

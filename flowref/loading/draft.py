@@ -71,7 +71,9 @@ class Draft:
     def ask(
         self, call: Callable[..., Any] | None, x: Array, context: Array | None = None, seed: int = 0
     ) -> Any:
-        """The return value of ``call`` on a fresh copy in eval mode, under a random state."""
+        """The return value of ``call`` on a fresh copy in eval mode at points ``(n, *event)`` and contexts
+        ``(n, *context)``, under a random state.
+        """
         backend, dtype = self.instance.backend, self.instance.dtype
         assert call is not None
         with backend.sandbox(seed, dtype):
@@ -79,7 +81,7 @@ class Draft:
             return call(self.instance.resting(), backend.tensor(x, dtype), given)
 
     def array(self, value: Any) -> Array:
-        """A returned tensor as a numpy array."""
+        """A returned tensor as a numpy array of the same shape."""
         return np.asarray(self.instance.backend.array(value))
 
 

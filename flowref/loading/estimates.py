@@ -82,7 +82,7 @@ def _observed_estimates(
 
 
 def _values_and_estimates(out: Mapped) -> tuple[Array, Array]:
-    """The values of a call and what is estimated: the log-det, or the log-density."""
+    """The values ``(n, *event)`` of a call and its estimates: log-dets, or log-densities ``(n,)``."""
     value = np.asarray(out.value, dtype=np.float64)
     if out.ladj is None:
         return (value, np.zeros(0)) if value.ndim > 1 else (np.zeros(0), value)

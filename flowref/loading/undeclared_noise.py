@@ -159,7 +159,9 @@ def _other_size_convention(draft: Draft, x: Array, context: Array | None) -> Dia
 
 
 def layered(calls: Drawn, x: Array, z: Array, there: bool, back: bool) -> bool:
-    """Whether the draws of a map with latents of the same size are those of a stochastic layer."""
+    """Whether the draws of a map between points ``x`` and latents ``z``, ``(n, *event)`` each, are those of
+    a stochastic layer; ``there``, ``back``: whether the directions are random.
+    """
     if there and back:
         return not same_results(calls.back(z, 0), x, UNDONE)
     if there:
@@ -173,8 +175,8 @@ def layered(calls: Drawn, x: Array, z: Array, there: bool, back: bool) -> bool:
 
 
 def is_log_det(calls: Drawn, x: Array) -> bool:
-    """Whether in every random state the contribution is the log-det of the drawn map, by differences; True
-    for events too large to check.
+    """Whether in every random state the contribution at ``x (n, *event)`` is the log-det of the drawn map,
+    by differences; True for events too large to check.
     """
     entries = x[0].size
     if entries > ENTRIES:
@@ -194,7 +196,7 @@ def is_log_det(calls: Drawn, x: Array) -> bool:
 
 
 def same_results(first: Array, second: Array, off: float = 0.0) -> bool:
-    """Whether two results agree up to ``off`` times the largest number.
+    """Whether two results of equal shape agree up to ``off`` times the largest number.
 
     Entries that are not finite in both agree: a map of positive numbers returns NaN for negative ones, and
     draws nothing.
@@ -215,11 +217,11 @@ class Drawn:
         self.draft, self.dialect, self.context = draft, dialect, context
 
     def there(self, x: Array, seed: int) -> tuple[Array, Array | None]:
-        """Latents of ``x``, and the contribution."""
+        """Latents ``(n, *latent)`` of points ``(n, *event)``, and contributions ``(n,)`` or None."""
         value, contributed, *_ = self.draft.ask(self.dialect.push, x, self.context, seed)
         given = None if contributed is None else self.draft.array(contributed)
         return self.draft.array(value), given
 
     def back(self, z: Array, seed: int) -> Array:
-        """Data of latents ``z``."""
+        """Points ``(n, *event)`` of latents ``(n, *latent)``."""
         return self.draft.array(self.draft.ask(self.dialect.pull, z, self.context, seed)[0])

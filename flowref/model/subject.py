@@ -142,32 +142,32 @@ class Subject:
 
     @property
     def forward(self) -> Call[Mapped] | None:
-        """The map."""
+        """The map, ``(n, *event)`` to ``(n, *latent)``."""
         return self.calls.get("forward")
 
     @property
     def inverse(self) -> Call[Mapped] | None:
-        """Its inverse."""
+        """Its inverse, ``(n, *latent)`` to ``(n, *event)``."""
         return self.calls.get("inverse")
 
     @property
     def log_prob(self) -> Call[Array] | None:
-        """The log-density."""
+        """The log-density ``(n,)``, in nats."""
         return self.calls.get("log_prob")
 
     @property
     def base_log_prob(self) -> Call[Array] | None:
-        """The log-density of the base."""
+        """The log-density of the base ``(n,)``, in nats."""
         return self.calls.get("base_log_prob")
 
     @property
     def sample(self) -> Call[Array] | None:
-        """Samples."""
+        """Samples ``(n, *event)``."""
         return self.calls.get("sample")
 
     @property
     def base_sample(self) -> Call[Array] | None:
-        """Base noise of samples."""
+        """Base noise of samples, ``(n, *latent)``."""
         return self.calls.get("base_sample")
 
     @property
@@ -177,12 +177,12 @@ class Subject:
 
     @property
     def cdf(self) -> Call[Array] | None:
-        """The distribution function."""
+        """The distribution function ``(n,)`` of a univariate distribution."""
         return self.calls.get("cdf")
 
     @property
     def icdf(self) -> Call[Array] | None:
-        """The quantile function."""
+        """The quantile function ``(n,)`` of a univariate distribution."""
         return self.calls.get("icdf")
 
     @property
@@ -192,7 +192,7 @@ class Subject:
 
     @property
     def expanded(self) -> Call[Array] | None:
-        """Log-densities by expanded copies."""
+        """Log-densities by expanded copies, ``(n, copies)``."""
         return self.calls.get("expanded")
 
     @property
@@ -217,17 +217,17 @@ class Subject:
 
     @property
     def estimate(self) -> Call[Array] | None:
-        """Estimated log-likelihoods."""
+        """Estimated log-likelihoods ``(n,)``, in nats."""
         return self.calls.get("estimate")
 
     @property
     def rescaled(self) -> Call[Array] | None:
-        """The log-density of rescaled data."""
+        """The log-density ``(n,)`` of rescaled data."""
         return self.calls.get("rescaled")
 
     @property
     def bits_per_dim(self) -> Call[Array] | None:
-        """Bits per dimension."""
+        """Bits per dimension, ``(n,)`` or a number."""
         return self.calls.get("bits_per_dim")
 
     @property
@@ -237,7 +237,7 @@ class Subject:
 
     @property
     def dequantize(self) -> Call[Array] | None:
-        """Levels to reals."""
+        """Integer levels to reals of the same shape."""
         return self.calls.get("dequantize")
 
     @property

@@ -37,11 +37,11 @@ JOINT = ("ordered", "simplex", "corner", *CURVED)
 class Support:
     """A product set: every coordinate in the open interval (low, high), or one of the joint sets.
 
-    ``kind`` is "real", "unit", "positive", "ordered" (increasing along the last axis), "simplex"
-    (positive, summing to one along the last axis), "corner" (a simplex without its last coordinate:
-    positive, summing to less than one), "sphere" (unit vectors along the last axis), "axes" (the same, of which
-    opposite ones are one), "so3" (rotation matrices), "torus" or "circle" (angles), "centred" (sum zero along the
-    first axis of an event), "subspace" (that of its samples), "interval" or "product": each coordinate of the
+    ``kind`` is "real", "unit", "positive", "ordered" (increasing along the last axis), "simplex" (positive,
+    summing to one along the last axis), "corner" (a simplex without its last coordinate: positive, summing
+    to less than one), "sphere" (unit vectors along the last axis), "axes" (the same, of which opposite ones
+    are one), "so3" (rotation matrices), "torus" or "circle" (angles), "centred" (sum zero along the first
+    axis of an event), "subspace" (that of its samples), "interval" or "product": each coordinate of the
     flattened event in its own interval, those of ``coordinates``; (low, high) then holds all.
     """
 
@@ -185,7 +185,7 @@ def draw_points(
 def _manifold_points(
     kind: str, shape: tuple[int, ...], rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """Uniform points of a manifold; normal points of a subspace."""
+    """Uniform points ``(batch, *event)`` of a manifold; normal points of a subspace."""
     if kind in ("torus", "circle"):
         return rng.uniform(-math.pi, math.pi, shape)
     noise = rng.standard_normal(shape)

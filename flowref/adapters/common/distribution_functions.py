@@ -61,7 +61,7 @@ def takes(obj: Any, name: str, count: int) -> bool:
 
 
 def function(obj: Any, x: Any, name: str) -> Any:
-    """The distribution function at ``x`` by a method, converted."""
+    """The distribution function at ``x (n,)`` by a method, converted."""
     value = getattr(obj, name)(x)
     form = FUNCTIONS[name]
     value = value.exp() if form.startswith("exp") else value

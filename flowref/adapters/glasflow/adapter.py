@@ -32,7 +32,7 @@ def sample(obj: Any, n: int, context: Any = None) -> Any:
 
 
 def sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw n points with their log-densities."""
+    """Draw points ``(n, *event)`` with their log-densities."""
     return obj.sample_and_log_prob(n, conditional=context)
 
 

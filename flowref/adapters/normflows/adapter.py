@@ -16,12 +16,12 @@ from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
 
 def forward(obj: Any, z: Any, context: Any = None) -> Any:
-    """Latents to data."""
+    """Latents ``(n, *latent)`` to data ``(n, *event)``."""
     return obj.forward(z) if context is None else obj.forward(z, context)
 
 
 def inverse(obj: Any, x: Any, context: Any = None) -> Any:
-    """Data to latents."""
+    """Data ``(n, *event)`` to latents ``(n, *latent)``."""
     return obj.inverse(x) if context is None else obj.inverse(x, context)
 
 
@@ -112,12 +112,12 @@ def latents_of_levels(obj: Any, z: Any) -> list[Any]:
 
 
 def levels_forward(obj: Any, z: Any, context: Any = None) -> Any:
-    """Flattened latents of all levels to data."""
+    """Latents of all levels, flattened to ``(n, entries)``, to data."""
     return obj.forward_and_log_det(latents_of_levels(obj, z))
 
 
 def levels_inverse(obj: Any, x: Any, context: Any = None) -> Any:
-    """Data to flattened latents of all levels."""
+    """Data to latents of all levels, flattened to ``(n, entries)``."""
     import torch
 
     latents, ladj = obj.inverse_and_log_det(x)
@@ -129,7 +129,7 @@ def levels_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def levels_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
-    """The sum of the levels' base log-densities."""
+    """The sum of the levels' base log-densities, ``(n,)``."""
     return sum(
         base.log_prob(part) for base, part in zip(obj.q0, latents_of_levels(obj, z), strict=True)
     )

@@ -20,7 +20,7 @@ def log_prob(obj: Any, z: Any, context: Any = None) -> Any:
 
 
 def sample(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw n points, one per context if there are any."""
+    """Draw points ``(n, *event)``, one per context if there are any."""
     return obj.sample(n) if context is None else obj.sample(n, context=context)
 
 

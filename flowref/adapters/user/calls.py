@@ -12,7 +12,7 @@ BASES = ("base", "base_dist", "base_distribution", "prior", "distribution", "q0"
 
 
 def told_late(obj: Any, x: Any, context: Any = None) -> Any:
-    """Log-dets by log_abs_det_jacobian(x, z), after forward was called at other points."""
+    """Log-dets ``(n,)`` by log_abs_det_jacobian(x, z), after forward was called at other points."""
     run = obj if callable(obj) else obj.forward
     given = () if context is None else (context,)
     z = run(x, *given)
@@ -21,23 +21,23 @@ def told_late(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def log_prob_named(obj: Any, x: Any, context: Any, method: str) -> Any:
-    """The result of a density method at each point, by ``method`` or by calling the object."""
+    """The result ``(n,)`` of a density method, by ``method`` or by calling the object."""
     run = getattr(obj, method) if method else obj if callable(obj) else obj.forward
     return run(x) if context is None else run(x, context)
 
 
 def log_prob_negated(obj: Any, x: Any, context: Any, method: str) -> Any:
-    """The negated result of a method that returns minus the log-density."""
+    """The negated result ``(n,)`` of a method that returns minus the log-density."""
     return -log_prob_named(obj, x, context, method)
 
 
 def log_prob_of_entries(obj: Any, x: Any, context: Any, method: str) -> Any:
-    """Log-densities by a method that takes the coordinates as separate arguments."""
+    """Log-densities ``(n,)`` by a method that takes the coordinates as separate arguments."""
     return getattr(obj, method)(*x.unbind(-1))
 
 
 def context_first(obj: Any, x: Any, context: Any, call: Any) -> Any:
-    """Log-densities by a method that takes the context first."""
+    """Log-densities ``(n,)`` by a method that takes the context first."""
     return call(obj, context, x)
 
 
@@ -47,7 +47,7 @@ def takes_context_first(call: Any) -> bool:
 
 
 def rsample(obj: Any, n: int, context: Any) -> Any:
-    """Draw n points with gradients, by a number or a shape."""
+    """Draw points ``(n, *event)`` with gradients, by a number or a shape."""
     given = () if context is None else (context,)
     try:
         return obj.rsample(n, *given)
@@ -104,18 +104,18 @@ def of_base(obj: Any) -> dict[str, Any]:
 
 
 def sample_number(obj: Any, n: Any, context: Any, method: str) -> Any:
-    """Draw n points by a method that takes a number."""
+    """Draw points ``(n, *event)`` by a method that takes a number."""
     out = getattr(obj, method)(n) if context is None else getattr(obj, method)(n, context)
     return out[0] if isinstance(out, (tuple, list)) else out
 
 
 def sample_detached(obj: Any, n: int, context: Any) -> Any:
-    """Draw n points by rsample, detached."""
+    """Draw points ``(n, *event)`` by rsample, detached."""
     return rsample(obj, n, context).detach()
 
 
 def sample_shape(obj: Any, n: int, context: Any, method: str) -> Any:
-    """Draw n points by a method that takes a shape."""
+    """Draw points ``(n, *event)`` by a method that takes a shape."""
     return sample_number(obj, (n,), context, method)
 
 

@@ -54,7 +54,7 @@ class Inquiry:
         return replace(self, obj=self.backend.duplicate(self.obj))
 
     def tensor(self, array: Array) -> Any:
-        """Numbers as a tensor of the object's framework and dtype."""
+        """An array as a tensor of the same shape, in the object's framework and dtype."""
         return self.backend.tensor(array, self.dtype)
 
     def drawn(self, event: Shape | None = None, rows: int = ROWS) -> Any:

@@ -44,8 +44,8 @@ def _referenced_globals(function: types.FunctionType) -> Iterator[Any]:
 
 
 def steps_differ(obj: Any, values: tuple[Array, Array], estimates: tuple[Array, Array]) -> bool:
-    """Whether values of an object with an ODE library differ between draws only by solver steps that adapt
-    to a random estimate.
+    """Whether values ``(n, *event)`` of an object with an ODE library differ between two draws only by
+    solver steps that adapt to random estimates ``(n,)``.
     """
     return integrates(obj) and within_solver_error(values, estimates, STEPS * SOLVED)
 
@@ -53,8 +53,8 @@ def steps_differ(obj: Any, values: tuple[Array, Array], estimates: tuple[Array, 
 def within_solver_error(
     values: tuple[Array, Array], estimates: tuple[Array, Array], accuracy: float
 ) -> bool:
-    """Whether values differ by at most a solver's error, while the estimate that its steps adapt to differs
-    far more.
+    """Whether values ``(n, *event)`` of two draws differ by at most a solver's ``accuracy``, while the
+    estimates ``(n,)`` that its steps adapt to differ far more.
     """
     (one, other), (first, second) = values, estimates
     if not accuracy or one.shape != other.shape or first.shape != second.shape or not first.size:

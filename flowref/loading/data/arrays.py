@@ -99,7 +99,9 @@ def _shape_order_dtype(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
 
 
 def _read_compressed_rows(path: Path, name: str, rows: Array) -> Array:
-    """Some rows of a compressed array, read in blocks so that the whole is never in memory."""
+    """Some rows ``(len(rows), *shape)`` of a compressed array, read in blocks so that the whole is never in
+    memory.
+    """
     with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
         shape, _, kind = _shape_order_dtype(file)
         size = int(np.prod(shape[1:], dtype=np.int64)) * kind.itemsize

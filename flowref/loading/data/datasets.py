@@ -56,7 +56,9 @@ def _reader(name: str, value: Any, part: int) -> Any:
 
 
 def _dataset_point(name: str, value: Any, row: int) -> tuple[Array, Any]:
-    """The point of an entry and its context; random transforms are seeded, and repeat."""
+    """The point ``(*shape,)`` of an entry and its context or None; random transforms are seeded, and
+    repeat.
+    """
     try:
         with process.quarantine(row):
             entry = value[row]

@@ -71,13 +71,15 @@ class Form:
     row: int | None = None
 
     def number(self, held: Array) -> Array:
-        """The number for a held value."""
+        """The numbers ``(channels,)`` of held values."""
         with np.errstate(all="ignore"):
             raw = np.asarray(held, dtype=np.float64)
             return np.asarray(FORMS[self.kind].number(self._row(raw)) + self.offset)
 
     def held(self, number: Array, before: Array) -> Array:
-        """The held value for a number, other rows as in ``before``. Raises `ValueError` if there is none."""
+        """The held values for numbers ``(channels,)``, other rows as in ``before``. Raises `ValueError` if
+        there are none.
+        """
         own = self._row(np.asarray(before, dtype=np.float64))
         wanted = np.broadcast_to(np.asarray(number, dtype=np.float64).reshape(-1), (own.size,))
         with np.errstate(all="ignore"):
@@ -93,7 +95,7 @@ class Form:
         return after
 
     def gradient(self, gradient: Array, held: Array) -> Array:
-        """The gradient with respect to the number, by the chain rule."""
+        """The gradient ``(channels,)`` with respect to the number, by the chain rule."""
         with np.errstate(all="ignore"):
             slope = FORMS[self.kind].slope(self._row(np.asarray(held, dtype=np.float64)))
             return np.asarray(self._row(gradient) / slope)

@@ -75,14 +75,17 @@ def fit_lines(points: Array, values: Array, free: Array | None = None) -> LineFi
 
 
 def used(slope: Array, level: Array, scale: Scale) -> Used:
-    """The statistics of a line, given weight and bias; NaN if a weight is zero."""
+    """The statistics of lines with ``slope`` and ``level (channels,)``, given weight and bias; NaN if a
+    weight is zero.
+    """
     with np.errstate(all="ignore"):
         return Used((scale.bias - level) / slope, (scale.weight / slope) ** 2)
 
 
 def update_fraction(own: Array, before: Array, after: Array, size: Array | float = 1.0) -> float:
-    """The least-squares fraction, over channels, with which a batch mean entered the running mean;
-    ``size``: the magnitude of each channel.
+    """The least-squares fraction, over channels, with which a batch mean entered the running mean; means
+    ``(channels,)`` of the batch, and of the statistics before and after; ``size``: the magnitude of each
+    channel.
     """
     way, moved = (own - before) / size, (after - before) / size
     with np.errstate(all="ignore"):
@@ -90,7 +93,9 @@ def update_fraction(own: Array, before: Array, after: Array, size: Array | float
 
 
 def scale(train: Callable[[Array], Array], z: Array, channel: Sequence[int] = (0,)) -> Scale:
-    """Constants measured in train mode on batches of huge and tiny spread; ``z``: a standard normal batch."""
+    """Constants ``(channels,)`` measured in train mode on batches of huge and tiny spread; ``z (n,
+    *event)``: a standard normal batch.
+    """
     batches = WIDE * z, WIDE * z[:2], NARROW * z
     wide, few, narrow = (by_channel(x, channel) for x in batches)
     big, pair, tiny = (

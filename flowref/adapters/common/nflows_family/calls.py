@@ -29,12 +29,12 @@ def repair(obj: Any) -> None:
 
 
 def flow_forward(obj: Any, x: Any, context: Any = None) -> Any:
-    """Data to latents."""
+    """Data ``(n, *event)`` to latents ``(n, *latent)``."""
     return obj._transform(x, context=obj._embedding_net(context))
 
 
 def flow_inverse(obj: Any, z: Any, context: Any = None) -> Any:
-    """Latents to data."""
+    """Latents ``(n, *latent)`` to data ``(n, *event)``."""
     return obj._transform.inverse(z, context=obj._embedding_net(context))
 
 
@@ -47,7 +47,7 @@ def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
 
 
 def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw n points, divided evenly over the contexts if there are any."""
+    """Draw points ``(n, *event)``, divided evenly over the contexts if there are any."""
     if context is None:
         return obj.sample(n)
     draws = obj.sample(n // len(context), context=context)
@@ -55,7 +55,9 @@ def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
 
 
 def flow_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw n points with their log-densities, divided evenly over the contexts if there are any."""
+    """Draw points ``(n, *event)`` with their log-densities, divided evenly over the contexts if there are
+    any.
+    """
     if context is None:
         return obj.sample_and_log_prob(n)
     draws, density = obj.sample_and_log_prob(n // len(context), context=context)
@@ -63,7 +65,7 @@ def flow_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
 
 
 def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
-    """Base noise, as drawn by the sampler."""
+    """Base noise ``(n, *latent)``, as drawn by the sampler."""
     return obj._distribution.sample(n)
 
 

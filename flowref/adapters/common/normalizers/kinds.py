@@ -140,7 +140,9 @@ def of_averages(probe: Probe, axes: Axes | None) -> Behavior | None:
 
 
 def _moves(probe: Probe, axis: int, x: Array, y: Array, two: Array) -> bool:
-    """Whether outputs of a batch are lines per entry of an axis whose slopes depend on earlier batches."""
+    """Whether outputs ``y`` of a batch ``x``, ``(rows, *event)``, are lines per entry of an axis whose
+    slopes depend on earlier batches.
+    """
     held = {one.length for one in probe.held().values()}
     if probe.shape[axis] not in held or not all(straight(x, each, (axis,)) for each in (y, two)):
         return False
@@ -233,8 +235,8 @@ def _of_parts(x: Array, y: Array, over: Axes) -> bool:
 
 
 def _divides(x: Array, y: Array, inside: Array) -> bool:
-    """Whether outputs are affine, entry by entry, in the batch divided by the root of ``inside``, apart
-    from thresholds.
+    """Whether outputs ``y (rows, *event)`` are affine, entry by entry, in ``x / sqrt(inside)``, apart from
+    thresholds.
     """
     hat = np.broadcast_to(x / np.sqrt(inside), x.shape)
     free = (y != y.min(0)) & (y != y.max(0))

@@ -69,7 +69,7 @@ class Probe(ABC):
 
     @abstractmethod
     def once(self, obj: Any, x: Array, training: bool) -> ProbedCall:
-        """One call of an object, which may change it. Exceptions pass."""
+        """One call on a batch ``x (rows, *event)``, which may change the object. Exceptions pass."""
 
     @abstractmethod
     def held(self, obj: Any = None) -> Mapping[str, HeldArray]:
@@ -77,7 +77,7 @@ class Probe(ABC):
 
     @abstractmethod
     def having(self, obj: Any, name: str, values: Array) -> Any:
-        """A copy of an object with one array replaced."""
+        """A copy of an object with the array ``name`` replaced by ``values`` of its shape."""
 
     @abstractmethod
     def constants(self) -> Iterator[tuple[str, float]]:
@@ -116,12 +116,14 @@ class Probe(ABC):
         return self.after(self.draw(99, 9, 3.0) + 2)
 
     def train(self, x: Array) -> Array:
-        """The output in train mode for a batch that is not the first, which may only initialize."""
+        """The output ``(rows, *event)`` in train mode for a batch that is not the first, which may only
+        initialize.
+        """
         return self.life((TRAIN, x), obj=self._warm)[0]
 
     @cached_property
     def first(self) -> tuple[Array, Array]:
-        """The first batch of most tests, and its output in train mode."""
+        """The first batch of most tests and its output in train mode, ``(rows, *event)`` each."""
         x = self.draw(0, 7)
         return x, self.train(x)
 
@@ -159,20 +161,22 @@ class Probe(ABC):
 
 
 def close_in_float32(one: Array, other: Array) -> bool:
-    """Whether two outputs agree up to float32 rounding."""
+    """Whether two outputs of equal shape agree up to float32 rounding."""
     size = max(float(np.abs(one).max()), float(np.abs(other).max()), 1e-30)
     return bool(np.isfinite(one).all() and np.abs(one - other).max() <= SAME * size)
 
 
 def channel_lines(x: Array, y: Array, channel: Sequence[int]) -> LineFit:
-    """The least-squares line of each channel; ``off`` relative to the largest value."""
+    """The least-squares line of each channel from ``x`` to ``y``, ``(rows, *event)`` each; ``off`` relative
+    to the largest value.
+    """
     values = by_channel(y, channel)
     found = fit_lines(by_channel(x, channel), values)
     return found._replace(off=found.off / max(np.abs(values).max(), 1e-300))
 
 
 def straight(x: Array, y: Array, channel: Sequence[int]) -> bool:
-    """Whether each channel of a batch is mapped affinely."""
+    """Whether each channel of a batch ``x (rows, *event)`` is mapped affinely to ``y``."""
     return bool(channel_lines(x, y, channel).off.max() <= STRAIGHT)
 
 

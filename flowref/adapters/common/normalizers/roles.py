@@ -279,7 +279,9 @@ def form_of(
     offsets: Sequence[float] = (0.0,),
     ratio: bool = False,
 ) -> Form | None:
-    """The parametrization of a number that fits two values; ``ratio``: up to a factor. None if none fits."""
+    """The parametrization of a number, from two held values and the numbers shown for them, ``(channels,)``
+    each; ``ratio``: up to a factor. None if none fits.
+    """
     for kind, function in FORMS.items():
         with np.errstate(all="ignore"):
             numbers = [function.number(np.asarray(each).reshape(-1)) for each in held]

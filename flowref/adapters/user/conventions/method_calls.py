@@ -13,7 +13,7 @@ SEVERAL = 16
 
 
 def call_with_log_det(obj: Any, x: Any, context: Any, ask: Any, value: Any, ladj: Any) -> Any:
-    """The value and the log-det of a call, by the given readings."""
+    """The value ``(n, *latent)`` and the log-det ``(n,)`` of a call, by the given readings."""
     out = ask(obj, x, context)
     return value(out), ladj(out)
 
@@ -280,9 +280,9 @@ def told_beside(
     arity: int,
     back: bool = False,
 ) -> Any:
-    """The value of a call, with the log-det of a separate method of ``arity`` arguments (input, or input
-    and value), or of an attribute or method of the last call for arity 0. ``back``: the inverse, whose
-    log-det is negated.
+    """The value of a call, with the log-det ``(n,)`` of a separate method of ``arity`` arguments (input, or
+    input and value), or of an attribute or method of the last call for arity 0. ``back``: the inverse,
+    whose log-det is negated.
     """
     out = value(ask(obj, x, context))
     ends = (out, x) if back else (x, out)
@@ -354,7 +354,7 @@ def without_offset(obj: Any, x: Any, context: Any, call: Any, offset: float) -> 
 
 
 def density_without(obj: Any, x: Any, context: Any, call: Any, offset: float) -> Any:
-    """A log-density without a declared constant."""
+    """Log-densities ``(n,)`` without a declared constant."""
     return call(obj, x, context) - offset
 
 
@@ -371,7 +371,7 @@ def unflattened_latents(z: Any, shapes: Any) -> Any:
 
 
 def zeros(obj: Any, x: Any, context: Any, ask: Any, value: Any) -> Any:
-    """A value with log-det zero, for a map declared to preserve volume."""
+    """A value with log-dets zero ``(n,)``, for a map declared to preserve volume."""
     return value(ask(obj, x, context)), x.new_zeros(len(x))
 
 
@@ -379,7 +379,7 @@ def zeros(obj: Any, x: Any, context: Any, ask: Any, value: Any) -> Any:
 
 
 def log_prob_by(obj: Any, x: Any, context: Any, ask: Any, entries: Any) -> Any:
-    """A log-density as the sum of entries of a result; one number for the batch if an entry is one."""
+    """Log-densities ``(n,)`` as sums of entries of a result; one number for the batch if an entry is one."""
     out = ask(obj, x, context)
     parts = [out[index] for index in entries]
     if any(part.numel() < len(x) for part in parts):
@@ -410,13 +410,13 @@ def log_prob_column(obj: Any, x: Any, context: Any, method: str) -> Any:
 
 
 def sample_of_points(obj: Any, n: int, context: Any, draw: Any) -> Any:
-    """Samples of a sampler that drops the axis of points for one of them."""
+    """Samples ``(n, *event)`` of a sampler that drops the axis of points for one of them."""
     out = draw(obj, n, context)
     return out[None] if n == 1 else out
 
 
 def of_single_points(obj: Any, x: Any, context: Any, ask: Any) -> Any:
-    """Log-densities of a method that drops the axis of points for one of them."""
+    """Log-densities ``(n,)`` of a method that drops the axis of points for one of them."""
     out = ask(obj, x, context)
     return out.reshape(1) if len(x) == 1 and tuple(getattr(out, "shape", (1,))) == () else out
 
@@ -430,8 +430,8 @@ def sample_of(
     squeezed: Any = None,
     method: str = "sample",
 ) -> Any:
-    """Draw ``n`` points by a number or a shape; ``at``: the entry of the result; ``squeezed``: an axis to
-    drop.
+    """Draw points ``(n, *event)`` by a number or a shape; ``at``: the entry of the result; ``squeezed``: an
+    axis to drop.
     """
     count, draw = (n,) if shape else n, getattr(obj, method)
     out = draw(count) if context is None else draw(count, context)
@@ -440,7 +440,7 @@ def sample_of(
 
 
 def sample_naming(obj: Any, n: int, context: Any, method: str, count: str, given: str = "") -> Any:
-    """Draw ``n`` points by a method that takes the number, and a context, by keyword."""
+    """Draw points ``(n, *event)`` by a method that takes the number, and a context, by keyword."""
     named = {count: n} if context is None else {count: n, given: context}
     return getattr(obj, method)(**named)
 
@@ -448,8 +448,8 @@ def sample_naming(obj: Any, n: int, context: Any, method: str, count: str, given
 def sampled_beside_each(
     obj: Any, n: int, context: Any, method: str, shape: bool = False, first: bool = True
 ) -> Any:
-    """Draw ``n`` points per context with their log-densities, by a number or a shape; the context axis of
-    the result is ``first`` or after that of draws.
+    """Draw points ``(n, *event)`` per context with their log-densities, by a number or a shape; the context
+    axis of the result is ``first`` or after that of draws.
     """
     count = n // len(context)
     points, beside = getattr(obj, method)((count,) if shape else count, context)
@@ -459,12 +459,12 @@ def sampled_beside_each(
 
 
 def sampled_beside(obj: Any, n: int, context: Any, method: str, shape: bool = False) -> Any:
-    """Draw ``n`` points with their log-densities, by a number or a shape."""
+    """Draw points ``(n, *event)`` with their log-densities, by a number or a shape."""
     return getattr(obj, method)((n,) if shape else n)
 
 
 def sample_at(obj: Any, n: int, context: Any, method: str = "sample") -> Any:
-    """Draw one point per context, by a method that takes contexts alone."""
+    """Draw one point per context, ``(n, *event)``, by a method that takes contexts alone."""
     draw = getattr(obj, method)
     return draw(context if len(context) == n else context.expand(n, *context.shape[1:]))
 

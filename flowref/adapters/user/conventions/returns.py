@@ -237,7 +237,7 @@ def _listing(part: Any) -> bool:
 RETURNS = (
     Return("columns of one array", "return torch.cat([z, log_det[:, None]], -1)", columns_reading, "columns=z:0-1,ladj:2"),
     Return("several results, in a declared order", "return z, penalty, log_det", stated_reading, "returns=z,_,ladj"),
-    Return("log-prior and log-det, the log-prior equal to that of its base", "return z, self.prior.log_prob(z).sum(-1), log_det", of_base),
+    Return("log-prior of its base, and log-det", "return z, self.prior.log_prob(z).sum(-1), log_det", of_base),
     Return("several results, named in the code", "return log_p, log_det, z", by_names),
     Return("a dictionary", "return {'z': z, 'log_det': log_det}", mapping),
     Return("the value alone", "return z", value_only_reading),

@@ -240,7 +240,7 @@ def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], conte
             return
         try:
             exact, told = _log_dets(obj, way, x[:1], given)
-        except Exception:  # what it raises is the laws' affair
+        except Exception:  # exceptions are reported by laws
             return
         if abs(exact) <= SAME or not np.allclose(np.sum(told), -exact, rtol=SAME, atol=SAME):
             return
@@ -270,7 +270,7 @@ def with_excess(obj: Any, way: Way, x: Any, context: Any) -> Way:
     for row in (0, 1):
         try:
             exact, told = _log_dets(obj, way, x[row : row + 1], given)
-        except Exception:  # what it raises is the laws' affair
+        except Exception:  # exceptions are reported by laws
             return way
         gaps.append(float(np.sum(told)) - exact)
     return replace(way, excess=excess(gaps, size))
