@@ -62,7 +62,7 @@ SAID = {
     "spoken_forms:per_entry": "log-det per entry, summed",
     "spoken_log_dets:rowless": "log-det per entry, one for all rows",
     "spoken_log_dets:kept_axes": "log-det squeezed",
-    "spoken_log_dets:of_batch": "one log-det for a batch, asked row by row, as declared",
+    "spoken_log_dets:of_batch": "one log-det for a batch, called row by row, as declared",
     "spoken_log_dets:synced": "sync() is called after its parameters were moved",
     "spoken_log_dets:narrow": "log-det in single precision, and judged in that",
     "spoken_log_dets:methods": "forward: to_noise()",

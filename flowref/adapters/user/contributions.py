@@ -98,7 +98,7 @@ def resolve_kernel(
     rowwise = of_batch(obj, go, x, context, chosen)
     if rowwise:
         dialect = replace(dialect, push=partial(each_point, call=unspread_call(go)))
-        words = (*words, "one contribution for a batch, asked row by row, as declared")
+        words = (*words, "one contribution for a batch, called row by row, as declared")
     z = go(obj, x, context)[0]
     if sizes:
         back = replace(back, form="several", sizes=sizes, usual=False)

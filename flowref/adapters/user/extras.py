@@ -415,19 +415,19 @@ def _masks_out(inquiry: Inquiry, x: Any, mask: Mask) -> bool:
 
 
 NUMBERS = Extra(
-    "numbers, of the only shape that every call takes", "forward(x, context)", _numeric_contexts, _taking_numbers,
+    "numbers, of the only shape that all calls accept", "forward(x, context)", _numeric_contexts, _taking_numbers,
     "it asks for {name} besides points, and no context of the usual sizes was taken{why}. If it is a context, say ?context=2 "
     "(and ?event=); if it is a mask, a label or anything else, name a factory that returns the object with it bound",
     _of_one_shape, of=("context",),
 )  # fmt: skip
 INDICES = replace(
-    NUMBERS, words="the same of indices, lengths and graphs, which few numbers can stand for", example="forward(x, edges)",
+    NUMBERS, words="the same for indices, lengths and graphs, which few numbers can stand for", example="forward(x, edges)",
     of=("index",),
     refused="it asks for {name} besides points, which random numbers cannot stand for: name a factory of a subclass whose "
     "forward and inverse take points alone and pass it on",
 )  # fmt: skip
 LABELLED = Extra(
-    "labels of classes, as many as it knows, where it takes no numbers", "forward(x, label)", _first_labels, _taking_labels,
+    "class labels, if it accepts no numbers", "forward(x, label)", _first_labels, _taking_labels,
     of=("context",), added=True,
 )  # fmt: skip
 ONES = Extra(
@@ -436,11 +436,11 @@ ONES = Extra(
     "bound, and give its ?event=", _of_one_result, of=("mask",),
 )  # fmt: skip
 ALIKE = replace(
-    ONES, words="None, or one label for all points, where it takes neither", example="forward(x, y)", refused="",
+    ONES, words="None, or one label for all points, if it accepts neither", example="forward(x, y)", refused="",
     of=("context", "index"),
 )  # fmt: skip
 PADDING = Extra(
-    "a mask that leaves out a last position, as is said", "?padded=mask", _with_padding_mask, _taking_padding,
+    "a mask that leaves out a last position, if declared", "?padded=mask", _with_padding_mask, _taking_padding,
     "{name} was declared as a padding mask, but no mask of sequences works as one: a mask of ones must change nothing, "
     "and masked entries must come back unchanged or zero",
 )  # fmt: skip

@@ -256,7 +256,7 @@ def _as_wrapped(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
 ARGUMENTS: dict[str, Arguments] = {
     "plain": Arguments("points, and a context", "forward(x), forward(x, context)", _plain_call),
     "running": Arguments(
-        "a running log-det besides", "forward(x, logdet), forward(x, logdet=None)", _running_log_det_call, returned=2
+        "points and a running log-det", "forward(x, logdet), forward(x, logdet=None)", _running_log_det_call, returned=2
     ),
     "triple": Arguments(
         "value, running log-det and context in one", "x, logdet, context = inputs", _with_method(method_calls.called_triple),

@@ -19,9 +19,9 @@ from flowref.model import Ambiguous, Dialect, Shape, SpecError, TargetError
 
 # Value of ?ladj_form= -> remark on the target's line.
 FORMS = {
-    "stretched": "log-det stretched over entries, and summed",
-    "once": "log-det in numbers that count once",
-    "batch": "one log-det for a batch, asked row by row",
+    "stretched": "log-det broadcast over entries, and summed",
+    "once": "log-det counted once",
+    "batch": "one log-det for a batch, called row by row",
     "members": "a log-det for each member of a set, summed",
     "mean": "log-det divided by the number of entries",
     "det": "log-det returned as a determinant, or as slopes",
@@ -169,7 +169,7 @@ def form_of(ladjs: tuple[Any, Any], rows: int, event: Shape, across: Shape = ())
         return Form(change="stretched", words="log-det per entry, one for all rows")
     return Form(
         question=f"returns a log-det of shape {shapes[0]} for events of shape {event}: each "
-        "number may count at each entry that it is stretched over (?ladj_form=stretched), or once "
+        "number may count at each entry that it is broadcast over (?ladj_form=stretched), or once "
         "(?ladj_form=once)"
     )
 

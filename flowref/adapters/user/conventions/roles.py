@@ -310,7 +310,7 @@ ROLES = (
     Role("forward, and a method for its log-det", "forward(x), forward_log_det_jacobian(x)", _with_log_det, _with_log_det_back),
     Role("the usual names", "forward(x), inverse(z)", _forward, named=("forward", "inverse", *METHODS)),
     Role("one function for both", "def flow(x, inverse=False)", _function),
-    Role("letters, where there is no forward", "f(x), g(z)", _named_direction_pair("f", "g", single=True), _back("g")),
+    Role("single letters, if there is no forward", "f(x), g(z)", _named_direction_pair("f", "g", single=True), _back("g")),
     *(
         Role("unambiguous names", f"{there}(x), {back}(z)", _named_direction_pair(there, back), _back(back), (there, back))
         for there, back in PAIRS
@@ -318,7 +318,7 @@ ROLES = (
     Role("a transform", "transform(x), inverse(z)", _in_jax, named=("transform", "inverse")),
     Role("an encoder that returns a log-det", "encode(x), decode(z)", _encoder, _back(DECODE), (ENCODE, DECODE)),
     Role(
-        "an object that is called, with a way back", "__call__(x), inverse(z)", _forward_by_call,
+        "a callable object with an inverse", "__call__(x), inverse(z)", _forward_by_call,
         named=("__call__", "inverse", "inv"),
     ),
     Role("an estimator, on arrays", "fit(x), transform(x), inverse_transform(z)", _estimator, _back("inverse_transform", "array")),

@@ -31,15 +31,13 @@ def convention_tables() -> str:
     kinds = [(one.said.format("i, j, ..."), one.name) for one in KINDS]
     relatives = [one.said.format("...").rpartition(": ")[::2] for one in RELATIVES if one.said]
     parts = [
-        _markdown_table(("map and way back", "is"), named),
+        _markdown_table(("map and inverse", "is"), named),
         _markdown_table(("a call takes", "which is"), given),
         _markdown_table(("an argument besides points", "is given"), extras),
         _markdown_table(("a call returns", "which is"), returned),
         _markdown_table(("a log-det that needs an option", "is"), forms),
-        _markdown_table(("a layer that normalizes, as its calls show", "is"), kinds),
-        _markdown_table(
-            ("what is called a batch norm, or acts as one when it is new", "is"), relatives
-        ),
+        _markdown_table(("a layer that normalizes", "is"), kinds),
+        _markdown_table(("a layer named batch norm, or acting as one when new", "is"), relatives),
     ]
     return "\n\n".join(parts)
 
