@@ -27,11 +27,11 @@ from flowref.model import SpecError, Status, Target, TargetError
 # Each stage imports only those before it.
 ORDER = (
     "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "estimators", "source", "factory",
-    "declaration", "instance", "recognition", "declared", "event_sizes",
-    "size", "initialization", "shapes", "trips", "draft", "calls", "kernels", "unended",
-    "domains", "drawing", "estimates", "latents", "log_dets", "lower_bounds", "parameters", "sets",
+    "declaration", "instance", "recognition", "declared_options", "event_sizes",
+    "size", "initialization", "shapes", "round_trip_cost", "draft", "calls", "kernels", "endless_solvers",
+    "domains", "undeclared_noise", "estimates", "latents", "log_dets", "lower_bounds", "parameters", "sets",
     "solvers", "whole_steps", "experiments",
-    "user_objects", "probing", "kinds",
+    "user_objects", "call_probes", "kinds",
     "place", "methods", "contradictions", "recipe", "load_subject",
 )  # fmt: skip
 CALLS: list[torch.dtype] = []
