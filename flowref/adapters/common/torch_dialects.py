@@ -91,7 +91,7 @@ def distribution_attribute(obj: Any, name: str) -> Any:
 
 
 def of_copies(obj: Any, name: str, value: Any) -> float:
-    """The flag that tells whether two copies in a batch state the same of each."""
+    """The flag of a moment: whether two copies in a batch state the same value of each."""
     import torch
 
     if value is None or not bool(torch.isfinite(value).all()):
