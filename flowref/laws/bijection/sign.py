@@ -1,4 +1,4 @@
-"""Whether a transform increases, as it says."""
+"""The declared sign of a monotone transform."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from flowref.model.abilities import Bijection, Signed
 
 
 class SignedBijection(Bijection, Signed, Protocol):
-    """A map that says whether it increases."""
+    """A map with a declared sign."""
 
 
-# Steps relative to 1 + |x|, and images that are as close as this tell nothing.
+# The step relative to 1 + |x|, and the relative change below which a direction is undecided.
 STEP, TOLD = 2.0**-6, 1e-6
 
 
@@ -29,15 +29,13 @@ STEP, TOLD = 2.0**-6, 1e-6
     source="torch.distributions: Transform.sign, by which TransformedDistribution.cdf turns a cdf around",
 )
 def declared_sign(flow: SignedBijection, batch: Batch) -> Residual:
-    """A transform that says that it increases does, in each coordinate, and one that says that it
-    decreases does that.
-    """
+    """A transform with sign +1 increases in each coordinate, one with sign -1 decreases."""
     told = np.asarray(flow.sign(), dtype=np.float64)
     if not np.isfinite(told).all():
-        raise Unsupported("it does not say whether it increases", waits=False)
+        raise Unsupported("it declares no sign", waits=False)
     rows, shape = len(batch.x), batch.x.shape
     if flow.latent_shape != flow.event_shape:
-        raise Unsupported("its outputs are other coordinates", waits=False)
+        raise Unsupported("its latents have another shape than its events", waits=False)
     told = np.broadcast_to(told, shape)
     here = np.asarray(flow.forward(batch.x, batch.context).value, dtype=np.float64)
     wrong, seen = np.zeros(rows), np.zeros(rows, dtype=bool)
@@ -56,5 +54,5 @@ def declared_sign(flow: SignedBijection, batch: Batch) -> Residual:
         seen |= clear
         wrong = np.maximum(wrong, clear & (rise * told.reshape(rows, -1)[:, entry] < 0))
     sense = "increases" if (told > 0).all() else "decreases" if (told < 0).all() else "goes"
-    note = f"it says that it {sense}, and it does the opposite" if wrong.any() else ""
+    note = f"it declares that it {sense}, and does the opposite" if wrong.any() else ""
     return Residual(wrong, decidable=seen, note=note)
