@@ -1,4 +1,4 @@
-"""The law of log-dets that are told in a call of their own."""
+"""Log-dets that are returned by a separate call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flowref.model.abilities import Bijection, TellingLate
 
 
 class BijectionTellingLate(Bijection, TellingLate, Protocol):
-    """A map with log-dets in a call of their own."""
+    """A map with a separate call for log-dets."""
 
 
 @law(
@@ -30,7 +30,7 @@ class BijectionTellingLate(Bijection, TellingLate, Protocol):
     source="log_abs_det_jacobian(x, y) takes both; what is kept of the last call is of that call (pyro issue 2384)",
 )
 def of_its_point(flow: BijectionTellingLate, batch: Batch) -> Residual:
-    """The log-det that is asked for with a point and its image is theirs, also where the map was called
+    """The log-det requested with a point and its image belongs to them, also if the map was called
     at other points in between.
     """
     rows = len(batch.x)
@@ -38,7 +38,7 @@ def of_its_point(flow: BijectionTellingLate, batch: Batch) -> Residual:
         raise Unsupported("there is one point only", waits=False)
     at_once = row_log_dets(flow.forward(batch.x, batch.context), rows)
     late, refused = attempt(flow.told_late, batch.x, batch.context)
-    if refused:  # it knows that it no longer knows
+    if refused:  # it detects that its cache is outdated
         raise Unsupported(f"it refuses to return a log-det later ({refused})", waits=False)
     told = np.asarray(late, dtype=np.float64)
     told = (
@@ -47,7 +47,7 @@ def of_its_point(flow: BijectionTellingLate, batch: Batch) -> Residual:
     if len(told) != rows:
         raise Unsupported("its log-det is a constant", waits=False)
     gap = told - at_once
-    note = "asked for later, the log-det is that of another call"
+    note = "requested later, the log-det is that of another call"
     return Residual(
         gap,
         scale=1 + np.nan_to_num(np.abs(at_once), posinf=0.0, neginf=0.0),

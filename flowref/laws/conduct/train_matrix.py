@@ -1,4 +1,4 @@
-"""What train mode does to a whole batch: one matrix with its log-det, and rows that count alike."""
+"""Train mode on a whole batch: one matrix with its log-det, and rows of equal weight."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from flowref.model import (
 )
 from flowref.model.steps import Eval, State, Step, Train
 
-# Features of an event of which a matrix is fitted to a batch, and how many rows each has; what a fit
-# leaves of an output, and how far a log-det may be from that of the matrix.
+# The largest number of features for which a matrix is fitted, rows per feature, the relative
+# residual of the fit, and the tolerance of a log-det.
 FEATURES, ROWS_EACH, LEFT, APART = 12, 3, 1e-9, 1e-6
-# Rows of a batch whose order is changed, and the share of a number that sums in another order move.
+# Rows of a batch that is permuted, and the relative rounding of sums in another order.
 ORDERED, ROUNDED = 5, 1e-7
 
 
@@ -42,7 +42,7 @@ ORDERED, ROUNDED = 5, 1e-7
     source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.7: the log-det of a batch is that of one affine map",
 )
 def train_log_det_of_matrix(flow: LivingBijection, batch: Batch) -> Residual:
-    r"""Where train mode maps a batch of vectors otherwise than eval mode does, and all its rows by one
+    r"""If train mode maps a batch of vectors differently from eval mode, and all rows by one
     affine map $A x + b$, the log-det of every row is $\log|\det A|$.
     """
     if len(flow.event_shape) != 1 or flow.event_shape[0] > FEATURES:
@@ -59,7 +59,9 @@ def train_log_det_of_matrix(flow: LivingBijection, batch: Batch) -> Residual:
 
 
 def of_matrix(flow: LivingBijection, x: Array, out: Mapped, rows: int) -> Residual:
-    """The log-dets of a batch beside that of its matrix."""
+    """The log-dets of a batch minus that of its matrix. Raises `Unsupported` if the map is not
+    affine.
+    """
     y = np.asarray(out.value, dtype=np.float64)
     if y.shape != x.shape or not np.isfinite(y).all():
         raise Unsupported("its outputs are no affine function of the input", waits=False)
@@ -89,8 +91,8 @@ def of_matrix(flow: LivingBijection, x: Array, out: Mapped, rows: int) -> Residu
     source="statistics of a batch are symmetric in its samples",
 )
 def rows_count_alike(flow: LivingBijection, batch: Batch) -> Residual:
-    """What a batch leaves in the state in train mode does not depend on which of its rows comes first, or
-    last, where the order of the others does not matter.
+    """The state after a train-mode batch does not depend on which row is first or last, if the
+    order of the others does not matter.
     """
     asked = ordinary_probe(flow, batch.seed, flow.normalizing, ORDERED)
     first = list(range(ORDERED))
@@ -117,7 +119,7 @@ def rows_count_alike(flow: LivingBijection, batch: Batch) -> Residual:
 
 
 def counts(before: Array | None, after: Array) -> bool:
-    """Whether a floating tensor of the state was moved."""
+    """Whether a floating tensor of the state was changed."""
     return (
         before is not None
         and before.shape == after.shape
@@ -127,7 +129,7 @@ def counts(before: Array | None, after: Array) -> bool:
 
 
 def tensors_differ(one: Array, other: Array) -> bool:
-    """Whether two states of a tensor differ by more than rounding."""
+    """Whether two values of a tensor differ by more than rounding."""
     return one.shape != other.shape or bool(
         (np.abs(one - other) > ROUNDED * (1e-3 + np.abs(one).max(initial=0.0))).any()
     )
