@@ -1,4 +1,6 @@
-"""Maps over an interval of time: parts of the time add up, and states on the way are those of the parts."""
+"""Maps over an interval of time: parts of the time compose, and intermediate states are those of
+the parts.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,16 @@ from flowref.laws.common.requirements import not_estimator
 from flowref.model import Array, Batch, Mapped, Residual, law, requires
 from flowref.model.abilities import Flow, Staged, Timed
 
-# Where the time is cut, in shares of it, and at which states are asked for.
+# Where the time is cut, as a share of it, and the times of intermediate states.
 CUT, TIMES = 0.37, (0.0, 0.37, 0.8, 1.0)
-# An error of the first part grows in the second, and each call has one of its own.
+# The second part amplifies the error of the first, and each call has its own.
 GROWN = 4.0
 SOURCE = "flows of differential equations: Chen et al., Neural ODEs (arXiv:1806.07366)"
 
 
 @requires("nothing says that it integrates: it takes no steps, and states no log_det_tolerance")
 def integrates(flow: Flow) -> bool:
-    """Its log-det is that of an integral, to some accuracy."""
+    """Its log-det is an integral with some accuracy."""
     return flow.certainty.log_det > 0
 
 
@@ -33,10 +35,10 @@ def integrates(flow: Flow) -> bool:
     applies=integrates & not_estimator,
 )
 def times_add_up(flow: Timed, batch: Batch) -> Residual:
-    r"""The map over the whole of its time is that over the rest of it after that over a part,
-    $f_{0,T} = f_{s,T} \circ f_{0,s}$, and their log-dets add up.
+    r"""The map over the whole time is the composition of those over its parts, $f_{0,T} = f_{s,T}
+    \circ f_{0,s}$, and their log-dets add up.
 
-    Of maps that integrate. What takes two times in closed form need be no flow between them.
+    For maps that integrate; a closed form of two times need not be a flow.
     """
     whole = flow.forward(batch.x, batch.context)
     first = flow.between(batch.x, batch.context, 0.0, CUT)
@@ -66,8 +68,8 @@ def times_add_up(flow: Timed, batch: Batch) -> Residual:
     applies=integrates & not_estimator,
 )
 def states_on_the_way(flow: Staged, batch: Batch) -> Residual:
-    r"""Of the states that a map returns for several times the first is x, the last is f(x), and each is
-    the map over the time until then; so are log-dets that are returned for each.
+    """Of the states that a map returns for several times the first is x, the last is f(x), and
+    each is the map over the time until then; likewise for log-dets at several times.
     """
     rows = len(batch.x)
     found = flow.on_the_way(batch.x, batch.context, TIMES)
@@ -92,7 +94,7 @@ def states_on_the_way(flow: Staged, batch: Batch) -> Residual:
         told = sign * np.asarray(found.ladj, dtype=np.float64).T
         parts = [np.zeros(rows) if end is None else reported(flow, end, rows) for end in ends]
         apart = told - np.stack(parts, 1)
-        # What a log-det may be off by is no room for the states.
+        # The tolerance of a log-det does not apply to states.
         room = 2 * log_det_tolerance(flow, parts[-1])[:, None]
         beyond = np.sign(apart) * np.maximum(np.abs(apart) - room, 0.0)
         gap = np.concatenate([gap, beyond[..., None]], 2)
@@ -116,8 +118,8 @@ def _difference_or_inf(one: Array, other: Array) -> Array:
 
 
 def _slack(flow: Timed, middle: Array, end: Mapped, context: Array | None) -> Array:
-    """What errors of a solver make of the end: of an error within its accuracy half-way what the second
-    part makes of it, and as much again.
+    """The effect of solver errors on the end: that of an error at the intermediate time through
+    the second part, twice.
     """
     tolerance = inverse_tolerance(flow, middle)
     if not tolerance.any():

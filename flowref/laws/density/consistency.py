@@ -205,12 +205,14 @@ def share_without_density(lost: Array, points: Array, support: Support) -> float
 
 
 def ratio_scores(flow: SampledDensity, count: int, seed: int, given: Array | None) -> Finding:
-    r"""The largest standardized deviation of a mean of r/p from one over several r, and the
-    smallest detectable bias.\nr are products of truncated normals around the middle of the samples
-    and around points one spread off along each axis. The variance of r/p is measured with points
-    drawn from r itself, since samples of p seldom reach the regions that cause it; an r whose
-    variance a few points dominate is left out. The variance is relative to the mean, so that a
-    density off by a large factor is not left out.
+    """The largest standardized deviation of a mean of r/p from one over several r, and the
+    smallest detectable bias.
+
+    The r are products of truncated normals around the middle of the samples and around points one
+    spread off along each axis. The variance of r/p is measured with points drawn from r itself,
+    since samples of p seldom reach the regions that cause it; an r whose variance a few points
+    dominate is left out. The variance is relative to the mean, so that a density off by a large
+    factor is not left out.
     """
     x = draws(flow, count, seed, given)
     flat = x.reshape(count, -1)

@@ -1,4 +1,4 @@
-"""What an offset may cost in float32, and by which of two variances samples are normalized."""
+"""The effect of an offset in float32, and the variance convention of sample norms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Cast, Roles, Train
 from flowref.model.structure.lines import WIDE
 
-# Relatively, how near to a factor a ratio is that is one.
+# Relative distance from a factor up to which a ratio equals it.
 NEAR = 1e-6
 
 
@@ -46,7 +46,7 @@ NEAR = 1e-6
     source="the difference E[x^2] - E[x]^2 cancels: its relative error grows as (mean/std)^2, that of two passes as mean/std",
 )
 def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""In float32, an offset of the values that are normalized together costs no more than
+    r"""In float32, an offset of values that are normalized together causes an error of at most
     $16u(1 + |\mu|/\sigma)(1 + |y|)$, for offsets up to $10^4\sigma$.
     """
     rng = np.random.default_rng(batch.seed)
@@ -84,8 +84,8 @@ def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
     source=f"{BA}, section 3; {WU}, section 3: a sample is normalized by its biased variance",
 )
 def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
-    """What normalizes each sample by itself does so by its biased variance, or the documentation says that
-    it is by the unbiased one.
+    """A layer that normalizes each sample by itself uses its biased variance, or, if documented,
+    the unbiased one.
     """
     wide = WIDE * normal_batch(flow, np.random.default_rng(batch.seed), MANY)
     slopes, _ = weight_and_bias(flow, wide, output(flow, wide, Train()), np.sqrt)
