@@ -62,12 +62,12 @@ def _played(
     play: Any, channel: Sequence[int], shape: Shape, steps: Sequence[Step[Any]], fresh: bool = False
 ) -> Life:
     outcomes = play([_placed(step, channel, shape) for step in steps], fresh)
-    told = [_channels_first_output(out, channel, shape) for out in outcomes]
+    outputs = [_channels_first_output(out, channel, shape) for out in outcomes]
     return Life(
         steps,
         [
             new if isinstance(step, Normalize | Run | Pullback) else out
-            for step, out, new in zip(steps, outcomes, told, strict=True)
+            for step, out, new in zip(steps, outcomes, outputs, strict=True)
         ],
     )
 

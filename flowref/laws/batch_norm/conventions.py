@@ -197,8 +197,11 @@ def output_and_statistics(
     if error:
         return None
     before, after = (
-        {role.replace("_", " "): one for role, one in Parameters.of(flow, told).statistics.items()}
-        for told in (life[0], life[3])
+        {
+            role.replace("_", " "): one
+            for role, one in Parameters.of(flow, outcome).statistics.items()
+        }
+        for outcome in (life[0], life[3])
     )
     return life[2], before, after
 

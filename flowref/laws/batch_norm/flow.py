@@ -100,7 +100,7 @@ def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
     x, call = random_batch(flow, np.random.default_rng(batch.seed)), flow.normalizer.call
     # In train mode the inverse has no statistics of its own: another law advises.
     asked = [("eval", Eval(), call), ("train", Train(), call), ("eval", Eval(), OPPOSITE[call])]
-    told = {}
+    compared = {}
     for mode, step, which in [one for one in asked if one[2] in flow.calls]:
         life, error = attempt(flow.play, [step, Run(which, x)])
         if error or life[-1].ladj is None or np.shape(life[-1].value) != x.shape:
@@ -108,13 +108,13 @@ def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
         y = np.asarray(life[-1].value)
         logs = log_slopes(x, y)
         if np.isfinite(logs).all() and fit_channel_line(x, y).relative.max() < LINE:
-            told[mode, which] = log_det_against_slopes(flow, life[-1], x, logs)
-    if not told:
+            compared[mode, which] = log_det_against_slopes(flow, life[-1], x, logs)
+    if not compared:
         raise Undecidable("no call is a line with a log-det")
-    worst = {key: float(nan_as_inf(one.off).max()) for key, one in told.items()}
+    worst = {key: float(nan_as_inf(one.off).max()) for key, one in compared.items()}
     mode, which = max(worst, key=lambda key: worst[key])
     note = f"in {mode} mode the log-det of {which} is not that of its slopes"
-    return told[mode, which].residual(np.array(list(worst.values())), note)
+    return compared[mode, which].residual(np.array(list(worst.values())), note)
 
 
 @batch_norm_law(
@@ -178,5 +178,5 @@ def batch_jacobian(flow: BatchNormal, batch: Batch) -> Residual:
         "sum of log-dets": np.array([total]),
         "log-det of the batch map": np.array([truth]),
     }
-    said = note if gap > NATS else ""
-    return Residual(np.array([[gap]]), allowed=NATS, observed=observed, note=said)
+    shown = note if gap > NATS else ""
+    return Residual(np.array([[gap]]), allowed=NATS, observed=observed, note=shown)

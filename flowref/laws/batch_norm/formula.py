@@ -83,11 +83,11 @@ class Parameters:
     @classmethod
     def of(cls, flow: BatchNormal, roles: Mapping[str, Any] | None = None) -> Parameters:
         """From the outcome of a step `Roles` in a history, or of a new one."""
-        told = flow.play([Roles()])[0] if roles is None else roles
+        tensors = flow.play([Roles()])[0] if roles is None else roles
         arrays: dict[str, Any] = {
             role: None
-            if told.get(role) is None
-            else np.asarray(told[role], dtype=np.float64).reshape(-1)
+            if tensors.get(role) is None
+            else np.asarray(tensors[role], dtype=np.float64).reshape(-1)
             for role in ("weight", "bias", *STATISTICS, *SINGLE)
         }
         single: dict[str, Any] = {

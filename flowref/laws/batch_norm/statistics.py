@@ -322,8 +322,8 @@ def fixed_gain(flow: BatchNormal, batch: Batch) -> list[float]:
     slope = fit_channel_line(x, np.asarray(life[-1].value)).slope
     with np.errstate(all="ignore"):
         gains = [slope * np.sqrt(channel_moments(x, less)[1]) for less in (0, 1)]
-    told = min(gains, key=lambda one: float(np.abs(one - 1).max()))
-    return [] if np.abs(told - 1).max() < NEAR_ONE else [float(np.median(told))]
+    gain = min(gains, key=lambda one: float(np.abs(one - 1).max()))
+    return [] if np.abs(gain - 1).max() < NEAR_ONE else [float(np.median(gain))]
 
 
 def running_statistics_residual(

@@ -61,16 +61,16 @@ class Telling:
 
     def __call__(self, call: Stage, pieces: Callable[[], Pieces | None]) -> StructuredLogDet:
         """The log-det of a call; see `Visitor`."""
-        told = by_structure(call, self.kept)
-        if told is None:
+        found = by_structure(call, self.kept)
+        if found is None:
             with contextlib.suppress(Untold):
                 return self.by_pieces(call, pieces())
-        return together([told or self.made(call)])
+        return together([found or self.made(call)])
 
     def by_pieces(self, call: Stage, pieces: Pieces | None) -> StructuredLogDet:
         """From the structure of the pieces, if their composition is the call."""
         if pieces is not None:
-            parts = [told for run in pieces.runs for told in self.in_run(pieces, run)]
+            parts = [found for run in pieces.runs for found in self.in_run(pieces, run)]
             chained = pieces.chained
             if parts and (chained is None or composed(call, chained)):
                 return together(parts)
@@ -81,23 +81,23 @@ class Telling:
         stage = pieces.rest(run)
         if stage is None:
             return []
-        told = by_structure(stage)
-        if told is None and len(run) > 1:
+        found = by_structure(stage)
+        if found is None and len(run) > 1:
             half = len(run) // 2
             return self.in_run(pieces, run[:half]) + self.in_run(pieces, run[half:])
-        return [told or self.made(stage)]
+        return [found or self.made(stage)]
 
     def made(self, stage: Stage) -> StructuredLogDet:
         """From the dense Jacobian."""
-        size, told, refused = stage.x.shape[1], None, ""
+        size, found, refused = stage.x.shape[1], None, ""
         if size <= NOISED:
-            told = dense_log_det(stage)
+            found = dense_log_det(stage)
         elif self.steady:
             refused = entrywise_refusal(stage)
-            told = None if refused else entry_by_entry(stage)
-        if told is None:
+            found = None if refused else entry_by_entry(stage)
+        if found is None:
             raise Untold(TOO_LARGE.format(size, refused or SMALLER))
-        return told
+        return found
 
 
 def by_structure(stage: Stage, kept: Array | None = None) -> StructuredLogDet | None:
@@ -106,9 +106,9 @@ def by_structure(stage: Stage, kept: Array | None = None) -> StructuredLogDet | 
     """
     rng = np.random.default_rng(seed_of("structure") % 2**63)
     for halves in copies(stage, rng) or ([] if kept is None else [(kept, kept)]):
-        told = in_two_steps(stage, *halves, rng)
-        if told is not None:
-            return told
+        found = in_two_steps(stage, *halves, rng)
+        if found is not None:
+            return found
     return one_entry_each(stage, rng) or position_by_position(stage, rng)
 
 
@@ -158,10 +158,10 @@ def log_det_at_points(
         back = np.asarray(flow.calls["inverse"](x, context).value) + 0.0
         there = np.asarray(flow.forward(back, context).value)
         returned = there.shape == x.shape and finite_rows(back, there)
-        told = log_det_at_points(flow, "forward", back, context)
-        known = told.known & returned & (rows_max((there - x) / (1 + np.abs(x))) <= RETURNED)
+        found = log_det_at_points(flow, "forward", back, context)
+        known = found.known & returned & (rows_max((there - x) / (1 + np.abs(x))) <= RETURNED)
         return StructuredLogDet(
-            -told.log_det, told.error, known, f"{told.how}, of the map that it inverts"
+            -found.log_det, found.error, known, f"{found.how}, of the map that it inverts"
         )
     coupling = flow.facts.coupling
     kept = None

@@ -46,7 +46,7 @@ NEAR, OTHERS = 4.0, 4
 SEVERAL, LARGE, LARGEST, ALIKE = 2, 60.0, 1e5, 1e-2
 # Noise of the image in units, and the relative displacement of the point from which on it counts as
 # lost.
-ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
+ULPS, RESOLVED = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
 
 
 @law(
@@ -73,8 +73,8 @@ def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
     out = flow.forward(x, context)
     reach = rows_max(x)
     sound = finite_outcome_rows(out, len(x))
-    told = flow.facts.declared or flow.facts.at_data
-    broken = told & has_nan(out, len(x)) & (reach <= ORDINARY)
+    declared = flow.facts.declared or flow.facts.at_data
+    broken = declared & has_nan(out, len(x)) & (reach <= ORDINARY)
     notes = ["forward is not finite where it should be"] if broken.any() else []
     rows = some(~sound & ~broken & (reach <= FARTHEST))
     if len(rows) and settles(flow, flow.forward, batch.rows(rows), batch.seed).any():
@@ -193,8 +193,8 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array | N
         rows = np.flatnonzero(refused)
         if len(rows):
             refused[rows] = distinguishable_points(flow, batch.rows(rows), y[rows])
-        said = error.rstrip(": ")
-        return refused, None, f"the way back from an ordinary image raises {said}"
+        message = error.rstrip(": ")
+        return refused, None, f"the way back from an ordinary image raises {message}"
     if back.value.shape != x.shape:  # another law reports it
         return None
     lost = usable & ~finite_outcome_rows(back, len(x))
@@ -246,15 +246,15 @@ def distinguishable_points(flow: Flow, points: Batch, y: Array) -> Array:
     if not offers(flow, Differentiable) or y[0].size > DIFFERENTIATED:
         return np.zeros(rows, dtype=bool)
     matrices = flow.jacobian("forward", points.x, points.context).astype(np.float64)
-    told = np.zeros(rows, dtype=bool)
+    resolved = np.zeros(rows, dtype=bool)
     if matrices.shape[1] != matrices.shape[2]:
-        return told
+        return resolved
     for row in np.flatnonzero(np.isfinite(matrices).all((1, 2))):
         rounded = ULPS[flow.dtype] * (1 + np.abs(y[row].reshape(-1)))
         try:
             lost = np.abs(np.linalg.inv(matrices[row])) @ rounded
         except np.linalg.LinAlgError:
             continue
-        told[row] = (lost <= TOLD * (1 + np.abs(points.x[row].reshape(-1)))).all()
-        told[row] = told[row] and is_no_end(flow, points.rows(slice(row, row + 1)), y[row])
-    return told
+        resolved[row] = (lost <= RESOLVED * (1 + np.abs(points.x[row].reshape(-1)))).all()
+        resolved[row] = resolved[row] and is_no_end(flow, points.rows(slice(row, row + 1)), y[row])
+    return resolved

@@ -102,13 +102,13 @@ def gradient_at(
     value = np.asarray(out.value, dtype=np.float64)
     known = finite_outcome_rows(out, rows) & finite_rows(z)
     known &= (rows_max(z) <= ORDINARY) & (rows_max(np.nan_to_num(value)) <= ORDINARY)
-    told = (
+    with_log_det = (
         log_det
         and out.ladj is not None
         and np.ndim(out.ladj) > 0
         and len(np.asarray(out.ladj)) == rows
     )
-    cotangents = (np.ones(value.shape), np.ones(rows) if told else None)
+    cotangents = (np.ones(value.shape), np.ones(rows) if with_log_det else None)
     gradient, refused = attempt(flow.vjp, "inverse", z, batch.context, *cotangents)
     if refused:
         words = "overwrites what autograd needs" if in_place(RuntimeError(refused)) else refused

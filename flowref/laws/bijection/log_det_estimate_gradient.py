@@ -147,9 +147,9 @@ def of_estimates(flow: BijectionParametric, batch: Batch) -> Residual:
         room = off.room(0.0) + SHARE * max(scale, *map(abs, pair[:2])) + STILL
         if abs(off.mean) > room and abs(pair.difference - pair.finer) > 0.5 * room:
             raise Undecidable("differences of its estimates do not converge")
-        return told(abs(off.mean) / room, pair, off.error)
+        return finding(abs(off.mean) / room, pair, off.error)
 
-    def told(excess: float, pair: EstimateDerivative, error: float) -> Finding:
+    def finding(excess: float, pair: EstimateDerivative, error: float) -> Finding:
         observed = {
             "autograd": pair.recorded,
             "differences": pair.difference,
@@ -157,7 +157,7 @@ def of_estimates(flow: BijectionParametric, batch: Batch) -> Residual:
         }
         return Finding(excess, observed, DETACHED if detached else OTHER)
 
-    found = told(excess, pairs[worst], 0.0)
+    found = finding(excess, pairs[worst], 0.0)
     if excess > 1 and not detached:
         found = two_stage(biases, STAGES, batch.seed)
     return found.residual(rows, decidable=usable, trivial=np.full(rows, scale <= STILL))

@@ -102,19 +102,19 @@ def against_structure(
 ) -> Residual:
     """The same for an event too large for its Jacobian: by structure, or by parts."""
     claimed = reported(flow, out, len(x))
-    told = told_against(flow, which, x, context, claimed)
-    decidable = finite_rows(out.value, told.log_det) & told.known
-    decidable &= told.error < WORTH * max(1.0, x[0].size / LARGE)
-    road = told.how
-    if (told.error[decidable] >= WORTH).any():
-        road += f", within {told.error[decidable].max():.2g} nats"
+    structured = told_against(flow, which, x, context, claimed)
+    decidable = finite_rows(out.value, structured.log_det) & structured.known
+    decidable &= structured.error < WORTH * max(1.0, x[0].size / LARGE)
+    road = structured.how
+    if (structured.error[decidable] >= WORTH).any():
+        road += f", within {structured.error[decidable].max():.2g} nats"
     return Residual(
-        np.where(decidable, claimed - told.log_det, 0.0),
-        scale=4 + np.abs(told.log_det),
-        allowed=told.error + log_det_tolerance(flow, told.log_det),
+        np.where(decidable, claimed - structured.log_det, 0.0),
+        scale=4 + np.abs(structured.log_det),
+        allowed=structured.error + log_det_tolerance(flow, structured.log_det),
         decidable=decidable,
         span=SPAN,
-        observed={"reported": claimed, "autograd": told.log_det},
+        observed={"reported": claimed, "autograd": structured.log_det},
         road=road,
     )
 
@@ -180,8 +180,8 @@ def arbitrated_at_size(
     flow: Walked, which: str, x: Array, context: Array | None, claimed: float
 ) -> tuple[dict[str, Any], str]:
     """The same for an event too large for differences in every coordinate, along a few lines."""
-    told = told_once(flow, which, x, context)
-    observed = {"reported": claimed, "autograd": float(told.log_det[0])}
+    structured = told_once(flow, which, x, context)
+    observed = {"reported": claimed, "autograd": float(structured.log_det[0])}
     if pulled_truly(flow, which, x, context):
         return observed, ""
     return observed, "autograd's Jacobian disagrees with differences along a line"

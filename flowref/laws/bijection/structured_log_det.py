@@ -48,7 +48,7 @@ class Remembered(NamedTuple):
     which: str
     x: Array
     context: Array | None
-    told: StructuredLogDet
+    result: StructuredLogDet
     asked: bool = False
 
 
@@ -62,18 +62,18 @@ def told_once(flow: Walked, which: str, x: Array, context: Array | None) -> Stru
     memory, rounding = _memory_of(flow.walk), flow.rounding()
     found = _found(memory, flow, which, x, context)
     if found is not None:
-        return found.told
-    told = log_det_at_points(flow, which, x, context)
+        return found.result
+    result = log_det_at_points(flow, which, x, context)
     if rounding:
-        return told
-    asked = _as_they_come(told)
+        return result
+    asked = _as_they_come(result)
     if asked:
-        told = replace(
-            told, error=told.error + _log_det_rounding_error(flow, which, x, context, told)
+        result = replace(
+            result, error=result.error + _log_det_rounding_error(flow, which, x, context, result)
         )
-    memory.append(Remembered(flow.built(), which, x.copy(), context, told, asked))
+    memory.append(Remembered(flow.built(), which, x.copy(), context, result, asked))
     del memory[:-REMEMBERED]
-    return told
+    return result
 
 
 def told_against(
@@ -83,22 +83,24 @@ def told_against(
     rounding error. One noisy evaluation underestimates that once in a hundred times; a violation
     needs another one, at a neighbouring point.
     """
-    told = told_once(flow, which, x, context)
+    result = told_once(flow, which, x, context)
     if not (sparing(flow) and offers(flow, RoundedWalked)):
-        return told
+        return result
     memory = _memory_of(flow.walk)
     found = _found(memory, flow, which, x, context)
-    if flow.rounding() or (_as_they_come(told) if found is None else found.asked):
-        return told
-    gap = np.abs(claimed - told.log_det) - UNASKED * (4 + np.abs(told.log_det))
-    if not (gap > told.error)[told.known].any():
-        return told
+    if flow.rounding() or (_as_they_come(result) if found is None else found.asked):
+        return result
+    gap = np.abs(claimed - result.log_det) - UNASKED * (4 + np.abs(result.log_det))
+    if not (gap > result.error)[result.known].any():
+        return result
     explained = _reported_moved(flow, which, x, context, claimed) / SAFELY
-    if not (gap > told.error + explained)[told.known].any():
-        return told  # rounding of the reported log-det is left to the judge
+    if not (gap > result.error + explained)[result.known].any():
+        return result  # rounding of the reported log-det is left to the judge
     means().draw_on_reserve()
-    grown = replace(told, error=told.error + _log_det_rounding_error(flow, which, x, context, told))
-    memory[:] = [one._replace(told=grown, asked=True) if one is found else one for one in memory]
+    grown = replace(
+        result, error=result.error + _log_det_rounding_error(flow, which, x, context, result)
+    )
+    memory[:] = [one._replace(result=grown, asked=True) if one is found else one for one in memory]
     return grown
 
 
@@ -131,14 +133,14 @@ def _memory_of(walk: Callable[..., bool]) -> list[Remembered]:
         return []
 
 
-def _as_they_come(told: StructuredLogDet) -> bool:
+def _as_they_come(result: StructuredLogDet) -> bool:
     """Whether a dense Jacobian was used."""
-    return any(how not in MEASURED for how in _roads(told))
+    return any(how not in MEASURED for how in _roads(result))
 
 
-def _roads(told: StructuredLogDet) -> list[str]:
+def _roads(result: StructuredLogDet) -> list[str]:
     """The structures that gave a log-det."""
-    _, _, kinds = told.how.rpartition(": ")
+    _, _, kinds = result.how.rpartition(": ")
     words = [kind.strip().lstrip("0123456789 ") for kind in kinds.split(",")]
     return [word.removesuffix(", of the map that it inverts") for word in words]
 
@@ -156,10 +158,10 @@ def _reported_moved(
 
 
 def _log_det_rounding_error(
-    flow: RoundedWalked, which: str, x: Array, context: Array | None, told: StructuredLogDet
+    flow: RoundedWalked, which: str, x: Array, context: Array | None, result: StructuredLogDet
 ) -> Array:
     """The change of the structured log-det under noise, ``(n,)``."""
     magnitude, louder, factor = NOISE[flow.dtype]
     with flow.noise(1, magnitude):
         again = log_det_at_points(flow, which, x + 0.0, context)
-    return np.asarray(factor * np.abs(again.log_det - told.log_det) / louder)
+    return np.asarray(factor * np.abs(again.log_det - result.log_det) / louder)

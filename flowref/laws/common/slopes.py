@@ -102,19 +102,19 @@ class Slope:
         slope, refused = attempt(self.recorded)
         if refused:
             raise Unsupported(f"it cannot be differentiated here ({refused})")
-        told = float(np.nan_to_num(slope, posinf=0.0, neginf=0.0))
+        claimed = float(np.nan_to_num(slope, posinf=0.0, neginf=0.0))
         size = float(np.abs(self.entries_at(0.0)).sum())
-        scale = 1 + abs(told) + size
+        scale = 1 + abs(claimed) + size
         for exponents in planned(self.flow, (EXPONENTS, FINE), (FINE,)):
-            estimate, error = derivative(self.total_at, told, DOUBT, exponents)
+            estimate, error = derivative(self.total_at, claimed, DOUBT, exponents)
             # A map with many kinks has large slopes between them, so the claimed slope sets the
             # scale too.
-            decides = error < SHARP * (1 + min(abs(told), abs(estimate)) + size)
+            decides = error < SHARP * (1 + min(abs(claimed), abs(estimate)) + size)
             allowed = DOUBT * error + approximate * scale
-            if decides and abs(told - estimate) <= allowed:
+            if decides and abs(claimed - estimate) <= allowed:
                 break
-        told_apart = decides and np.isfinite(allowed) and np.isfinite(slope)
-        return Compared(slope, estimate, scale, allowed, bool(told_apart))
+        decided = decides and np.isfinite(allowed) and np.isfinite(slope)
+        return Compared(slope, estimate, scale, allowed, bool(decided))
 
     def echo(self, rows: int) -> Callable[[], Array]:
         """The response of the comparison to rounding: of autograd's derivative minus one

@@ -19,7 +19,7 @@ from flowref.model.abilities import Density, Flow, Refinable, Sampler, offers
 STEPS, LEFT = 4, 0.35
 # Samples drawn again with more steps; and the share of an error by which more steps must move
 # samples (relative to their spread) or mass to explain it.
-DRAWN, TELLING = 512, 0.1
+DRAWN, RELEVANT = 512, 0.1
 
 
 def mass_of_steps(flow: Density, batch: Batch, off: float) -> bool:
@@ -42,7 +42,7 @@ def samples_of_steps(
     def of_steps(finer: Flow) -> float:
         left, unsure = again(finer)
         fell = left - unsure <= LEFT * off
-        return float(fell and (_moved(flow, finer, batch) >= TELLING * off))
+        return float(fell and (_moved(flow, finer, batch) >= RELEVANT * off))
 
     return bool(_refined(flow, of_steps))
 

@@ -66,16 +66,18 @@ def batch_gradient(flow: Trained, batch: Batch) -> Residual:
         raise Unsupported("in train mode a call changes what the next one returns", waits=False)
     out = probe()
     weights, each = rng.standard_normal(np.shape(out.value)), rng.standard_normal(ROWS)
-    told = out.ladj is not None and np.shape(out.ladj)[:1] == (ROWS,)
+    has_log_det = out.ladj is not None and np.shape(out.ladj)[:1] == (ROWS,)
 
     def total(at: Array) -> Array:
         result = flow.forward(at[0], context)
-        volume = each @ reported(flow, result, ROWS) if told else 0.0
+        volume = each @ reported(flow, result, ROWS) if has_log_det else 0.0
         return np.array([float((weights * result.value).sum() + volume)])
 
     direction = unit_directions(x.shape, batch.seed) * (1 + np.abs(x))
     difference = quotient(total, x[None], direction[None], None)
-    found, refused = attempt(flow.vjp, "forward", x, context, weights, each if told else None)
+    found, refused = attempt(
+        flow.vjp, "forward", x, context, weights, each if has_log_det else None
+    )
     if refused:
         raise Unsupported(f"it cannot be differentiated here ({refused})")
     along = np.array([float((np.asarray(found) * direction).sum())])

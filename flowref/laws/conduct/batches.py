@@ -81,8 +81,10 @@ def change_between_batches(probe: Probe, whole: Mapped, index: Array, out: Mappe
     if value.ndim == 0 or len(value) < count:
         return np.full(count, np.inf)
     ladj, other = np.asarray(whole.ladj), np.asarray(out.ladj)
-    told = whole.ladj is not None and out.ladj is not None and ladj.ndim > 0 and other.ndim > 0
-    told = told and len(ladj) == rows and len(other) == len(value)
-    first = Mapped(np.asarray(whole.value)[index], ladj[index] if told else None)
-    second = Mapped(value[:count], other[:count] if told else None)
+    has_log_dets = (
+        whole.ladj is not None and out.ladj is not None and ladj.ndim > 0 and other.ndim > 0
+    )
+    has_log_dets = has_log_dets and len(ladj) == rows and len(other) == len(value)
+    first = Mapped(np.asarray(whole.value)[index], ladj[index] if has_log_dets else None)
+    second = Mapped(value[:count], other[:count] if has_log_dets else None)
     return np.asarray(outcome_gap(first, second, count, probe.tolerance).max(1))

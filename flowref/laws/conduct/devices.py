@@ -65,10 +65,10 @@ def device_residual(flow: Living, batch: Batch, meant: bool) -> Residual:
     """The faults of calls and training steps on another device. Raises `Unsupported` if ``meant``
     differs from whether the object is meant for other devices.
     """
-    (told,) = flow.play([Move(flow.device)])
-    asked = bool(flow.device) or told
-    if asked != meant:
-        raise Unsupported(MEANT if asked else UNMENTIONED, waits=False)
+    (moved,) = flow.play([Move(flow.device)])
+    intended = bool(flow.device) or moved
+    if intended != meant:
+        raise Unsupported(MEANT if intended else UNMENTIONED, waits=False)
     found = Found()
     for probe in _probes(flow, batch):
         run = probe.step()

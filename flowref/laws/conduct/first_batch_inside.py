@@ -157,5 +157,5 @@ def power_within(runs: Sequence[Ran]) -> float | None:
         if not (value > 0).all() or not (behind > 0).all():
             return None
         powers.append(np.log(value / behind) / np.log(factor))
-    told = np.concatenate([one.ravel() for one in powers])
-    return float(told.mean()) if np.ptp(told) <= NEAR else None
+    exponents = np.concatenate([one.ravel() for one in powers])
+    return float(exponents.mean()) if np.ptp(exponents) <= NEAR else None

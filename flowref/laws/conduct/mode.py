@@ -335,10 +335,10 @@ def _sums_log_dets(probe: Probe) -> bool:
     """Whether the single log-det of two points is the sum, or the mean, of their own."""
     last = len(probe.points) - 1
     asked = [attempt(probe.rows(np.asarray(rows)))[0] for rows in ([0], [last], [0, last])]
-    told = [np.asarray(one.ladj) for one in asked if one is not None and one.ladj is not None]
-    if len(told) < len(asked) or any(one.size != 1 for one in told):
+    log_dets = [np.asarray(one.ladj) for one in asked if one is not None and one.ladj is not None]
+    if len(log_dets) < len(asked) or any(one.size != 1 for one in log_dets):
         return False
-    first, second, both = (float(one.reshape(())) for one in told)
+    first, second, both = (float(one.reshape(())) for one in log_dets)
     total = first + second
     near = SUM * (abs(first) + abs(second))
     # Two equal log-dets equal their mean, and zeros their sum, which decides nothing.

@@ -156,9 +156,9 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
     """
     if not flow.trainable:
         return carried(flow, batch)
-    count, dear = few(flow, "rsample"), stepwise(flow, "rsample")
+    count, expensive = few(flow, "rsample"), stepwise(flow, "rsample")
     weights = np.random.default_rng(batch.seed).standard_normal((count, *flow.density_shape))
-    path = Pathwise(count, weights, batch.seed, some=dear)
+    path = Pathwise(count, weights, batch.seed, some=expensive)
     alone = Pathwise(count, weights, batch.seed, alone=True)
     # Some record no graph in eval mode on purpose: either mode suffices.
     modes: list[list[Step[Any]]] = [[Eval()], [Train()]] if flow.stateful else [[]]
@@ -168,7 +168,7 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
         if error:
             raise Unsupported(f"it refuses to sample ({error})")
         here = life.of(path)
-        if dear and here.slope and np.isfinite(here.slope):  # a slope shows that they move
+        if expensive and here.slope and np.isfinite(here.slope):  # a slope shows that they move
             moves, lost = True, False
             break
         moved = flow.play([*mode, Nudge(batch.seed, TINY), alone]).of(alone)

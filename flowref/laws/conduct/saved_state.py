@@ -34,7 +34,7 @@ from flowref.model import (
 from flowref.model.abilities import Living
 from flowref.model.steps import Cast, Eval, Restore, Rounded, Run, Save, State, Train
 
-MENDED = (
+HINT = (
     "raise on such a batch, or bound its spread from below; who never has one says so with the "
     "promise varied-batches"
 )
@@ -158,11 +158,11 @@ def degenerate_batch(flow: Living, batch: Batch) -> Residual:
                     wrong = ""
             if wrong:
                 found.setdefault(wrong, []).append(name)
-    told = [
+    messages = [
         f"a train batch {' or '.join(dict.fromkeys(names))} {wrong}"
         for wrong, names in found.items()
     ]
-    return flags(bool(found), rows, "; ".join([*told[:2], MENDED]))
+    return flags(bool(found), rows, "; ".join([*messages[:2], HINT]))
 
 
 def _non_finite_remains(before: Any, after: Any, later: Any, trained: Array, used: Array) -> str:

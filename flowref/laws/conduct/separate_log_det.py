@@ -40,18 +40,20 @@ def of_its_point(flow: BijectionTellingLate, batch: Batch) -> Residual:
     late, refused = attempt(flow.told_late, batch.x, batch.context)
     if refused:  # it detects that its cache is outdated
         raise Unsupported(f"it refuses to return a log-det later ({refused})", waits=False)
-    told = np.asarray(late, dtype=np.float64)
-    told = (
-        np.full(rows, float(told.sum())) if told.ndim == 0 else told.reshape(len(told), -1).sum(1)
+    requested = np.asarray(late, dtype=np.float64)
+    requested = (
+        np.full(rows, float(requested.sum()))
+        if requested.ndim == 0
+        else requested.reshape(len(requested), -1).sum(1)
     )
-    if len(told) != rows:
+    if len(requested) != rows:
         raise Unsupported("its log-det is a constant", waits=False)
-    gap = told - at_once
+    gap = requested - at_once
     note = "requested later, the log-det is that of another call"
     return Residual(
         gap,
         scale=1 + np.nan_to_num(np.abs(at_once), posinf=0.0, neginf=0.0),
         decidable=finite_rows(at_once),
         note=note if np.abs(np.nan_to_num(gap)).max() > 0 else "",
-        observed={"log-det": at_once, "asked for later": told},
+        observed={"log-det": at_once, "asked for later": requested},
     )

@@ -298,10 +298,10 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
     # Float32 inside a float64 result is detected by perturbing the narrowed tensors. Constants of
     # the default dtype are exempt: if all calls use the same rounded constant, the map is another,
     # consistent one.
-    inside = [] if seen else [one for one, told in observations if _narrow(one, told)]
+    inside = [] if seen else [one for one, observed in observations if _narrow(one, observed)]
     if flow.stateful and not (seen or inside):
         trained = watched(flow, batch, training=True, calls=POINTWISE)[0]
-        inside = [one for one, told in trained if _narrow(one.split()[0], told)]
+        inside = [one for one, observed in trained if _narrow(one.split()[0], observed)]
     seen += [f"float32 arithmetic feeds the float64 result of {which}" for which in inside]
     if not seen and (apart := torn(flow, batch)):
         seen.append(apart)

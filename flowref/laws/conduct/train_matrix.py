@@ -70,10 +70,10 @@ def of_matrix(flow: LivingBijection, x: Array, out: Mapped, rows: int) -> Residu
     if np.abs(known @ solved - y).max() > LEFT * np.abs(y).max():
         raise Unsupported("its outputs are no affine function of the input", waits=False)
     expected = float(np.linalg.slogdet(solved[:-1])[1])
-    told = np.asarray(reported(flow, out, len(x)), dtype=np.float64)
-    if not np.isfinite(expected) or not np.isfinite(told).all():
+    log_dets = np.asarray(reported(flow, out, len(x)), dtype=np.float64)
+    if not np.isfinite(expected) or not np.isfinite(log_dets).all():
         raise Unsupported("the batch is mapped to a smaller space", waits=False)
-    odd = told[np.abs(told - expected).argmax()]
+    odd = log_dets[np.abs(log_dets - expected).argmax()]
     note = (
         f"in train mode a row has the log-det {odd:.6g}, and the matrix of the batch {expected:.6g}"
     )

@@ -106,8 +106,8 @@ def both(flow: Bijection, batch: Batch) -> tuple[Mapped, Mapped, Array]:
     same = np.zeros(len(first.value), dtype=bool)
     if first.value.shape == second.value.shape:
         same = (first.value == second.value).reshape(len(same), -1).all(1)
-    told = finite_rows(first.value, second.value) if same.any() else same
-    if 2 * int(same.sum()) < max(1, int(told.sum())):
+    finite = finite_rows(first.value, second.value) if same.any() else same
+    if 2 * int(same.sum()) < max(1, int(finite.sum())):
         raise Unsupported("training changes the map itself")
     return first, second, same
 

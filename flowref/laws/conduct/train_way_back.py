@@ -99,12 +99,12 @@ def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
         reported(flow, one.there, rows) + reported(flow, one.back, rows)
         for one in (trained, evaluated)
     ]
-    told = 1 + np.abs(reported(flow, trained.there, rows))
+    size = 1 + np.abs(reported(flow, trained.there, rows))
     again = probe_of(flow, "forward", batch.x, batch.context).step(draws=None)
     one, other = (reported(flow, out, rows) for out in flow.play([Train(), again, again])[1:])
-    if not (np.abs(one - other) <= LOST[flow.dtype] * told).all():
+    if not (np.abs(one - other) <= LOST[flow.dtype] * size).all():
         raise Unsupported("in train mode each call has a log-det of its own", waits=False)
-    cancels = np.abs(sums[1]) <= LOST[flow.dtype] * told
+    cancels = np.abs(sums[1]) <= LOST[flow.dtype] * size
     if not cancels.any():
         raise Unsupported(
             "in eval mode its log-dets are not each other's negative: see map/log-det[antisymmetry]",
@@ -113,8 +113,8 @@ def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
     back = np.maximum(trained.off, evaluated.off) <= kept
     return Residual(
         np.where(back, sums[0], 0.0),
-        scale=told,
-        allowed=(LOST[flow.dtype] + 100 * flow.certainty.inverse) * told,
+        scale=size,
+        allowed=(LOST[flow.dtype] + 100 * flow.certainty.inverse) * size,
         decidable=back & np.isfinite(sums[0]) & cancels,
         observed={"forward and inverse, added": sums[0]},
         note="" if back.any() else NOT_BACK,

@@ -49,12 +49,12 @@ def times_add_up(flow: Timed, batch: Batch) -> Residual:
     observed = {"the whole time": whole.value, "one part after the other": second.value}
     if whole.ladj is not None and first.ladj is not None and second.ladj is not None:
         rows = len(batch.x)
-        told, *parts = (reported(flow, out, rows) for out in (whole, first, second))
-        gap = np.concatenate([gap.reshape(rows, -1), (parts[0] + parts[1] - told)[:, None]], 1)
-        scale = np.maximum(scale, 4 + np.nan_to_num(np.abs(told), posinf=0.0))
-        allowed = np.maximum(allowed, 2 * log_det_tolerance(flow, told))
-        usable &= finite_rows(told, *parts)
-        observed |= {"log-det": told, "log-dets of the parts": np.stack(parts, 1)}
+        log_det, *parts = (reported(flow, out, rows) for out in (whole, first, second))
+        gap = np.concatenate([gap.reshape(rows, -1), (parts[0] + parts[1] - log_det)[:, None]], 1)
+        scale = np.maximum(scale, 4 + np.nan_to_num(np.abs(log_det), posinf=0.0))
+        allowed = np.maximum(allowed, 2 * log_det_tolerance(flow, log_det))
+        usable &= finite_rows(log_det, *parts)
+        observed |= {"log-det": log_det, "log-dets of the parts": np.stack(parts, 1)}
     return Residual(gap, scale=scale, allowed=allowed, decidable=usable, observed=observed)
 
 
@@ -91,16 +91,16 @@ def states_on_the_way(flow: Staged, batch: Batch) -> Residual:
     observed = {"states": np.moveaxis(states, 0, 1), "over parts of the time": last.value}
     if found.ladj is not None and all(end is None or end.ladj is not None for end in ends):
         sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
-        told = sign * np.asarray(found.ladj, dtype=np.float64).T
+        log_dets = sign * np.asarray(found.ladj, dtype=np.float64).T
         parts = [np.zeros(rows) if end is None else reported(flow, end, rows) for end in ends]
-        apart = told - np.stack(parts, 1)
+        apart = log_dets - np.stack(parts, 1)
         # The tolerance of a log-det does not apply to states.
         room = 2 * log_det_tolerance(flow, parts[-1])[:, None]
         beyond = np.sign(apart) * np.maximum(np.abs(apart) - room, 0.0)
         gap = np.concatenate([gap, beyond[..., None]], 2)
         scale = np.maximum(scale, 4 + np.nan_to_num(np.abs(parts[-1]), posinf=0.0))
         usable &= finite_rows(*parts)
-        observed |= {"log-dets": told, "log-dets over parts of the time": np.stack(parts, 1)}
+        observed |= {"log-dets": log_dets, "log-dets over parts of the time": np.stack(parts, 1)}
     wrong = np.nan_to_num(np.abs(gap)).max((0, 2))
     return Residual(
         gap.reshape(rows, -1),

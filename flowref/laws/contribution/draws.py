@@ -47,7 +47,7 @@ def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
     """
     batch, usable = measurable(flow, batch)
     reached = dict(zip(("push", "pull"), flow.kernel.reached, strict=True))
-    told = dict(zip(("push", "pull"), flow.kernel.draws, strict=True))
+    declared = dict(zip(("push", "pull"), flow.kernel.draws, strict=True))
     rows, wrong = len(batch.x), []
     first = flow.push(batch.x, batch.seed, batch.context)
     inputs = {"push": batch.x, "pull": np.asarray(first.value) + 0.0}
@@ -62,11 +62,11 @@ def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
             seen.append(out)
         if not equal(seen[0], seen[1]):
             wrong.append(f"{_way(name)} differs between two calls with the same random seed")
-        elif not told[name] and not all(equal(seen[0], other) for other in seen[2:]):
+        elif not declared[name] and not all(equal(seen[0], other) for other in seen[2:]):
             wrong.append(
                 f"{_way(name)} is declared deterministic, and differs with the random seed"
             )
-        elif told[name] and not reached[name]:
+        elif declared[name] and not reached[name]:
             wrong.append(
                 f"{_way(name)} is declared to draw, and nothing that it returns depends on the random state "
                 "that it is given"
@@ -85,8 +85,8 @@ def adds(flow: Pushing) -> bool:
     """
     codomain = flow.codomain
     larger = math.prod(flow.latent_shape) > math.prod(flow.event_shape)
-    told = codomain is None or codomain.kind == "real"
-    return larger and told and flow.kernel.draws == (True, False)
+    spread_out = codomain is None or codomain.kind == "real"
+    return larger and spread_out and flow.kernel.draws == (True, False)
 
 
 def wanders(seen: list[Mapped]) -> bool:

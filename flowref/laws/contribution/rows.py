@@ -122,10 +122,10 @@ def noise_of_each_row(flow: Pushing, batch: Batch) -> Residual:
         if offers(flow, TwoWay):
             z = np.asarray(out.value, dtype=np.float64) + 0.0
             found.append(dispersion(flow, "pull", z, one))
-    told = [one for one in found if one is not None]
-    if not told:
+    known = [one for one in found if one is not None]
+    if not known:
         raise Unsupported("it draws nothing at its points", waits=False)
-    return max(told, key=lambda one: float(one.excess)).residual(len(batch.x), BEYOND)
+    return max(known, key=lambda one: float(one.excess)).residual(len(batch.x), BEYOND)
 
 
 def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> Finding | None:
@@ -138,18 +138,18 @@ def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> Finding | No
     def ratio(look: Look) -> Finding | None:
         nonlocal often
         drawn, few = results(flow, name, x, batch, look, often)
-        told = spread_over_calls(drawn)
-        calm = told is None or told <= CONSPICUOUS
+        spread = spread_over_calls(drawn)
+        calm = spread is None or spread <= CONSPICUOUS
         if calm and few and often == ROWS and not sparing(flow):
             often = OFTEN
-            told = spread_over_calls(results(flow, name, x, batch, look, often)[0])
+            spread = spread_over_calls(results(flow, name, x, batch, look, often)[0])
         return (
             None
-            if told is None
+            if spread is None
             else Finding(
-                told,
-                {"spread over calls beside that over rows": told},
-                f"{way} draws the same for all rows of a batch: their mean varies {told:.3g} times as much as that of "
+                spread,
+                {"spread over calls beside that over rows": spread},
+                f"{way} draws the same for all rows of a batch: their mean varies {spread:.3g} times as much as that of "
                 "independent rows",
             )
         )

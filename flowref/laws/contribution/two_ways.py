@@ -162,8 +162,8 @@ def _bounded(flow: TwoWay, inside: Support, look: Look) -> Means | None:
     """With the first proposal that overlaps enough with the draws."""
     rows = look.count // CALLS
     for proposal in proposals(flow, inside, look.seed):
-        told = [_one_call(flow, inside, proposal, rows, look.seed + 17 * k) for k in range(CALLS)]
-        found = [one for one in told if one is not None]
+        pairs = [_one_call(flow, inside, proposal, rows, look.seed + 17 * k) for k in range(CALLS)]
+        found = [one for one in pairs if one is not None]
         if len(found) < CALLS:
             return None
         ways = [

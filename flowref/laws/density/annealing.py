@@ -38,7 +38,7 @@ ACCEPTED, FASTER, DRIFT = 0.6, 1.15, 10.0
 # audited.
 SHARE = 0.1
 # Points per call, and characters of a quoted error.
-ROWS, SAID = 256, 100
+ROWS, QUOTED = 256, 100
 # Distances at which the tail is tested, the number of directions, and the required decay: faster
 # than one over the distance.
 NEAR, FAR, DIRECTIONS, MARGIN = 1e2, 1e4, 32, 1.0
@@ -96,7 +96,7 @@ class Chains:
         call = "log_prob", shaped, self.context, cotangent, None
         slope, refused = attempt(self.flow.vjp, *call)
         if refused:  # without gradients the steps would not be reversible
-            raise Undecidable(f"the gradient of log_prob is refused ({refused[:SAID]})")
+            raise Undecidable(f"the gradient of log_prob is refused ({refused[:QUOTED]})")
         flat = np.asarray(slope, dtype=np.float64).reshape(len(x), -1)
         good = np.isfinite(log_p)[:, None] & np.isfinite(flat)
         return np.where(log_p < np.inf, log_p, -np.inf), np.where(good, flat, 0.0)
@@ -204,7 +204,7 @@ def _annealed(
     return top if math.isinf(top) else top + math.log(float(np.exp(weight - top).mean()))
 
 
-def _doubt(flow: PulledDensity, batch: Batch, chains: Chains, told: float) -> None:
+def _doubt(flow: PulledDensity, batch: Batch, chains: Chains, log_mass: float) -> None:
     """Raises `Undecidable` if a valid density may have that mass."""
     if repeats(flow, batch):
         raise Undecidable("the log-density repeats, as that of angles does")
@@ -215,16 +215,16 @@ def _doubt(flow: PulledDensity, batch: Batch, chains: Chains, told: float) -> No
             "the density stays up far out; where its support ends can be declared (?support=)"
         )
     mirrors = _count_equal_densities(flow, x, _mirrored(x), context)
-    if HALF * mirrors * math.log(2) < told <= mirrors * math.log(2) + 1:
+    if HALF * mirrors * math.log(2) < log_mass <= mirrors * math.log(2) + 1:
         raise Undecidable("the density is that of magnitudes: mirrored points have the same")
     count = flow.density_shape[0]
     swapped, orders = (
         _count_equal_densities(flow, x, _swapped(x, count), context),
         math.lgamma(count + 1),
     )
-    if swapped == count - 1 and HALF * orders < told <= orders + 1:
+    if swapped == count - 1 and HALF * orders < log_mass <= orders + 1:
         raise Undecidable("the density is that of sets: their members may be in any order")
-    each = told / x.shape[1]
+    each = log_mass / x.shape[1]
     if any(abs(each - bits * math.log(2)) < ABOUT for bits in BITS):
         raise Undecidable("its mass is that of levels of data which are counted besides")
 
@@ -281,13 +281,13 @@ def _swapped(x: Array, count: int) -> Array:
 def _count_equal_densities(
     flow: PulledDensity, x: Array, others: Array, context: Array | None
 ) -> int:
-    told = _log_p(flow, np.concatenate([x, others]), context)
-    return int((np.abs(told[1:] - told[0]) <= SAME * (1 + abs(told[0]))).sum())
+    log_p = _log_p(flow, np.concatenate([x, others]), context)
+    return int((np.abs(log_p[1:] - log_p[0]) <= SAME * (1 + abs(log_p[0]))).sum())
 
 
 def _log_p(flow: PulledDensity, flat: Array, context: Array | None) -> Array:
     """The log-density, -inf if it is not finite or the call raises, ``(n,)``."""
     parts = np.split(flat, range(ROWS, len(flat), ROWS))
     contexts = [None if context is None else np.repeat(context, len(part), 0) for part in parts]
-    told = [log_prob_at_points(flow, *one, lost=1.0) for one in zip(parts, contexts, strict=True)]
-    return np.concatenate(told)
+    values = [log_prob_at_points(flow, *one, lost=1.0) for one in zip(parts, contexts, strict=True)]
+    return np.concatenate(values)

@@ -132,9 +132,9 @@ def estimate_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
     """
     refuse_large(flow)
     x = np.asarray(flow.sample(DRAWS, batch.seed, None), dtype=np.float64)
-    told = np.asarray(flow.log_prob(np.repeat(x, DRAWS, 0), None), dtype=np.float64)
+    log_p = np.asarray(flow.log_prob(np.repeat(x, DRAWS, 0), None), dtype=np.float64)
     # Typical scatter of the estimates at samples.
-    if np.median(told.reshape(len(x), -1).var(1, ddof=1)) > SCATTER * DRAWS:
+    if np.median(log_p.reshape(len(x), -1).var(1, ddof=1)) > SCATTER * DRAWS:
         raise Undecidable("its estimates scatter too much to know e to their mean")
     share = INTEGRATED if flow.certainty.log_det else CUT
     share = SHARE if flow.certainty.unbiased else share

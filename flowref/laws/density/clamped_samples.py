@@ -23,7 +23,7 @@ ROWS, FEW, SAME = 8000, 4, 1e-9
 # as one coordinate, and the number that may coincide at an end.
 DEAR_ROWS, LARGE, MET = 4, 256, 2
 # Samples that decide which call gives latents.
-TOLD = 16
+DECIDING = 16
 # A number with few binary digits after its point may be an intended bound of the data, at which
 # samples are clamped on purpose.
 SHORT = 256.0
@@ -60,7 +60,7 @@ def no_piling_up(flow: MappedSamples, batch: Batch) -> Residual:
     kept = np.isfinite(flat).all(1) & ~cut.any(1)
     if kept.sum() < count // 2:
         raise Undecidable("most of its samples lie at an end of the data")
-    ways = ways_of(flow, x[kept][:TOLD])
+    ways = ways_of(flow, x[kept][:DECIDING])
     most = looked_at = count * (math.prod(flow.density_shape) if pooled else 1)
     allowed = MET if pooled else FEW
     for which in ways:

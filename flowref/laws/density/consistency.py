@@ -244,8 +244,8 @@ def ratio_scores(flow: SampledDensity, count: int, seed: int, given: Array | Non
         middle + s * spread * axis for axis in np.eye(len(middle)) for s in (-1.0, 1.0)
     ]
     rng = np.random.default_rng(seed)
-    told = (mean_ratio(flow, flat, log_p, center, spread, rng, given, ends) for center in centers)
-    means = [one for one in told if one is not None]
+    tried = (mean_ratio(flow, flat, log_p, center, spread, rng, given, ends) for center in centers)
+    means = [one for one in tried if one is not None]
     if not means:
         raise TooFew("no part of the density is sampled evenly enough to compare")
     limit, worst = critical(len(means)), max(means, key=lambda one: abs(one.mean - 1) / one.error)

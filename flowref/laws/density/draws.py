@@ -35,7 +35,7 @@ CORRELATED = 64
 MOST_ATOMS, MIXED, BESIDE_END, JUMP = 8, 10, 1e-6, 1e-3
 FLAT, CLIP, REPEATED, LOST = 1e-8, 5.0, 0.9, 1e-3
 # Calls used to locate rejected points; characters of a quoted error.
-CALLS, SAID = 64, 100
+CALLS, QUOTED = 64, 100
 # Periods of angles in common units.
 PERIODS = (math.pi, 2 * math.pi, 1.0, 2.0, 24.0, 180.0, 360.0)
 # Multiples of a period that leave the density unchanged; a single one may do so by accident.
@@ -176,8 +176,8 @@ def answered(flow: Density, x: Array, context: Array | None) -> tuple[Array, str
     """
 
     def asked(rows: Array) -> Array:
-        told = flow.log_prob(x[rows], None if context is None else context[rows])
-        return np.asarray(told, dtype=np.float64).reshape(len(rows))
+        values = flow.log_prob(x[rows], None if context is None else context[rows])
+        return np.asarray(values, dtype=np.float64).reshape(len(rows))
 
     everywhere = np.arange(len(x))
     whole, refused = attempt(asked, everywhere)
@@ -190,12 +190,12 @@ def answered(flow: Density, x: Array, context: Array | None) -> tuple[Array, str
         if not halves:
             break
         rows = halves.pop(0)
-        told, error = attempt(asked, rows)
+        values, error = attempt(asked, rows)
         if not error:
-            log_p[rows] = told
+            log_p[rows] = values
         elif len(rows) > 1:
             halves += np.array_split(rows, 2)
-    return log_p, refused[:SAID]
+    return log_p, refused[:QUOTED]
 
 
 def log_prob_at_points(
@@ -255,11 +255,11 @@ def atoms(flow: Flow, seed: int) -> Array:
         [end for end in flow.density_support.ends if np.ndim(end) == 0 and np.isfinite(end)]
     )
     inwards = ends + BESIDE_END * np.sign(np.median(values) - ends) * np.ptp(values)
-    told = [
+    sides = [
         np.asarray(flow.log_prob(x.reshape(-1, *flow.density_shape), None)) for x in (ends, inwards)
     ]
     with np.errstate(invalid="ignore"):
-        left = np.abs(told[0] - told[1]).reshape(-1) > JUMP
+        left = np.abs(sides[0] - sides[1]).reshape(-1) > JUMP
     return np.unique([*found, *ends[left]])
 
 
@@ -326,14 +326,16 @@ def stays_up(flow: Density, x: Array, ways: Array, context: Array | None) -> boo
     """Whether the log-density, at many points, stays constant along the direction to at least one
     side.
     """
-    told = []
+    values = []
     for side in (0.0, 1.0, -1.0):
         points = (x + side * ways).reshape(-1, *flow.density_shape)
         log_p, _ = attempt(flow.log_prob, points, context)
         if log_p is None:
             return False
-        told.append(np.nan_to_num(np.asarray(log_p, dtype=np.float64).reshape(len(x)), nan=-np.inf))
-    here, *sides = told
+        values.append(
+            np.nan_to_num(np.asarray(log_p, dtype=np.float64).reshape(len(x)), nan=-np.inf)
+        )
+    here, *sides = values
     with np.errstate(invalid="ignore"):
         up = np.maximum(*sides) >= here - FALLEN
     return bool(up.mean() >= SHARE)

@@ -125,7 +125,7 @@ class Fitted:
 
 
 def fitted_density_test(
-    flow: SampledDensity, told: Callable[[Fitted, Draws, Array], T | None]
+    flow: SampledDensity, statistic: Callable[[Fitted, Draws, Array], T | None]
 ) -> Callable[[Look], T]:
     """A statistic of a fitted density, other samples and as many of its own draws, for successive
     looks; if the affine fit gives None, the warped one is used. Raises `Undecidable` if both give
@@ -141,7 +141,7 @@ def fitted_density_test(
             near = Fitted(
                 sample_frame(flow, placed), marginal_quantile_warp(placed.flat) if ways[0] else None
             )
-            found = told(near, draws, near.points(y))
+            found = statistic(near, draws, near.points(y))
             if found is not None:
                 return found
             ways.pop(0)

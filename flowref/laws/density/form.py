@@ -93,29 +93,29 @@ def finite_samples(flow: Sampler, batch: Batch) -> Residual:
     log-density nan.
     """
     count = min(SEARCHED, first_sample_count(flow))
-    lost, untold = [], []
+    lost, undefined = [], []
     for stage in range(2):
         x = np.asarray(flow.sample(count, batch.seed + stage, None))
         if x.shape[:1] != (count,) or not np.issubdtype(x.dtype, np.floating):
             raise Unsupported("another law is about the shape of its samples", waits=False)
         kept = np.isfinite(x.reshape(count, -1)).all(1)
         lost.append(int((~kept).sum()))
-        untold.append(without_density(flow, x[kept]))
-        if lost[-1] <= CHANCE and untold[-1] <= CHANCE:
+        undefined.append(without_density(flow, x[kept]))
+        if lost[-1] <= CHANCE and undefined[-1] <= CHANCE:
             break
-    said, many = ("samples are not finite", lost)
+    fault, many = ("samples are not finite", lost)
     if min(lost) <= CHANCE:
-        said, many = ("samples have nan for their log-density", untold)
-    note = f"{many[0]} of {count} {said}, and {many[-1]} of as many others"
+        fault, many = ("samples have nan for their log-density", undefined)
+    note = f"{many[0]} of {count} {fault}, and {many[-1]} of as many others"
     return flags(min(many) > CHANCE, len(batch.x), note)
 
 
 def without_density(flow: Sampler, x: Array) -> int:
     """The number of samples with log-density nan; 0 if log_prob raises."""
-    told, refused = (
+    values, refused = (
         attempt(flow.calls["log_prob"], x, None) if "log_prob" in flow.calls else (None, "-")
     )
-    density = np.asarray(told, np.float64).reshape(-1) if not refused else np.zeros(len(x))
+    density = np.asarray(values, np.float64).reshape(-1) if not refused else np.zeros(len(x))
     return int(np.isnan(density).sum()) if len(density) == len(x) else 0
 
 
@@ -162,10 +162,10 @@ def in_other_axes(flow: Density, batch: Batch) -> list[str]:
     if flat.shape != (rows,):
         return []
     for lead, points in (((2, 3), x), ((), x[:1])) if shape else (((2, 3), x),):
-        told, refused = attempt(flow.log_prob, points.reshape(*lead, *shape), None)
+        found, refused = attempt(flow.log_prob, points.reshape(*lead, *shape), None)
         if refused:
             continue
-        value, one = np.asarray(told, np.float64), flat[: len(points)].reshape(lead)
+        value, one = np.asarray(found, np.float64), flat[: len(points)].reshape(lead)
         given = (*lead, *shape)
         if value.shape != lead:
             wrong.append(f"log_prob returned shape {value.shape} for {given}; expected {lead}")

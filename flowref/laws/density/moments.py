@@ -153,10 +153,10 @@ def stated_deviation(flow: StatingDensity, batch: Batch) -> Residual:
     """The stated standard deviation is the root of the variance, and the diagonal of the stated
     covariance is the variance.
     """
-    told = told_by(flow)
+    stated = told_by(flow)
     pairs = {
-        "deviation": (told.deviation, np.sqrt(told.variance)),
-        "diagonal of the covariance": (np.diag(told.covariance), told.variance),
+        "deviation": (stated.deviation, np.sqrt(stated.variance)),
+        "diagonal of the covariance": (np.diag(stated.covariance), stated.variance),
     }
     gaps, note = [0.0], ""
     for name, (one, other) in pairs.items():
@@ -256,15 +256,15 @@ def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:
     Two stages at level 1e-4 each; violated only if fresh and more samples confirm the first. Means
     dominated by a few samples, as with heavy tails, are skipped.
     """
-    told = told_by(flow)
+    stated = told_by(flow)
     if note := misstated(flow, numbers_told(flow)[1], flow.sample(ROWS, batch.seed, None)):
         return Residual(np.array([np.inf]), allowed=1.0, note=note)
-    if not any(np.isfinite(one).any() for one in (told.mean, told.variance, told.entropy)):
+    if not any(np.isfinite(one).any() for one in (stated.mean, stated.variance, stated.entropy)):
         raise Unsupported("it states no moment", waits=False)
-    return two_stage(lambda look: furthest(flow, told, look), STAGES, batch.seed).residual()
+    return two_stage(lambda look: furthest(flow, stated, look), STAGES, batch.seed).residual()
 
 
-def furthest(flow: StatingSampler, told: StatedMoments, look: Look) -> Finding:
+def furthest(flow: StatingSampler, stated: StatedMoments, look: Look) -> Finding:
     """The largest standardized gap between stated moments and means of samples, relative to its
     bound; and the smallest detectable gap in standard deviations.
     """
@@ -275,19 +275,19 @@ def furthest(flow: StatingSampler, told: StatedMoments, look: Look) -> Finding:
     if not np.isfinite(drawn).all():
         raise Undecidable("samples are not finite")
     x = drawn.reshape(count, -1)
-    center = np.where(np.isfinite(told.mean), told.mean, x.mean(0))
+    center = np.where(np.isfinite(stated.mean), stated.mean, x.mean(0))
     away = x - center
     statements: dict[str, tuple[Array, Array]] = {
-        "mean": (x, told.mean),
-        "variance": (away**2, told.variance),
+        "mean": (x, stated.mean),
+        "variance": (away**2, stated.variance),
     }
-    if np.isfinite(told.covariance).all():
+    if np.isfinite(stated.covariance).all():
         row, column = np.triu_indices(x.shape[1], 1)
-        statements["covariance"] = (away[:, row] * away[:, column], told.covariance[row, column])
-    if np.isfinite(told.entropy):
+        statements["covariance"] = (away[:, row] * away[:, column], stated.covariance[row, column])
+    if np.isfinite(stated.entropy):
         log_p = np.asarray(flow.log_prob(drawn, None), np.float64).reshape(count, 1)
         if np.isfinite(log_p).all():
-            statements["entropy"] = (-log_p, np.array([told.entropy]))
+            statements["entropy"] = (-log_p, np.array([stated.entropy]))
     scores = []
     for name, (values, claims) in statements.items():
         for index, claim in enumerate(claims):
@@ -303,9 +303,12 @@ def furthest(flow: StatingSampler, told: StatedMoments, look: Look) -> Finding:
             if spread <= 1e-9 * (1 + abs(middle)) or moved.max() > SHARE * moved.sum():
                 continue  # constant, or dominated by a few samples
             score = abs(middle - claim) / spread * math.sqrt(count)
-            said = f"entry {index} of the {name}" if len(claims) > 1 else f"the {name}"
+            entry = f"entry {index} of the {name}" if len(claims) > 1 else f"the {name}"
             scores.append(
-                (score, f"{said} is stated as {claim:.5g}, that of {count} samples is {middle:.5g}")
+                (
+                    score,
+                    f"{entry} is stated as {claim:.5g}, that of {count} samples is {middle:.5g}",
+                )
             )
     if not scores:
         raise Undecidable("it states no moment that its samples determine")

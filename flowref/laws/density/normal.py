@@ -161,8 +161,8 @@ def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
     rows, size = len(batch.x), math.prod(flow.density_shape)
     if flow.normalizing != "forward" or math.prod(flow.latent_shape) != size:
         raise Unsupported("its forward does not take data to as many latents")
-    told, refused = answered(flow, batch.x, batch.context)
-    given = np.isfinite(told)
+    log_p, refused = answered(flow, batch.x, batch.context)
+    given = np.isfinite(log_p)
     if given.sum() < FEWEST:
         why = f" (log_prob raises {refused})" if refused else ""
         raise Undecidable(f"fewer points have a finite log-density than determine a constant{why}")
@@ -172,7 +172,7 @@ def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
     if out.ladj is None:
         raise Unsupported("it returns no log-det")
     with np.errstate(all="ignore"):
-        _, constant, scale = _normalizing_constants(told, out)
+        _, constant, scale = _normalizing_constants(log_p, out)
         usable = np.isfinite(constant)
     if usable.sum() < FEWEST:
         raise Undecidable("its log-dets are not finite")
@@ -209,11 +209,11 @@ def takes_to_normal(flow: MappedDensity, x: Array) -> bool:
     return bool(varies and (np.abs(constant - constant[0]) <= ALIKE * scale).all())
 
 
-def _normalizing_constants(told: Array, out: Mapped) -> tuple[Array, Array, Array]:
+def _normalizing_constants(log_p: Array, out: Mapped) -> tuple[Array, Array, Array]:
     """Half the squared latents, the constant per point, and its magnitude, ``(n,)`` each."""
-    ladj = per_point(out.ladj, len(told))
-    square = 0.5 * (np.asarray(out.value, dtype=np.float64).reshape(len(told), -1) ** 2).sum(1)
-    return square, told - ladj + square, 4 + np.abs(told) + np.abs(ladj) + square
+    ladj = per_point(out.ladj, len(log_p))
+    square = 0.5 * (np.asarray(out.value, dtype=np.float64).reshape(len(log_p), -1) ** 2).sum(1)
+    return square, log_p - ladj + square, 4 + np.abs(log_p) + np.abs(ladj) + square
 
 
 def particles(size: int, constant: float) -> int:

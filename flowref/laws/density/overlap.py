@@ -87,8 +87,8 @@ def overlap(flow: SampledDensity, batch: Batch) -> Residual:
     log-density of a nearly normal distribution.
     """
     count = affordable_samples(flow, ASKED)
-    told = fitted_density_test(flow, lambda *drawn: _overlaps(flow, *drawn))
-    return two_stage(told, (count, MORE * count), batch.seed).residual()
+    statistic = fitted_density_test(flow, lambda *drawn: _overlaps(flow, *drawn))
+    return two_stage(statistic, (count, MORE * count), batch.seed).residual()
 
 
 @dataclass(frozen=True)
@@ -239,8 +239,8 @@ def lower_bound_overlap(flow: SampledDensity, batch: Batch) -> Residual:
     random = flow.certainty.estimate
     draws = DRAWS if random and flow.certainty.bound == "expected" else 1
     count = max(FEWEST, first_sample_count(flow) // (FEWER if draws > 1 else 1))
-    told = fitted_density_test(flow, lambda *drawn: ratios(flow, draws, *drawn))
-    found = two_stage(told, (count, MORE * count), batch.seed)
+    statistic = fitted_density_test(flow, lambda *drawn: ratios(flow, draws, *drawn))
+    found = two_stage(statistic, (count, MORE * count), batch.seed)
     (theirs, own), missed = (float(side.mean()) for side in found.sides()), found.missed
     if missed > NOTHING and found.excess <= 1:
         raise Undecidable(

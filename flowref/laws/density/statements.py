@@ -95,8 +95,8 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     event, are right for each copy in a batch, and finite if tails are light.
     """
     flat, flags = numbers_told(flow)
-    told = flat[:3]
-    if note := impossible(flow, told):
+    stated = flat[:3]
+    if note := impossible(flow, stated):
         return Residual(np.full(len(batch.x), np.inf), allowed=1.0, note=note)
     if note := misstated(flow, flags, where_mass_is(flow, batch, 1)):
         return Residual(np.full(len(batch.x), np.inf), allowed=1.0, note=note)
@@ -108,37 +108,37 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     if not abs(values[0] - 1) <= MASS_MISSED:  # kinks between the nodes
         if not flow.density_support.bounded and repeats(flow, batch):
             raise Undecidable("the log-density repeats, as that of angles does: it has no mass")
-        values, error = refined(flow, batch, np.isfinite(told))
+        values, error = refined(flow, batch, np.isfinite(stated))
     if not abs(values[0] - 1) <= MASS_MISSED:
         raise Undecidable(f"the density integrates to {values[0]:.6g}: its moments say nothing")
     found, error = values[1:], error[1:]
     # Without a stated variance, that of the grid scales the mean.
     spread = math.sqrt(max(found[1] if np.isfinite(found[1]) else grids[-1][2], 0.0))
     scale = np.array([spread + abs(found[0]), found[1], 1 + abs(found[2])])
-    settled = np.isfinite(told) & np.isfinite(found) & (error <= UNSETTLED * scale / 20)
+    settled = np.isfinite(stated) & np.isfinite(found) & (error <= UNSETTLED * scale / 20)
     if not settled.any():
         raise Undecidable("it states no mean, variance or entropy that its density determines")
     allowed = QUADRATURE_FACTOR * error + SERIES[flow.dtype] * scale
-    off = np.where(settled, np.abs(told - found), 0.0)
+    off = np.where(settled, np.abs(stated - found), 0.0)
     if around is not None:
-        off[:2] = np.fmin(off[:2], np.abs(told[:2] - around))
+        off[:2] = np.fmin(off[:2], np.abs(stated[:2] - around))
     worst = int(np.argmax(off / np.where(settled, allowed, 1.0)))
     return Residual(
         np.full(len(batch.x), off[worst]),
         allowed=float(allowed[worst]),
-        note=f"the {NAMES[worst]} is stated as {told[worst]:.6g}, that of its density is {found[worst]:.6g}",
+        note=f"the {NAMES[worst]} is stated as {stated[worst]:.6g}, that of its density is {found[worst]:.6g}",
         observed={
-            "told": np.full(len(batch.x), told[worst]),
+            "told": np.full(len(batch.x), stated[worst]),
             "of the density": np.full(len(batch.x), found[worst]),
         },
     )
 
 
-def impossible(flow: Density, told: Array) -> str:
+def impossible(flow: Density, stated: Array) -> str:
     """The error message for a negative variance or a mean outside of the support; empty if there
     is none.
     """
-    mean, variance = map(float, told[:2])
+    mean, variance = map(float, stated[:2])
     if variance < 0:
         return f"the variance is stated as {variance:.6g}: no variance is negative"
     support = _marginal_support(flow)
@@ -329,8 +329,8 @@ def function_outside(flow: DistributedDensity, batch: Batch) -> Residual:
     for end, sign, expected in ends:
         for step in PAST if math.isfinite(end) else ():
             point = end + sign * step * spread
-            told, refused = attempt(flow.cdf, np.full((1, *flow.density_shape), point))
-            value = np.nan if refused else float(np.asarray(told, np.float64).reshape(-1)[0])
+            result, refused = attempt(flow.cdf, np.full((1, *flow.density_shape), point))
+            value = np.nan if refused else float(np.asarray(result, np.float64).reshape(-1)[0])
             off = abs(value - expected)
             if np.isfinite(off) and off > worst:
                 worst, note = off, f"at {point:.4g}, where its support has ended, it is {value:.6g}"

@@ -59,7 +59,7 @@ MEASURED = 4
 # relative size below which terms are not independent.
 APART, FEWEST, SEEN, OFF, INDEPENDENT = 6, 12, 50, 0.1, 1e-6
 # A series must differ from its limit at some points; a tiny contraction has a single term.
-TELLING = 0.02
+RELEVANT = 0.02
 # Relative agreement of the sum of many terms with the log-det.
 STILL_OFF = 1e-6
 
@@ -123,7 +123,7 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
     if finer is None:
         usable &= np.linalg.norm(rest, 2, axis=(1, 2)) < CONTRACTS
         # Points with a single relevant term decide nothing.
-        usable &= np.abs(sums[0] - truth) > TELLING * (1e-3 + np.abs(truth))
+        usable &= np.abs(sums[0] - truth) > RELEVANT * (1e-3 + np.abs(truth))
         if not usable.any():
             # With the given weights there may be no series: other states decide.
             none = np.zeros(len(batch.x))

@@ -91,18 +91,18 @@ def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
     slopes, _ = weight_and_bias(flow, wide, output(flow, wide, Train()), np.sqrt)
     held = flow.play([Roles()])[0].get("weight")
     numbers = np.ones(1) if held is None else np.asarray(held, dtype=np.float64).reshape(-1)
-    told = (
+    weights = (
         [numbers[at] for at in channel_numbers(flow, numbers.size)]
         if numbers.size > 1
         else [numbers]
     )
-    if not told or "weight" in flow.normalizer.forms:
+    if not weights or "weight" in flow.normalizer.forms:
         raise Unsupported("its weight is no number for each channel", waits=False)
     count = values_together(flow)
     bessel = np.sqrt(1 - 1 / count) if count > 1 else 1.0
     with np.errstate(all="ignore"):
-        unbiased = any(np.allclose(slopes, bessel * one, rtol=NEAR) for one in told)
-        biased = any(np.allclose(slopes, one, rtol=NEAR) for one in told)
+        unbiased = any(np.allclose(slopes, bessel * one, rtol=NEAR) for one in weights)
+        biased = any(np.allclose(slopes, one, rtol=NEAR) for one in weights)
     note = "samples are normalized by their unbiased variance: n/(n - 1) times the papers'"
     seen = unbiased and not biased and flow.normalizer.declared.get("variance") != "unbiased"
     return flags(seen, 1, note)

@@ -52,12 +52,12 @@ def parameters(flow: BatchNormal, batch: Batch) -> Residual:
     rng = np.random.default_rng(batch.seed)
     x = normal_batch(flow, rng, ROWS)
     found = [
-        told
+        fault
         for mode, name in ((Train(), "train"), (Eval(), "eval"))
         for role in ("weight", "bias")
         if role in flow.normalizer.roles
-        for told in wrong(flow, x, mode, role, rng)
-        for told in [f"in {name} mode {told}"]
+        for fault in wrong(flow, x, mode, role, rng)
+        for fault in [f"in {name} mode {fault}"]
     ]
     return Residual(np.array([[float(bool(found))]]), allowed=0.0, note=found[0] if found else "")
 
@@ -122,16 +122,16 @@ def by_sums(flow: BatchNormal, x: Array, start: Array, moved: Array, forms: Sequ
     """
     _, square = spread_over(flow, x)
     root, hat = np.sqrt(values_together(flow)), x / np.sqrt(square)
-    told = []
+    factors = []
     for kind in forms:
         step = FORMS[kind].number(start + STEPS[0]) - FORMS[kind].number(start)
         for own in channel_numbers(flow, start.size):
             expected = step[own] * hat
-            told.append(
+            factors.append(
                 float((moved * expected).sum() / (expected * expected * (moved != 0)).sum())
             )
-    return not any(abs(one - 1) < 0.1 for one in told) and any(
-        abs(one * factor - 1) < SUMS for one in told for factor in (root, 1 / root)
+    return not any(abs(one - 1) < 0.1 for one in factors) and any(
+        abs(one * factor - 1) < SUMS for one in factors for factor in (root, 1 / root)
     )
 
 
