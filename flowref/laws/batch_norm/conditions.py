@@ -30,7 +30,7 @@ has_axes = Requirement(lambda flow: bool(flow.event_shape), "its events have no 
 has_channels = Requirement(lambda flow: number_of_channels(flow) > 1, "it has one channel")
 normalizes_by_the_batch = Requirement(
     lambda flow: flow.normalizer.statistics == "batch",
-    "in train mode it normalizes by running averages, which other laws are about",
+    "in train mode it normalizes by running averages, which other laws check",
 )
 normalizes_by_averages = Requirement(
     lambda flow: flow.normalizer.statistics == RUNNING,
@@ -42,11 +42,11 @@ keeps_averages = Requirement(
 )
 normalizes_batches = Requirement(
     lambda flow: flow.normalizer.statistics not in SAMPLE,
-    "it normalizes each sample by itself, which other laws are about",
+    "it normalizes each sample by itself, which other laws check",
 )
 normalizes_whole_batches = Requirement(
     lambda flow: flow.normalizer.statistics not in (PARTS, RENORM),
-    "it normalizes parts of a batch by themselves, or renormalizes it, which other laws are about",
+    "it normalizes parts of a batch by themselves, or renormalizes it, which other laws check",
 )
 
 # The known roles, and trained parameters.
@@ -64,7 +64,7 @@ has_no_statistics = Requirement(
 )
 has_no_other_statistics = Requirement(
     lambda flow: bool(flow.promises.get("batch-statistics")) and not unexplained(flow),
-    "what it normalizes by in eval mode is not known",
+    "the statistics of its eval mode are not known",
 )
 has_size = Requirement(
     lambda flow: bool({*STATISTICS, "weight", "bias"} & set(flow.normalizer.roles)),
@@ -85,11 +85,11 @@ averages_variances = Requirement(
         "running_var" not in (forms := flow.normalizer.forms)
         or forms["running_var"].kind == "itself"
     ),
-    "it averages another function of the variance, which another law is about",
+    "it averages another function of the variance, which another law checks",
 )
 stands_offsets = Requirement(
     lambda flow: flow.normalizer.declared.get("offsets") != "documented",
-    "its documentation says that its variance is the less accurate one of one pass",
+    "its documentation states the less accurate one-pass variance",
 )
 
 # Layers of flows.
@@ -148,7 +148,7 @@ def train_is_eval_map(flow: BatchNormal) -> bool:
     return has_modes.unmet(flow) is not None
 
 
-is_fixed = Requirement(train_is_eval_map, "train mode is another map than eval mode")
+is_fixed = Requirement(train_is_eval_map, "train mode and eval mode are different maps")
 
 
 def unexplained(flow: BatchNormal) -> list[str]:
@@ -171,9 +171,7 @@ def names_its_parameters(flow: BatchNormal) -> bool:
     return True
 
 
-@requires(
-    "its output is not multiplied by its weight and moved by its bias as they are", waits=True
-)
+@requires("its output is not scaled by its weight and shifted by its bias as they are", waits=True)
 def uses_its_parameters(flow: BatchNormal) -> bool:
     """The tensors in the roles of weight and bias scale and shift the output, in train or in eval
     mode.

@@ -110,7 +110,7 @@ def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
         if np.isfinite(logs).all() and fit_channel_line(x, y).relative.max() < LINE:
             compared[mode, which] = log_det_against_slopes(flow, life[-1], x, logs)
     if not compared:
-        raise Undecidable("no call is a line with a log-det")
+        raise Undecidable("no call is affine per channel with a log-det")
     worst = {key: float(nan_as_inf(one.off).max()) for key, one in compared.items()}
     mode, which = max(worst, key=lambda key: worst[key])
     note = f"in {mode} mode the log-det of {which} is not that of its slopes"

@@ -217,7 +217,7 @@ def constant(measured: float, least: float = 1e-2 * NARROW**2) -> float:
     batch.
     """
     if not np.isfinite(measured):
-        raise Unsupported("its eps is not seen, since it returns a constant")
+        raise Unsupported("its eps has no effect, since it returns a constant")
     if abs(measured) <= least:
         return 0.0
     written = float(f"{measured:.3g}")

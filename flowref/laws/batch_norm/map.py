@@ -131,7 +131,7 @@ def fixed_map(flow: BatchNormal, batch: Batch) -> Residual:
     roles, _, y = flow.play(asked) if error else life[-3:]
     known = Parameters.of(flow, roles)
     return batch_residual(
-        known.off(y, x, *known.running), "it does not map by the numbers that it holds"
+        known.off(y, x, *known.running), "it does not use the numbers that it holds"
     )
 
 
@@ -155,7 +155,9 @@ def running_map(flow: BatchNormal, batch: Batch) -> Residual:
         first, second = (reported(flow, out, len(x)) for out in (trained, evaluated))
         gap = float(np.abs(first - second).max() / (1 + np.abs(second).max()))
         rows.append(np.full(x.shape[1], gap))
-    return batch_residual(np.stack(rows), "train mode is another map than eval mode after it")
+    return batch_residual(
+        np.stack(rows), "train mode and the eval mode after it are different maps"
+    )
 
 
 # Consequences of the formula that calls show, whatever the names.
@@ -192,7 +194,7 @@ def train_map(flow: BatchNormal, batch: Batch) -> Residual:
         for _, out in rest
     ]
     if off.max() > np.max(gaps):
-        note = "in train mode a channel of the output is no line in the input"
+        note = "in train mode a channel of the output is not affine in the input"
     else:
         note = "the mean of the output depends on the batch"
     return batch_residual(np.vstack([off, gaps]), note)
@@ -250,7 +252,7 @@ def modes_agree(flow: BatchNormal, batch: Batch) -> Residual:
     size = size + np.abs(slope_moved) * (largest_per_channel(fixed_one) + np.abs(shift))
     return batch_residual(
         channel_gap(left, right, size),
-        "a change of the parameters changes eval mode in another way than train mode",
+        "a change of the parameters changes eval mode differently from train mode",
         slope_in_train_mode=slope,
         slope_in_train_mode_after=slope_moved,
     )

@@ -88,7 +88,7 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
         bessel = 1 - 1 / (z.size // z.shape[1])
         gap = np.minimum(np.abs(product - 1), np.abs(product / bessel - 1))
         if gap.max() > same:
-            return _off("the limits of r are not one over each other", gap, same)
+            return _off("the limits of r are not reciprocal", gap, same)
     rows = np.flatnonzero(within.all(1))
     if not len(rows):
         raise Undecidable("no batch is within its limits")
@@ -106,7 +106,7 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
         gap = np.abs(small / moves(SHIFTS[0], Eval()) - 1)
         if gap.max() > same:
             return _off(
-                "d is not how far the batch is away, beside the running deviation", gap, same
+                "d is not the difference of the means over the running deviation", gap, same
             )
     # For gradients r and d are constants.
     x = SPREADS[rows[len(rows) // 2]] * WIDE * z

@@ -126,7 +126,7 @@ def every_row_enters(flow: BatchNormal, batch: Batch) -> Residual:
         return differ(before, after(other))
 
     if not moves(slice(None)):
-        raise Unsupported("a batch in train mode moves nothing of eval mode", waits=False)
+        raise Unsupported("a train-mode batch does not change eval mode", waits=False)
     asked = (0, len(x) // 3, len(x) // 2, len(x) - 1)
     seen = [moves(row) for row in asked]
     # An average over many parts may have forgotten an earlier one.
@@ -134,5 +134,5 @@ def every_row_enters(flow: BatchNormal, batch: Batch) -> Residual:
     untouched = [
         row for at, row in enumerate(asked) if (remembers or any(seen[:at])) and not seen[at]
     ]
-    note = f"of a batch of {len(x)} rows, row {[*untouched, 0][0]} leaves eval mode as it is"
+    note = f"of a batch of {len(x)} rows, row {[*untouched, 0][0]} does not change eval mode"
     return flags(bool(untouched), 1, note)

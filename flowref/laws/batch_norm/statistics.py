@@ -200,7 +200,7 @@ def eval_approaches_train(flow: BatchNormal, batch: Batch) -> Residual:
     off_mean = share * np.abs(before.running.mean - mean)
     off_var = share * np.abs(before.running.var - var) + var / (x[:, 0].size - 1)
     if (off_var > 0.5 * var).any() or share > 0.5:
-        raise Unsupported("its average still remembers too much of its past to be compared")
+        raise Unsupported("older batches still have too much weight in its average to compare")
     reach, deviation = (
         largest_per_channel(x - broadcast_channels(mean, x)) + off_mean,
         np.sqrt(var + eps),
@@ -354,8 +354,8 @@ def running_statistics_residual(
         f"the fractions of the batches are {', '.join(f'{share:.4g}' for share in shares)}": max(
             growth, beyond
         ),
-        "the mean that eval mode takes away moved otherwise than an average": worst(means),
-        "the variance that eval mode divides by did not move as its mean did": worst(variances),
+        "the mean that eval mode subtracts did not move like an average": worst(means),
+        "the variance that eval mode divides by did not move like its mean": worst(variances),
     }
     last = history[-1]
     return batch_residual(

@@ -194,7 +194,7 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array | N
         if len(rows):
             refused[rows] = distinguishable_points(flow, batch.rows(rows), y[rows])
         message = error.rstrip(": ")
-        return refused, None, f"the way back from an ordinary image raises {message}"
+        return refused, None, f"at an ordinary image the inverse raises {message}"
     if back.value.shape != x.shape:  # another law reports it
         return None
     lost = usable & ~finite_outcome_rows(back, len(x))
@@ -204,7 +204,7 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array | N
     lost[:] = False
     if len(rows):
         lost[rows] = distinguishable_points(flow, batch.rows(rows), y[rows])
-    return lost, np.asarray(back.value), "the way back from an ordinary image is not finite"
+    return lost, np.asarray(back.value), "at an ordinary image the inverse is not finite"
 
 
 def raising(flow: Invertible, batch: Batch, image: Array, asked: Array) -> Array:

@@ -47,7 +47,7 @@ def solves_nothing(flow: Flow) -> bool:
     size=16,
     scales=NEARBY,
     applies=repeatable & in_double & solves_nothing,
-    source="a spline that ends lower than where its tails begin leaves an interval uncovered, which a density has no mass for",
+    source="a spline that ends below the start of its tails leaves a gap in the image, without mass",
 )
 def no_gap(flow: Invertible, batch: Batch) -> Residual:
     """The image has no small gap: between the images of neighbouring points, $f(f^{-1}(z)) = z$
@@ -78,7 +78,7 @@ def no_gap(flow: Invertible, batch: Batch) -> Residual:
     note = ""
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        note = f"nothing maps to the middle of a gap of {gap[row]:.3g} beside f(x)"
+        note = f"nothing maps to the middle of a gap of {gap[row]:.3g} next to f(x)"
     return Residual(bad.astype(float), decidable=known, observed={"f(x)": here}, note=note)
 
 

@@ -257,7 +257,7 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
     except RuntimeError as error:
         if not in_place(error):
             raise
-        reason = "autograd cannot differentiate its inverse, which writes into place"
+        reason = "autograd cannot differentiate its inverse, which writes in place"
         raise Unsupported(reason) from error
     product = inverse @ forward
     # The product is judged in extended precision; its size needs double precision only.

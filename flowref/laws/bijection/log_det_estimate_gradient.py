@@ -78,7 +78,7 @@ class EstimateDerivative(NamedTuple):
     scales=NEARBY,
     local=False,
     applies=estimator & in_double & true_gradients & has_parameters & moves_little,
-    source=f"{SOURCE}: an estimate is there to be trained; one that is detached trains nothing",
+    source=f"{SOURCE}: an estimate is meant to be trained; a detached one trains nothing",
 )
 def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of an estimated log-det with respect to the parameters is on average
@@ -106,7 +106,7 @@ def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residu
     & true_gradients
     & has_parameters
     & moves_little,
-    source=f"{SOURCE}: an estimate is there to be trained; one that is detached trains nothing",
+    source=f"{SOURCE}: an estimate is meant to be trained; a detached one trains nothing",
 )
 def train_log_det_estimate_gradient(flow: LivingParametric, batch: Batch) -> Residual:
     r"""Autograd's derivative of a log-det that is estimated in train mode only is on average that
@@ -135,7 +135,7 @@ def of_estimates(flow: BijectionParametric, batch: Batch) -> Residual:
     if excess > 1:
         same_in_training(flow, batch, usable, worst)
     if detached and not values_follow(flow, batch):
-        raise Unsupported("nothing that forward returns has a gradient: it is not trained by that")
+        raise Unsupported("no output of forward has a gradient: training does not use it")
 
     def biases(look: Look) -> Finding:
         draws = range(sum(STAGES[: look.index]), sum(STAGES[: look.index + 1]))

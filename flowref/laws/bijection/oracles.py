@@ -61,7 +61,7 @@ def jacobians(
         if which != "inverse" or not in_place(error):
             raise
     if x[0].size > SMALL:
-        raise Unsupported("autograd cannot differentiate its inverse, which writes into place")
+        raise Unsupported("autograd cannot differentiate its inverse, which writes in place")
     matrices = np.full((len(x), x[0].size, x[0].size), np.nan)
     errors = np.zeros(len(x))
     for row in range(min(len(x), DIFFERENCED)):

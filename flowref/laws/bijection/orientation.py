@@ -110,7 +110,7 @@ def derivative(flow: Differentiable, x: Array, context: Array | None) -> Array:
     except RuntimeError as error:
         if not in_place(error):
             raise
-        raise Unsupported("autograd cannot differentiate it, since it writes into place") from error
+        raise Unsupported("autograd cannot differentiate it, since it writes in place") from error
 
 
 def signs(flow: Differentiable, x: Array, context: Array | None) -> Array:

@@ -35,7 +35,7 @@ def finite_rows(*values: Any) -> Array:
 
 
 # Reason given by laws about both directions if no point is recovered by the inverse.
-NOT_BACK = "its inverse brings no point back: see map/inverse"
+NOT_BACK = "its inverse recovers no point: see map/inverse"
 
 
 def reported(flow: Flow, out: Mapped, batch: int) -> Array:

@@ -150,7 +150,7 @@ def _row_independent(flow: Flow, probe: Probe, whole: Mapped, rows: np.ndarray) 
     )
 
 
-@requires("its framework records gradients where they are asked for")
+@requires("its framework records gradients on request")
 def records_on_request(flow: Flow) -> bool:
     """Calls can be made without an autograd graph."""
     return flow.mode_matters is not None

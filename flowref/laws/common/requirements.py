@@ -6,7 +6,7 @@ from flowref.model import Unsupported, requires
 from flowref.model.abilities import Flow
 from flowref.model.not_judged import UNMOVED
 
-COUPLED = "its rows meet by definition: it normalizes by the batch in eval mode too, or they are members of a set"
+COUPLED = "its rows interact by definition: it normalizes by the batch in eval mode too, or they are members of a set"
 DRAWN = "its log-det is drawn at random, and judged by its mean: map/log-det[estimate]"
 
 
@@ -31,7 +31,7 @@ def not_estimator(flow: Flow) -> bool:
     return not flow.certainty.estimate
 
 
-@requires("it promises an estimate, and no random state is seen to hold it", waits=True)
+@requires("it promises an estimate, and no random state is seen to fix it", waits=True)
 def repeatable(flow: Flow) -> bool:
     """Random numbers of an estimate can be fixed, so that laws comparing a call with itself apply.
     Batch statistics, which couple rows on purpose, have laws of their own.
@@ -87,7 +87,7 @@ def has_modules(flow: Flow) -> bool:
     return flow.stateful
 
 
-@requires("its weights are given, and say nothing about how it starts")
+@requires("its weights are given, so its initialization is not seen")
 def as_built(flow: Flow) -> bool:
     """Laws about new objects concern initial weights, not trained ones."""
     return not flow.facts.given
@@ -113,17 +113,14 @@ def true_gradients(flow: Flow) -> bool:
     return not flow.promises.get("straight-through")
 
 
-@requires(
-    "it moves points by whole numbers, through whose rounding gradients pass straight", waits=True
-)
+@requires("it moves points by integers, with straight-through gradients", waits=True)
 def moves_smoothly(flow: Flow) -> bool:
     """Integer translations have straight-through derivatives, not those of the map."""
     return not flow.promises.get("whole-numbers")
 
 
 @requires(
-    "its weights come of an iteration of their own, which gradients may leave out, as those of a "
-    "spectral norm do",
+    "its weights come from an iteration that gradients may leave out, as in a spectral norm",
     waits=True,
 )
 def weights_as_given(flow: Flow) -> bool:

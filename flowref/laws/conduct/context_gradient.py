@@ -118,7 +118,7 @@ def context_gradient(flow: Pulling, batch: Batch) -> Residual:
     size=7,
     effort=1,
     scales=GIVEN,
-    source="a context that is detached trains no encoder, and nothing says so",
+    source="a detached context silently leaves an encoder untrained",
 )
 def context_reached(flow: Pulling, batch: Batch) -> Residual:
     """If the output depends smoothly on the context, gradients reach the context, unless it is
@@ -160,7 +160,7 @@ def context_reached(flow: Pulling, batch: Batch) -> Residual:
     effort=1,
     scales=AWAY,
     local=False,
-    source="a context that a field or a conditioner drops is no condition: the density is that of all contexts",
+    source="if a field or a conditioner ignores the context, the density is the same for all contexts",
 )
 def context_used(flow: Flow, batch: Batch) -> Residual:
     """The output of a conditional flow depends on its context with other than initial weights: the

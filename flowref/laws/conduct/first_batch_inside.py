@@ -38,7 +38,7 @@ class LivingDensity(Density, Living, Protocol):
     """A log-density that can be called repeatedly."""
 
 
-@requires("its forward is asked", waits=False)
+@requires("another law checks its forward map", waits=False)
 def density_alone(flow: Flow) -> bool:
     """With a forward map, first_batch_scale asks more."""
     return "forward" not in flow.calls

@@ -170,7 +170,7 @@ def batch_one(flow: Flow, batch: Batch) -> Residual:
             if refused and _taken_beside(probe, row, taken):
                 bad[row] = 1
                 notes.append(
-                    f"{probe.name} refuses a point that it takes beside another: {refused}"
+                    f"{probe.name} rejects a point that it accepts next to another: {refused}"
                 )
             taken = taken if refused else row
             if refused or not finite_outcome_rows(pair, 2).all():

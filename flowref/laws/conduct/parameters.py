@@ -143,7 +143,7 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
         note = f"no parameter ever received a gradient: the way back raises {overwritten[0]}"
         return flags(True, len(batch.x), note)
     if names - alive and flow.facts.optional_context:
-        raise Unsupported("its context may reach more: the case [context] tells", waits=False)
+        raise Unsupported("its context may reach more: see the case [context]", waits=False)
     return absent(sorted(names - alive), len(batch.x), "{} never received a gradient")
 
 
@@ -220,9 +220,7 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
         life, error = attempt(flow.play, [*mode, *([replace(step, center=OFF)] * PATIENCE)])
         for outcome in () if error else life[len(mode) :]:
             dead -= reached(outcome)
-    note = (
-        f"{{}} got no gradient in {PATIENCE} steps from where it is built, and gets one beside it"
-    )
+    note = f"{{}} got no gradient in {PATIENCE} steps as built, and gets one after a small perturbation"
     return absent(sorted(dead), len(batch.x), note)
 
 

@@ -111,7 +111,7 @@ def counters_registered(flow: Living, batch: Batch) -> Residual:
         kept, error = attempt(flow.play, [*lived_on, Reload(), Counters()])
         if not error and kept[-1].get(name) != after[name]:
             matter.append(name)
-    note = "{} counts calls in train mode, changes their results, and is in no state_dict"
+    note = "{} counts calls in train mode, changes their results, and is not in the state_dict"
     return absent(matter, len(batch.x), note)
 
 

@@ -74,7 +74,7 @@ class Shares(NamedTuple):
     effort=2,
     size=3,
     scales=GIVEN,
-    source="running statistics stand for those of the batches: shown one batch for ever, they become its own",
+    source="running statistics stand for those of the batches: fed one batch repeatedly, they become its own",
 )
 def settled(flow: LivingBijection, batch: Batch) -> Residual:
     """If train mode changes the affine map of eval mode per entry: fed one batch repeatedly, eval
@@ -113,7 +113,7 @@ def settled(flow: LivingBijection, batch: Batch) -> Residual:
             if note and not all(one.moving for one in found):
                 raise Unsupported("train mode does not keep updating its statistics", waits=False)
             return flags(bool(note), len(batch.x), note)
-    raise Unsupported("its averages still remember too much of their past", waits=False)
+    raise Unsupported("older batches still have too much weight in its averages", waits=False)
 
 
 def glance(flow: LivingBijection, x: Array, context: Array | None) -> None:
@@ -124,7 +124,7 @@ def glance(flow: LivingBijection, x: Array, context: Array | None) -> None:
     life = played(flow, [Eval(), run, Train(), run, Eval(), run], fresh=True)
     before, after = (np.asarray(life[index].value, dtype=np.float64) for index in (1, -1))
     if np.array_equal(before, after, equal_nan=True):
-        raise Unsupported("train mode does not move what eval mode does", waits=False)
+        raise Unsupported("train mode does not change eval mode", waits=False)
     entrywise_lines(x, after)
 
 
@@ -164,11 +164,11 @@ def of_matrices(flow: LivingBijection, batch: Batch, x: Array) -> Residual:
     trained, early, late = found
     size = np.linalg.norm(trained)
     if not size > 0 or np.linalg.norm(late - early) > MOVING * size:
-        raise Unsupported("its averages still remember too much of their past", waits=False)
+        raise Unsupported("older batches still have too much weight in its averages", waits=False)
     factor = float((late * trained).sum() / size**2)
     off = np.linalg.norm(late - factor * trained) > BETWEEN * size
     off |= abs(np.log(max(factor, 1e-300))) > BETWEEN
-    note = "shown one batch for ever, eval mode maps it by another matrix than train mode"
+    note = "fed one batch repeatedly, eval mode maps it by another matrix than train mode"
     return flags(bool(off), len(batch.x), note)
 
 
@@ -184,7 +184,7 @@ def shown_to(
     life = played(flow, steps, fresh=True)
     half = len(first)
     if np.allclose(life[1].value, life[-2].value, rtol=0, atol=0):
-        raise Unsupported("train mode does not move what eval mode does", waits=False)
+        raise Unsupported("train mode does not change eval mode", waits=False)
     values = (life[-4], life[half - 2], life[-2])
     outputs = [np.asarray(out.value, dtype=np.float64) for out in values]
     return outputs, statistics_changed(life[half - 1], life[-1])
@@ -209,12 +209,12 @@ def statistics_changed(early: dict[str, Array], late: dict[str, Array]) -> bool:
 def entrywise_lines(x: Array, y: Array) -> Lines:
     """The affine map per entry. Raises `Unsupported` if the output is not affine per entry."""
     if x.shape != y.shape or not np.isfinite(y).all():
-        raise Unsupported("its outputs are no lines in the same entry of the input", waits=False)
+        raise Unsupported("its outputs are not affine in the same entry of the input", waits=False)
     out = by_entry(y)
     slope, _, off = fit_lines(by_entry(x), out)
     spread = np.ptp(out, axis=1)
     if not (off <= BENT * spread).all() or not (spread > 0).all():
-        raise Unsupported("its outputs are no lines in the same entry of the input", waits=False)
+        raise Unsupported("its outputs are not affine in the same entry of the input", waits=False)
     return Lines(slope, out.mean(1))
 
 
@@ -236,11 +236,11 @@ def eval_mode_fault(trained: Shares, late: Shares) -> str:
         between = np.minimum(np.abs(known), np.abs(known - 1)) > BETWEEN
         if between.any():
             return (
-                f"shown one batch for ever, eval mode follows its {name} by {known[between][0]:.3g}"
+                f"fed one batch repeatedly, eval mode follows its {name} by {known[between][0]:.3g}"
             )
         gone = (np.abs(before - 1) <= WHOLE) & (np.abs(after) <= WHOLE)
         if gone.any():
-            return f"eval mode never learns the {name} that train mode goes by"
+            return f"eval mode never converges to the {name} that train mode uses"
     return ""
 
 
@@ -262,9 +262,9 @@ def otherwise(
         if (np.abs(np.log(np.abs(wider))) > BETWEEN).any() or (wider < 0).any():
             odd = wider[np.abs(wider - 1).argmax()]
             return (
-                f"shown one batch for ever, eval mode maps it {odd:.3g} times as wide as train mode"
+                f"fed one batch repeatedly, eval mode maps it {odd:.3g} times as wide as train mode"
             )
         if (np.abs(beside) > BETWEEN).any():
             odd = beside[np.abs(beside).argmax()]
-            return f"shown one batch for ever, eval mode maps it {odd:.3g} of its spread beside where train mode does"
+            return f"fed one batch repeatedly, eval mode maps it {odd:.3g} of its spread away from train mode"
     return ""

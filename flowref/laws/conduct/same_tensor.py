@@ -58,7 +58,7 @@ def same_tensor(flow: Living, batch: Batch) -> Residual:
             stale.append(name)
     if not seen:
         raise Unsupported("it takes one point at a time, and has no parameters that move")
-    note = "the same tensor was answered with a result of before "
+    note = "the same tensor returned its result from before "
     return probe_agreement_residual(seen, rows, note + " and before ".join(stale))
 
 

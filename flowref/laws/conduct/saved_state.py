@@ -35,7 +35,7 @@ from flowref.model.abilities import Living
 from flowref.model.steps import Cast, Eval, Restore, Rounded, Run, Save, State, Train
 
 HINT = (
-    "raise on such a batch, or bound its spread from below; who never has one says so with the "
+    "raise on such a batch, or bound its spread from below; if training never has one, add the "
     "promise varied-batches"
 )
 # The message if an ordinary batch after a degenerate one is not finite.

@@ -143,7 +143,7 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
     version=2,
     tolerance=EXACT,
     effort=1,
-    source="a print in forward is paid for in every training step",
+    source="a print in forward slows down every training step",
     pointwise=True,
 )
 def no_printing(flow: Flow, batch: Batch) -> Residual:

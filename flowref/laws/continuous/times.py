@@ -20,7 +20,7 @@ GROWN = 4.0
 SOURCE = "flows of differential equations: Chen et al., Neural ODEs (arXiv:1806.07366)"
 
 
-@requires("nothing says that it integrates: it takes no steps, and states no log_det_tolerance")
+@requires("it is not known to integrate: it takes no steps, and states no log_det_tolerance")
 def integrates(flow: Flow) -> bool:
     """Its log-det is an integral with some accuracy."""
     return flow.certainty.log_det > 0

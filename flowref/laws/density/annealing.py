@@ -207,12 +207,12 @@ def _annealed(
 def _doubt(flow: PulledDensity, batch: Batch, chains: Chains, log_mass: float) -> None:
     """Raises `Undecidable` if a valid density may have that mass."""
     if repeats(flow, batch):
-        raise Undecidable("the log-density repeats, as that of angles does")
+        raise Undecidable("the log-density is periodic, as for angles")
     best = int(np.argmax(chains.log_p))
     x, context = chains.x[[best]], None if batch.context is None else batch.context[:1]
     if _non_normalizable_ray(flow, x, chains, context):
         raise Undecidable(
-            "the density stays up far out; where its support ends can be declared (?support=)"
+            "the density does not decay far out; its support can be declared (?support=)"
         )
     mirrors = _count_equal_densities(flow, x, _mirrored(x), context)
     if HALF * mirrors * math.log(2) < log_mass <= mirrors * math.log(2) + 1:

@@ -54,7 +54,7 @@ def no_piling_up(flow: MappedSamples, batch: Batch) -> Residual:
     count = DEAR_ROWS if pooled else min(ROWS, first_sample_count(flow))
     x = np.asarray(flow.sample(count, batch.seed, None), dtype=np.float64)
     if x.shape != (count, *flow.density_shape):
-        raise Unsupported("another law is about the shape of its samples", waits=False)
+        raise Unsupported("another law checks the shape of its samples", waits=False)
     flat = x.reshape(count, -1)
     cut = clamped_entries(flat) & (np.trunc(flat * SHORT) == flat * SHORT)
     kept = np.isfinite(flat).all(1) & ~cut.any(1)
@@ -70,7 +70,7 @@ def no_piling_up(flow: MappedSamples, batch: Batch) -> Residual:
         latents = np.asarray(out.value, dtype=np.float64).reshape(int(kept.sum()), -1)
         latents = latents.reshape(-1, 1) if pooled else latents
         if any(map(repeats, latents.T)):
-            raise Undecidable("its latents repeat values, as those of discrete distributions do")
+            raise Undecidable("its latents repeat values, as in discrete distributions")
         looked_at = len(latents)
         most = min(most, int(clamped_entries(latents).sum(0).max(initial=0)))
     where = "all of them" if pooled else "their coordinate"

@@ -113,7 +113,7 @@ def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
     """
     if not flow.density_support.bounded and repeats(flow, batch):
         raise Undecidable(
-            "the log-density repeats, as that of angles does: which period samples are of is not known"
+            "the log-density is periodic, as for angles: which period samples are of is not known"
         )
     given = context_for_sampler(flow, batch)
 

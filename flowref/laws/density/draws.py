@@ -55,8 +55,8 @@ SURFACE_ENTRIES, THIN = 6, 0.15
 # share of samples at which it has not if it is with respect to an area.
 AWAY, FALLEN, SHARE = 8.0, 5.0, 0.5
 ON_A_SURFACE = (
-    "its samples lie on a surface, beside which its log-density does not fall: it is with respect to an area, of "
-    "which laws of volumes say nothing"
+    "its samples lie on a surface, across which its log-density is constant: it is a density with respect to area, "
+    "which laws of volumes do not cover"
 )
 
 
@@ -221,10 +221,10 @@ def log_prob_at_points(
     missing = np.isnan(log_p)
     if refused and (missing.all() or (missing & inside).mean() > lost):
         raise Undecidable(
-            f"log_prob raises beside its samples ({refused}); its support can be declared (?support=)"
+            f"log_prob raises next to its samples ({refused}); its support can be declared (?support=)"
         )
     if (missing & inside).mean() > lost:
-        raise Undecidable("the log-density beside its samples is not a number")
+        raise Undecidable("the log-density next to its samples is not a number")
     return np.where(inside & ~np.isnan(log_p), log_p, -np.inf)
 
 
@@ -269,7 +269,7 @@ def sample_frame(flow: SampledDensity, found: Draws) -> Frame:
     flat = found.flat[finite]
     distinct = min(len(np.unique(column)) for column in flat.T)
     if distinct < REPEATED * len(flat):
-        raise Undecidable("its samples repeat values, as those of discrete distributions do")
+        raise Undecidable("its samples repeat values, as in discrete distributions")
     middle, spread = center_and_spread(flat)
     radius = np.linalg.norm(flat, axis=1)
     if not (spread > 0).all() or (flat.shape[1] > 1 and radius.std() < 1e-6 * radius.mean()):

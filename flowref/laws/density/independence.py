@@ -121,7 +121,7 @@ def scored(flat: Array) -> Array:
     if not np.isfinite(flat).all():
         raise Undecidable("its samples are not finite")
     if min(len(np.unique(column)) for column in flat.T) < DISTINCT * count:
-        raise Undecidable("its samples repeat values, as those of discrete distributions do")
+        raise Undecidable("its samples repeat values, as in discrete distributions")
     ranks = flat.argsort(0).argsort(0) * (2.0 / (count - 1)) - 1.0
     both = np.concatenate([ranks, np.abs(ranks)], 1)
     return np.asarray(both - both.mean(0))

@@ -130,7 +130,7 @@ def told_by(flow: Stating) -> StatedMoments:
     )
 
 
-@requires("it is a distribution of numbers, which another law is about")
+@requires("it is a distribution of numbers, which another law checks")
 def of_vectors(flow: Flow) -> bool:
     """Vector distributions, or scalar ones with atoms."""
     return math.prod(flow.density_shape) > 1 or len(atoms(flow, 0)) > 0

@@ -46,7 +46,7 @@ class Reparameterized(Density, Sampler, Living, Parametric, Protocol):
     """A density whose samples carry gradients to its parameters."""
 
 
-@requires("it has no rsample, or promises it, which another law is about", waits=False)
+@requires("it has no rsample, or promises it, which another law checks", waits=False)
 def only_samples(flow: Flow) -> bool:
     """A promised rsample is compared with differences under the same noise by another law."""
     return "rsample" in flow.calls and not flow.promises.get("rsample")
@@ -134,7 +134,7 @@ def derivative_gap(
     if not all(np.array_equal(one.value, x) for one, x in zip(paths, draws, strict=True)):
         raise Undecidable("its samples do not repeat from the same random state")
     if not any(one.slope for one in paths):
-        raise Unsupported("its samples carry no gradient, which another law is about", waits=False)
+        raise Unsupported("its samples carry no gradient, which another law checks", waits=False)
     scores = np.array([flow.slope("log_prob", x, None, seed, wave.value(x)) for x in draws])
     if not scores.any():
         raise Unsupported("its log-density carries no gradient to its parameters", waits=False)

@@ -107,7 +107,7 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     error = np.maximum(np.abs(grids[2] - grids[1]), np.abs(grids[1] - grids[0]) / 4)
     if not abs(values[0] - 1) <= MASS_MISSED:  # kinks between the nodes
         if not flow.density_support.bounded and repeats(flow, batch):
-            raise Undecidable("the log-density repeats, as that of angles does: it has no mass")
+            raise Undecidable("the log-density is periodic, as for angles: it has no mass")
         values, error = refined(flow, batch, np.isfinite(stated))
     if not abs(values[0] - 1) <= MASS_MISSED:
         raise Undecidable(f"the density integrates to {values[0]:.6g}: its moments say nothing")
@@ -248,7 +248,7 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
         worse = np.abs(np.diff(other) - mass) > np.abs(risen - mass)
         if (worse & np.isfinite(risen)).any():
             risen = np.where(worse, np.diff(other), risen)
-            note = f"by function {index + 1} of those beside cdf, as log_cdf or a survival function"
+            note = f"by function {index + 1} besides cdf, such as log_cdf or a survival function"
     gap = np.abs(risen - mass)
     allowed = QUADRATURE_FACTOR * error + ROUNDING[flow.dtype]
     known = np.isfinite(mass) & np.isfinite(error) & np.isfinite(gap) & (allowed < UNSETTLED)

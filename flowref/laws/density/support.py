@@ -78,7 +78,7 @@ def support(flow: SampledDensity, batch: Batch) -> Residual:
     contexts = None if draws.context is None else draws.context[outside]
     beyond = _beyond(flow, x[outside], contexts)
     if _repeats(flow, x[outside], contexts, beyond):
-        raise Unsupported("it repeats itself, as densities of angles do", waits=False)
+        raise Unsupported("it is periodic, as for angles", waits=False)
     weight = np.zeros(count)
     heights = beyond - near.log_density(x[outside])
     weight[outside] = np.minimum(np.exp(np.minimum(heights, 10.0)), WEIGHT)

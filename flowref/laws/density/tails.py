@@ -103,7 +103,7 @@ def tails(flow: Density, batch: Batch) -> Residual:
     mass = min(logs)
     if mass > math.log(MASS) and _may_end(flow, batch):
         raise Undecidable(
-            "the density stays up where no sample is; where its support ends can be declared "
+            "the density does not decay where there are no samples; its support can be declared "
             "(?support=)"
         )
     return Residual(

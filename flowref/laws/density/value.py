@@ -205,7 +205,7 @@ def beside_samples(flow: LabelledDensity, batch: Batch) -> Residual:
     if x.shape != (count, *flow.density_shape):
         raise Unsupported(f"{count} samples come in shape {x.shape}")
     if beside.size != count:
-        note = f"{beside.size} log-densities come beside {count} samples"
+        note = f"{beside.size} log-densities come with {count} samples"
         return Residual(np.full(rows, np.inf), note=note)
     density = np.asarray(flow.log_prob(x, context), np.float64).reshape(rows, each)
     allowed = left_open(flow, x, context, density.reshape(count), batch.seed)

@@ -178,8 +178,8 @@ def recombines(flow: InvertibleMultiScale, batch: Batch) -> Residual:
     tolerance = flow.certainty.inverse * (1 + size)
     worst = int(np.nan_to_num(value, nan=np.inf).max(0).argmax())
     seen = {"largest difference at each level": value}
-    verb = "given" if worst % 2 == 0 else "said to have been given"
-    note = f"level {worst // 2} is {verb} something else in the inverse"
+    verb = "receives" if worst % 2 == 0 else "returns"
+    note = f"level {worst // 2} {verb} something else in the inverse"
     return Residual(
         value,
         scale=size,

@@ -127,7 +127,7 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
         if not usable.any():
             # With the given weights there may be no series: other states decide.
             none = np.zeros(len(batch.x))
-            note = "nowhere is its Jacobian that of a contraction beside the identity"
+            note = "its Jacobian is nowhere the identity plus a contraction"
             return Residual(none, decidable=none > 0, note=note)
     total, usable = len(batch.x), usable & (np.abs(truth) < LARGE)
     wide = Terms.of(batch.rows(usable), rest[usable], sums[LONGEST - 1][usable], truth[usable])

@@ -52,7 +52,7 @@ def finite_variance(flow: Differentiable, batch: Batch) -> Residual:
     """
     stop, rows = float(flow.promises["geometric-stop"]), len(batch.x)
     if not 0 < stop < 1:
-        raise Undecidable(f"it promises to stop with a chance of {stop:g}; expected one below 1")
+        raise Undecidable(f"it promises to stop with probability {stop:g}; expected one below 1")
     refuse_large(batch)
     matrices = flow.jacobian("forward", batch.x, batch.context)
     rest = (matrices - np.eye(matrices.shape[1])).reshape(rows, -1)
@@ -64,5 +64,5 @@ def finite_variance(flow: Differentiable, batch: Batch) -> Residual:
         allowed=ROUNDED,
         decidable=known,
         observed={"spectral radius": radius, "to go on": np.full(rows, 1 - stop)},
-        note=f"it goes on with a chance of {1 - stop:.3g}, and g has a spectral radius of {radius.max():.3g}",
+        note=f"it continues with probability {1 - stop:.3g}, and g has a spectral radius of {radius.max():.3g}",
     )

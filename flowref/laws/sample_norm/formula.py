@@ -130,4 +130,4 @@ def modes_agree(flow: BatchNormal, batch: Batch) -> Residual:
     if np.shape(trained) != np.shape(evaluated):
         return Residual(np.array([[np.inf]]), note="the modes return other shapes")
     off = (np.abs(trained - evaluated) / (1 + np.abs(trained))).max()
-    return Residual(np.array([[off]]), note="train mode is another map than eval mode")
+    return Residual(np.array([[off]]), note="train mode and eval mode are different maps")

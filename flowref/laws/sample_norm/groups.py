@@ -25,7 +25,9 @@ normalizes_samples = Requirement(
     lambda flow: flow.normalizer.statistics in SAMPLE, "it normalizes no sample by itself"
 )
 # It divides by a spread about the mean.
-centers = Requirement(lambda flow: flow.normalizer.spread == DEVIATION, "it takes no mean away")
+centers = Requirement(
+    lambda flow: flow.normalizer.spread == DEVIATION, "it does not subtract the mean"
+)
 keeps_nothing = Requirement(
     lambda flow: not flow.normalizer.tracks, "its eval mode has statistics of its own"
 )

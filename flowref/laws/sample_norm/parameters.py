@@ -103,7 +103,7 @@ def wrong(
             for y, step in zip((one, two), STEPS, strict=True)
         ]
         if max(off) > STAYS * size:
-            yield "its bias is not added as it is"
+            yield "its bias is not added unchanged"
         return
     forms = [
         kind
@@ -113,7 +113,7 @@ def wrong(
     if not forms or forms == [TWICE]:
         yield "its weight does not multiply the standardized entries once"
     elif flow.normalizer.declared.get("mean") and by_sums(flow, x, start, one, forms):
-        yield "what it multiplies is divided by a sum, where its name says by a mean"
+        yield "its input is divided by a sum, where its name implies a mean"
 
 
 def by_sums(flow: BatchNormal, x: Array, start: Array, moved: Array, forms: Sequence[str]) -> bool:
