@@ -97,7 +97,7 @@ def at(flow: Bijection, batch: Batch, entry: int, value: float) -> Array | None:
 
 def limit(flow: Bijection, batch: Batch, entry: int, end: float, inward: float) -> Array | None:
     """The limit of value and log-det at an end, ``(n, outputs + 1)``; nan where two nearby points
-    disagree.
+    disagree, None if they are rejected.
     """
     nearer, near = (at(flow, batch, entry, end + share * inward) for share in (NEARER, NEAR))
     if nearer is None or near is None:

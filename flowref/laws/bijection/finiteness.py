@@ -208,8 +208,9 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array | N
 
 
 def raising(flow: Invertible, batch: Batch, image: Array, asked: Array) -> Array:
-    """One image that the inverse rejects twice, alone, as a mask ``(n,)``. None if the inverse is
-    a search, which may report failure, or rejects other images too, which other laws report.
+    """One image that the inverse rejects twice, alone, as a mask ``(n,)``. All False if the
+    inverse is a search, which may report failure, or rejects other images too, which other laws
+    report.
     """
     refused = np.zeros(len(image), dtype=bool)
     guilty = np.flatnonzero(asked)

@@ -247,8 +247,8 @@ def factors(
     lost: float = LOST,
 ) -> Residual:
     """The ratio of the mean estimates of a call to the true log-dets, where these are known.
-    ``lost``: the share that estimates may lose. Raises `Unsupported` if values are random,
-    `Undecidable` if the mean is too uncertain.
+    ``lost``: the share that estimates may lose. Raises `Undecidable` if values are random,
+    or the mean is too uncertain.
     """
     outs = repeated_calls(flow, batch, FEW, which, mode)
     if any((np.asarray(out.ladj) != np.asarray(outs[0].ladj)).any() for out in outs[1:]):
@@ -260,9 +260,8 @@ def factors(
     usable = usable & finite_rows(first) & (np.abs(truth) < LARGE)
     factor, error = factor_of(estimates[:, usable], truth[usable])
     if UNCLEAR <= error < 2 * UNCLEAR or lost < abs(factor - 1) < lost + WIDE * error:
-        outs = repeated_calls(
-            flow, batch, MORE, which, mode
-        )  # the first of these are those of before
+        # The first of these are the calls above.
+        outs = repeated_calls(flow, batch, MORE, which, mode)
         estimates = np.stack([reported(flow, out, len(batch.x)) for out in outs])
         factor, error = factor_of(estimates[:, usable], truth[usable])
     if usable.any() and not np.sqrt((truth[usable] ** 2).mean()) > SMALL:

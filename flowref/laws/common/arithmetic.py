@@ -69,7 +69,7 @@ def invertible_images(flow: Flow, y: Array) -> tuple[Array, Array]:
 
     Rounding moves images of a saturating map onto the edge of an open codomain, which an inverse
     may reject; these rows are replaced by another image so that the rest of the batch can be
-    measured. Raises `Unsupported` if no image is usable.
+    measured. Raises `Undecidable` if no image is usable.
     """
     usable = finite_rows(y)
     if flow.codomain is not None and flow.codomain.kind in EDGED:
@@ -83,7 +83,7 @@ def back_inside(flow: Flow, x: Array) -> tuple[Array, Array]:
     """Preimages that forward accepts, ``(n, *event)``, and which are unchanged, ``(n,)``.
 
     Points outside the domain by no more than rounding are replaced by another point; points far
-    outside stay, and forward rejects them. Raises `Unsupported` if no point is usable.
+    outside stay, and forward rejects them. Raises `Undecidable` if no point is usable.
     """
     domain = flow.domain
     if domain.kind not in EDGED:

@@ -83,7 +83,7 @@ def slopes_of(
     flow: Parametric, name: str, batch: Batch, read: Callable[[Any, int], Array]
 ) -> Slopes:
     """Slopes of the output that ``read`` takes from the named call; conspicuous ones are measured
-    again on more rows, which decide. Raises `Unsupported` if the noise cannot be held.
+    again on more rows, which decide. Raises `Undecidable` if the noise cannot be held.
     """
     chosen = ordinary_row_indices(batch.x)
 
@@ -153,7 +153,7 @@ def grouped_derivatives(
     read: Callable[[Any, int], Array],
 ) -> tuple[Array, Array]:
     """Derivatives at the chosen points, ``(points, groups)``, by autograd and by differences.
-    Raises `Unsupported` if differences do not converge or autograd raises.
+    Raises `Undecidable` if differences do not converge, `Unsupported` if autograd raises.
     """
     index = np.repeat(chosen, GROUPS * each)
     context = None if batch.context is None else batch.context[index]
@@ -183,7 +183,7 @@ def grouped_derivatives(
 
 def ordinary_row_indices(x: Array) -> Array:
     """Row indices of a few points that are not far out, so that derivatives are of similar size.
-    Raises `Unsupported` if there is none.
+    Raises `Undecidable` if there is none.
     """
     size = np.abs(x.reshape(len(x), -1)).max(1)
     good = np.flatnonzero(np.isfinite(size) & (size <= max(ORDINARY, float(np.median(size)))))

@@ -100,8 +100,8 @@ def quotient(
 
     $D = (4 D_{h/2} - D_h)/3$ has error $O(h^4)$; the two successive estimates that agree best are
     used, and their distance is the error. If the one-sided quotients do not converge to each other
-    as steps shrink, the point is on or next to a kink and is not compared. ``measure``: ``(n, d)``
-    to ``(n,)``.
+    as steps shrink, the point is on or next to a kink and is not compared. ``measure``: points
+    ``(n, ...)`` to ``(n,)``.
     """
     rows = len(x)
     inside = np.ones(rows, dtype=bool)

@@ -158,7 +158,7 @@ def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> Finding | No
 
 
 def spread_over_calls(drawn: Array) -> float | None:
-    """The same for results ``(calls, rows, numbers)`` at one point."""
+    """The same for results ``(calls, rows, numbers)`` at one point; None if all are equal."""
     if not drawn.size or (drawn == drawn[0, 0]).all():
         return None
     # The empirical distribution function is bounded, whatever the values are.

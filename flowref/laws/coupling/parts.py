@@ -35,7 +35,7 @@ def binary(flow: Masked) -> bool:
 
 
 def kept_and_transformed(flow: Coupled) -> tuple[Array, Array]:
-    """Indices of the kept and of the transformed entries of a flattened event."""
+    """Masks of the kept and of the transformed entries of a flattened event, ``(entries,)`` each."""
     kept = np.asarray(flow.coupling.kept) == 1
     return kept, ~kept
 

@@ -102,7 +102,9 @@ class Chains:
         return np.where(log_p < np.inf, log_p, -np.inf), np.where(good, flat, 0.0)
 
     def toward(self, x: Array, slope: Array, power: float, size: float) -> Array:
-        """The mean of the next position of each chain, ``(n, size)``."""
+        """The mean of the next position of each chain, in spreads of the start from its middle,
+        ``(n, size)``.
+        """
         y = (x - self.start.middle) / self.start.spread
         drift = power * slope * self.start.spread - (1 - power) * y
         return np.asarray(y + np.clip(0.5 * size**2 * drift, -DRIFT * size, DRIFT * size))

@@ -204,8 +204,9 @@ def _maps(size: int, rng: np.random.Generator, share: float, most: int) -> Itera
 
 
 def affordable_samples(flow: SampledDensity, asked: int) -> int:
-    """The number of samples if ``asked`` log-densities are evaluated for each: few if more would
-    take the whole budget, but enough that some lie within the range of the others.
+    """The number of samples if ``asked`` log-densities are evaluated for each: `FEWEST` if more
+    would exceed the remaining budget, unless events are so large that hardly any sample would lie
+    within the range of so few others.
     """
     count = first_sample_count(flow)
     if math.prod(flow.density_shape) > WITHIN * FEWEST:

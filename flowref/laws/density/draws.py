@@ -304,8 +304,9 @@ def refuse_surfaces(flow: Density, flat: Array, context: Array | None) -> None:
 
 
 def neighborhoods(flat: Array) -> tuple[Array, Array, Array]:
-    """For a few samples: their rows, the direction with the least spread of neighbours (scaled to
-    AWAY spreads), and the relative thickness in that direction. None if an entry is constant.
+    """For a few samples: their rows ``(k,)``, the direction with the least spread of neighbours,
+    scaled to AWAY spreads, ``(k, size)``, and the relative thickness in that direction, ``(k,)``.
+    Empty arrays if an entry is constant.
     """
     spread = flat.std(0)
     if not (spread > 0).all():

@@ -82,7 +82,7 @@ def contraction(flow: Bijection, batch: Batch) -> Residual:
 
 
 def promised_lipschitz_constant(flow: Flow) -> float:
-    """The declared Lipschitz constant of g. Raises `Unsupported` if it is not below 1."""
+    """The declared Lipschitz constant of g. Raises `Undecidable` if it is not below 1."""
     bound = float(flow.promises["contraction"])
     if not 0 < bound < 1:
         raise Undecidable(
