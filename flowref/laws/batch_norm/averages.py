@@ -137,8 +137,8 @@ def updated(old: Running, x: Array, convention: Convention, share: float) -> Run
 
 
 def of_all(old: Running, x: Array, share: float, freedom: int) -> Array:
-    """The variance of all values so far as sums of squares divided by their number minus
-    ``freedom``; the share of a batch in the mean gives their number.
+    """The variance of all values so far, ``(channels,)``, as sums of squares divided by their
+    number minus ``freedom``; the share of a batch in the mean gives their number.
     """
     mean, var = channel_moments(x)
     rows = per_channel(x).shape[1]

@@ -161,7 +161,7 @@ def state_dict_keys(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 def one_value(flow: BatchNormal, seed: int) -> Array:
-    """A batch of one sample with one position."""
+    """A batch of one sample with one position, ``(1, channels, 1, ...)``."""
     shape = (1, number_of_channels(flow), *[1] * (len(flow.event_shape) - 1))
     return nearest_float32(np.random.default_rng(seed).standard_normal(shape))
 

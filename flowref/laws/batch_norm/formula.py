@@ -97,12 +97,12 @@ class Parameters:
 
     @property
     def scale(self) -> Array:
-        """The weight of each channel; ones if there is none."""
+        """The weight of each channel, ``(channels,)``; ones if there is none."""
         return np.ones(number_of_channels(self.flow)) if self.weight is None else self.weight
 
     @property
     def shift(self) -> Array:
-        """The bias of each channel; zeros if there is none."""
+        """The bias of each channel, ``(channels,)``; zeros if there is none."""
         return np.zeros(number_of_channels(self.flow)) if self.bias is None else self.bias
 
     @property

@@ -111,7 +111,7 @@ def backward(flow: BatchNormal, x: Array, rng: np.random.Generator) -> Backward:
 
 def off_parameters(pulled: Pulled, dy: Array, hat: Array) -> dict[str, Array]:
     r"""The deviation of the gradients of weight and bias, if any, from $\sum dy\,\hat x$ and $\sum
-    dy$, relative to the size of their terms, by error message.
+    dy$, relative to the size of their terms, ``(channels,)`` each, by error message.
     """
     size = summed(np.abs(dy)) * (1 + largest_per_channel(hat))
     found = {
@@ -183,8 +183,8 @@ def measured_gradient(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 def reach(x: Array, dy: Array, pulled: Pulled) -> Array:
-    """The size of the terms that cancel in the gradient of a constant: the spread of the output
-    over that of the input.
+    """The size of the terms that cancel in the gradient of a constant, ``(channels,)``: the spread
+    of the output over that of the input.
     """
     var = channel_moments(np.asarray(pulled.value, dtype=np.float64))[1]
     return np.asarray(np.sqrt(var / channel_moments(x)[1]) * summed(np.abs(dy)))

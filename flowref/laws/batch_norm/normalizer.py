@@ -24,8 +24,9 @@ def number_of_channels(flow: Flow) -> int:
 
 
 def random_batch(flow: Flow, rng: np.random.Generator, rows: int = 0, event: Shape = ()) -> Array:
-    """A batch whose channels differ in spread, offset (a few times the spread) and shape of the
-    distribution. ``event``: the shape of its events, if not the layer's.
+    """A batch ``(n, channels, *positions)`` whose channels differ in spread, offset (a few times
+    the spread) and shape of the distribution. ``event``: the shape of its events, if not the
+    layer's.
     """
     shape = (undivided(flow, rows or int(rng.integers(5, 12))), *(event or flow.event_shape))
     spread = 10.0 ** rng.uniform(-2.5, 1.5, number_of_channels(flow))
@@ -45,7 +46,7 @@ def normal_batch(flow: Flow, rng: np.random.Generator, rows: int) -> Array:
 
 
 def large_batch(flow: Flow, rng: np.random.Generator, rows: int) -> Array:
-    """Standard normal values with exactly ``rows`` rows."""
+    """Standard normal values ``(rows, channels, *positions)``."""
     return nearest_float32(rng.standard_normal((rows, *flow.event_shape)))
 
 

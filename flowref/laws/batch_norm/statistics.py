@@ -369,7 +369,7 @@ def running_statistics_residual(
 
 
 def off_mean(moved: Moved) -> Array:
-    """The relative deviation of the mean from the update by its fraction."""
+    """The relative deviation of the mean from the update by its fraction, ``(channels,)``."""
     x, before, after, share = moved
     expected = (1 - share) * before.mean + share * channel_moments(x)[0]
     return ratio(np.abs(after.mean - expected), np.abs(before.mean) + largest_per_channel(x))

@@ -227,8 +227,9 @@ def true_log_dets(flow: Differentiable, batch: Batch) -> tuple[Array, Array, Arr
 def round_trip_log_dets(
     flow: LivingDifferentiableInvertible, batch: Batch
 ) -> tuple[Batch, Array, Array, Array]:
-    """Images, forward's Jacobians at their points, the log-dets of the inverse there, and where
-    these are known: the rows that the inverse recovers. Other rows are reported by the round trip.
+    """The batch of images, forward's Jacobians ``(n, d, d)`` at their points, the log-dets of the
+    inverse there ``(n,)``, and where these are known ``(n,)``: the rows that the inverse recovers.
+    Other rows are reported by the round trip.
     """
     matrices, truth, known = true_log_dets(flow, batch)
     z, usable = invertible_images(flow, flow.forward(batch.x, batch.context).value)

@@ -96,8 +96,8 @@ def brought_back(flow: Differentiable, x: Array, context: Array | None) -> Array
 
 
 def derivative(flow: Differentiable, x: Array, context: Array | None) -> Array:
-    """The Jacobians of forward. Raises `Unsupported` if in-place writes block autograd, which the
-    log-det law reports, or events are too large.
+    """The Jacobians of forward, ``(n, d, d)``. Raises `Unsupported` if in-place writes block
+    autograd, which the log-det law reports, or events are too large.
     """
     if x[0].size > WHOLE:
         raise Unsupported(

@@ -48,7 +48,7 @@ def beyond_draws(flow: Invertible, x: Array, end: Array, y: Array, context: Arra
 
 
 def latent_beyond_draws(flow: Invertible, z: Array, again: Array, context: Array | None) -> Array:
-    """The same for latents, whose point the search does not find."""
+    """The same for latents ``(n, *latent)``, whose point the search does not find."""
     rows = np.flatnonzero(_missed(z, again) & (rows_max(z) >= DRAWN))
     found = np.zeros(len(z), dtype=bool)
     if searches(flow) and len(rows):

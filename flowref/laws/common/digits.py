@@ -331,8 +331,8 @@ def at_an_end(support: Support, points: Array) -> Array:
 
 
 def room(support: Support, points: Array) -> Array:
-    """The magnitude by which a unit is multiplied, per coordinate: their own and a share of
-    ordinary numbers, at most their distance from the end of the support.
+    """The magnitude by which a unit is multiplied, ``(n, ...)`` per coordinate: their own and a
+    share of ordinary numbers, at most their distance from the end of the support.
     """
     flat = points.reshape(len(points), -1)
     sizes = [np.abs(flat) + SHARE * np.maximum(1.0, rows_max(points))[:, None]]

@@ -220,8 +220,9 @@ def _calls_with_inputs(flow: Flow, batch: Batch, calls: Sequence[str]) -> Iterat
 
 
 def accepted(call: Callable[..., Any], points: Array, *others: Any) -> tuple[Array | None, str]:
-    """The points with rejected ones replaced by an accepted one, and an empty string; None and the
-    error if all are rejected. ``others``: further inputs, whose arrays have one row per point.
+    """The points ``(n, ...)`` with rejected ones replaced by an accepted one, and an empty string;
+    None and the error if all are rejected. ``others``: further inputs, whose arrays have one row
+    per point.
     """
     _, error = attempt(call, points, *others)
     if not error:

@@ -18,7 +18,9 @@ DOUBT = 20.0
 
 
 def unit_directions(shape: tuple[int, ...], seed: int) -> Array:
-    """One random direction of unit length per point; ``shape`` is that of the points."""
+    """One random direction of unit length per point, in ``shape``, that of the points ``(n,
+    ...)``.
+    """
     direction = np.random.default_rng(seed).standard_normal(shape)
     flat = direction.reshape(len(direction), -1)
     length = np.linalg.norm(flat, axis=1, keepdims=True) if flat.shape[1] else 1.0
@@ -26,8 +28,8 @@ def unit_directions(shape: tuple[int, ...], seed: int) -> Array:
 
 
 def direction_within_support(x: Array, direction: Array, support: Support | None) -> Array:
-    """The direction with zeros in coordinates whose largest step would approach an end of a
-    bounded support.
+    """The direction ``(n, ...)`` with zeros in coordinates whose largest step would approach an
+    end of a bounded support.
     """
     if support is None or not support.bounded or support.joint:
         return direction

@@ -79,7 +79,7 @@ class Slope:
     only: str = ""
 
     def entries_at(self, t: float) -> Array:
-        """The summands with the parameters moved by ``t``."""
+        """The summands with the parameters moved by ``t``, ``(n, ...)``."""
         out = self.flow.along(self.call, *self.inputs, self.seed, t, self.only)
         return np.where(self.weights != 0, self.read(out) * self.weights, 0.0)
 

@@ -300,8 +300,8 @@ def determinant(blocks: Array, missed: Array) -> tuple[float, float] | None:
 
 
 def pivots(matrix: Array) -> Array | None:
-    """The diagonal of a matrix that is triangular after some permutation of rows and columns; None
-    for other matrices.
+    """The diagonal, ``(d,)``, of a matrix that is triangular after some permutation of rows and
+    columns; None for other matrices.
     """
     there = matrix != 0
     left = there.sum(1)

@@ -53,8 +53,8 @@ def data_of(flow: TwoWay, z: Array, seed: int) -> Array:
 
 
 def accepted_points(flow: Pushing, batch: Batch) -> Array:
-    """The points of a batch, with those that forward rejects replaced by an accepted one. Raises
-    `Unsupported` if it rejects all.
+    """The points of a batch, ``(n, *event)``, with those that forward rejects replaced by an
+    accepted one. Raises `Undecidable` if it rejects all.
     """
     x, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
     if x is None:

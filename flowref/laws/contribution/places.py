@@ -90,7 +90,9 @@ def placed(flow: Pushing, seed: int) -> Place:
 
 
 def latents_of(flow: Pushing, seed: int, count: int) -> Array | None:
-    """The finite latents of points near and far; None if forward rejects them, or few are finite."""
+    """The finite latents of points near and far, ``(n, *latent)``; None if forward rejects them,
+    or few are finite.
+    """
     rng, some = np.random.default_rng(seed), []
     for turn, spread in enumerate(SPREADS):
         x = Points(flow.domain, flow.event_shape, 0.0, spread).draw(rng, count // len(SPREADS))

@@ -90,7 +90,7 @@ class FirstSteps:
 
 
 def training_points(flow: Coupled, seed: int) -> tuple[Array, Array | None]:
-    """Ordinary points to train on, with contexts if needed."""
+    """Ordinary points ``(n, *event)`` to train on, with contexts if needed."""
     rng = np.random.default_rng(seed)
     x = draw_points(flow.domain, (SAMPLES, *flow.event_shape), rng)
     if flow.context_shape is None:

@@ -46,7 +46,7 @@ def flat_entries(x: Array) -> Array:
 
 
 def with_transformed(flow: Coupled, x: Array, value: float) -> Array:
-    """The points with every transformed entry set to ``value``."""
+    """The points ``(n, *event)`` with every transformed entry set to ``value``."""
     entries = flat_entries(x).copy()
     entries[:, kept_and_transformed(flow)[1]] = value
     return np.asarray(entries.reshape(x.shape))

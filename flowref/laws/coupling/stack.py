@@ -57,8 +57,8 @@ connected = has_entries & not_estimator
 
 
 def elementwise_outputs(flow: Differentiable, batch: Batch) -> Array:
-    """The output entries that depend on at most one input entry at all of many points; fewer
-    points if these already show every dependence.
+    """The output entries that depend on at most one input entry at all of many points, bool
+    ``(outputs,)``; fewer points if these already show every dependence.
     """
     jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context))
     if jacobian.shape[1] < 2:

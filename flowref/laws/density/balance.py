@@ -344,7 +344,7 @@ class _Ratios:
 
     @property
     def gap(self) -> Array:
-        """min(1, r_T) minus that of the inverse map; its mean should be zero."""
+        """min(1, r_T) minus that of the inverse map, ``(n,)``; its mean should be zero."""
         forth, back = self.both
         return np.asarray(np.exp(np.minimum(forth, 0.0)) - np.exp(np.minimum(back, 0.0)))
 

@@ -166,7 +166,7 @@ def context_for_sampler(flow: Sampler, batch: Batch) -> Array | None:
 
 
 def same_context_rows(given: Array | None, count: int) -> Array | None:
-    """The first context repeated ``count`` times; None without a context."""
+    """The first context repeated, ``(count, *context)``; None without a context."""
     return None if given is None else given[:1].repeat(count, 0)
 
 

@@ -64,7 +64,9 @@ class Bent:
         return np.asarray(y), np.asarray(np.log(slope).sum(1) - self.log_volume)
 
     def _pieces(self, flat: Array, knots: Array) -> Array:
-        """The index of the piece of each entry; the outer pieces extend beyond the ends."""
+        """The index of the piece of each entry, ``(n, size)``; the outer pieces extend beyond the
+        ends.
+        """
         above = [
             np.searchsorted(k, column, side="right")
             for k, column in zip(knots.T, flat.T, strict=True)
@@ -72,7 +74,7 @@ class Bent:
         return np.asarray(np.clip(np.array(above).T - 1, 0, len(knots) - 2))
 
     def _at(self, piece: Array) -> tuple[Array, Array]:
-        """The score at the start of each piece, and its slope ds/dx."""
+        """The score at the start of each piece, and its slope ds/dx, ``(n, size)`` each."""
         steps = np.diff(self.scores)[:, None] / np.diff(self.knots, axis=0)
         return self.scores[piece], np.take_along_axis(steps, piece, 0)
 

@@ -128,8 +128,8 @@ def scored(flat: Array) -> Array:
 
 
 def pairings(scores: Array) -> dict[str, tuple[Array, Array]]:
-    """Pairs of possibly dependent rows, by name. Distant rows are compared by their increments,
-    since mixtures may be drawn component by component.
+    """Pairs of arrays ``(k, columns)`` of possibly dependent rows, by name. Distant rows are
+    compared by their increments, since mixtures may be drawn component by component.
     """
     steps = scores[::2] - scores[1::2]
     half = len(steps) // 2

@@ -222,8 +222,9 @@ def lower_bound_draws(flow: Density, x: Array, draws: int, factor: float) -> Arr
 
 
 def averaged(bound: Array, scatter: float = 1.0) -> Array:
-    """The mean over draws minus ``scatter`` times half their variance: the exponential of a mean
-    is on average above that of the expectation by this much, to first order.
+    """The mean over draws of ``(n, draws)``, minus ``scatter`` times half their variance,
+    ``(n,)``: the exponential of a mean is on average above that of the expectation by this much,
+    to first order.
     """
     draws = bound.shape[1]
     less = scatter * bound.var(1, ddof=1) / draws if draws > 1 else 0.0

@@ -341,8 +341,8 @@ def function_outside(flow: DistributedDensity, batch: Batch) -> Residual:
 
 
 def between(density: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
-    """The integrals of a density between neighbours of sorted points, and their errors, by
-    adaptive bisection.
+    """The integrals of a density between neighbours of sorted points ``(n,)``, and their errors,
+    ``(n - 1,)`` each, by adaptive bisection.
     """
     mass, error = np.zeros(len(x) - 1), np.zeros(len(x) - 1)
     owner, low, high = np.arange(len(x) - 1), x[:-1], x[1:]
