@@ -168,7 +168,7 @@ def guarded(log_weights: Array) -> Mean:
     """
     log_weights = np.asarray(log_weights, dtype=np.float64)
     if np.isnan(log_weights).any() or (log_weights == np.inf).any():
-        raise Undecidable("a contribution is no number")
+        raise Undecidable("a contribution is not a number")
     top = float(log_weights.max())
     if top == -np.inf:
         raise Undecidable("no drawn point has a weight")

@@ -29,7 +29,7 @@ APART = 1e-9
     size=7,
     scales=NEARBY,
     applies=not_estimator,
-    source="a statistic over the batch hides in scales, tolerances, stopping rules and chunks",
+    source="statistics of the batch enter through scales, tolerances, stopping rules and chunks",
 )
 def batch_content(flow: Flow, batch: Batch) -> Residual:
     """In eval mode a point has the same result in a batch of several hundred, next to copies of

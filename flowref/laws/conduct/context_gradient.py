@@ -49,7 +49,7 @@ def judged_call(flow: Flow) -> str:
     return next(name for name in names if name in flow.calls)
 
 
-@requires("it takes no context of real numbers")
+@requires("it takes no real-valued context")
 def conditional(flow: Flow) -> bool:
     """The flow takes a real-valued context; labels have no gradients."""
     return bool(flow.context_shape) and not flow.promises.get("labels")
@@ -62,7 +62,7 @@ def conditional(flow: Flow) -> bool:
     size=7,
     effort=2,
     scales=NEARBY,
-    source="what makes the context, an encoder say, is trained through the gradients that arrive there",
+    source="an encoder of the context is trained through its gradient",
     cases=(TRAIN, CONTEXT),
 )
 def context_gradient(flow: Pulling, batch: Batch) -> Residual:

@@ -101,9 +101,7 @@ def folded_equal(flow: Living, batch: Batch) -> Residual:
     if error:
         raise Unsupported(f"it cannot be folded, or called then ({error})")
     pairs = zip(probed, original[1:], folded[2:], strict=True)
-    return probe_agreement_residual(
-        pairs, len(batch.x), "what its layers are folded to returns something else"
-    )
+    return probe_agreement_residual(pairs, len(batch.x), "its folded layers return something else")
 
 
 @law(

@@ -109,7 +109,7 @@ def device_after_use(flow: Living, batch: Batch) -> Residual:
     size=7,
     scales=GIVEN,
     applies=calculated,
-    source="kernels of a device are others, and round otherwise; they compute the same",
+    source="kernels of another device round differently, but compute the same",
 )
 def device_agrees(flow: Living, batch: Batch) -> Residual:
     """On another device, values and log-dets equal those on the CPU, and repeat."""
@@ -130,7 +130,7 @@ def device_agrees(flow: Living, batch: Batch) -> Residual:
         yield first.out, second.out
 
     probed = [one for one in probes(flow, batch, calls=POINTWISE) if not random(flow, one)]
-    return agree(probed, outcomes, f"on {flow.device or 'another device'} it is something else")
+    return agree(probed, outcomes, f"on {flow.device or 'another device'} its results differ")
 
 
 class Found:

@@ -102,7 +102,7 @@ def of_size(flow: LivingBijection, asked: Probe, y: Array) -> str:
         return ""
     if min(abs(share), abs(share - 1)) <= NEAR:
         return ""
-    return f"where its first batch lies higher its first output rises by {share:.2g} of that"
+    return f"if its first batch is shifted, its first output shifts by {share:.2g} of that"
 
 
 def of_order(flow: LivingBijection, asked: Probe, y: Array) -> str:

@@ -177,7 +177,7 @@ def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
     return worst.residual(judged, f"of {name}", trivial=idle)
 
 
-@requires("its log-det is exact, and its gradients are held to differences")
+@requires("its log-det is exact, and its gradients are compared with differences")
 def is_estimated_or_adaptive(flow: Flow) -> bool:
     """Estimates and adaptive solvers are too rough for differences."""
     return flow.certainty.estimate
@@ -193,7 +193,7 @@ def is_estimated_or_adaptive(flow: Flow) -> bool:
     scales=NEARBY,
     local=False,
     applies=in_double & true_gradients & is_estimated_or_adaptive & has_parameters & moves_little,
-    source="a time, a scale or a net that is detached before a solver takes it is never trained "
+    source="a time, a scale or a net that is detached before a solver is never trained "
     "(Chen et al., arXiv:1806.07366, section 2: the end time has a gradient, too)",
     pointwise=True,
 )

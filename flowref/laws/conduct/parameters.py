@@ -78,7 +78,7 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
         return absent(
             [place],
             len(batch.x),
-            "autograd's derivative of {} is not finite, and differences have one",
+            "autograd's derivative of {} is not finite, and differences converge",
         )
     note = f"the loss{where} is {outcome.loss:.4g}, and the gradient of {{}} is not finite"
     return absent(broken, len(batch.x), note, decidable=np.full(len(batch.x), finite))
@@ -140,7 +140,7 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
         for seed in range(SEEDS):
             train(Nudge(batch.seed + seed, 0.5))
     if overwritten and not names:
-        note = f"no parameter ever received a gradient: the way back raises {overwritten[0]}"
+        note = f"no parameter ever received a gradient: the backward pass raises {overwritten[0]}"
         return flags(True, len(batch.x), note)
     if names - alive and flow.facts.optional_context:
         raise Unsupported("its context may reach more: see the case [context]", waits=False)

@@ -160,7 +160,7 @@ def of_matrices(flow: LivingBijection, batch: Batch, x: Array) -> Residual:
     outputs, _ = shown_to(flow, points, None, SHOWN[0])
     found = [one for out in outputs if (one := matrix(points, out)) is not None]
     if len(found) < len(outputs):
-        raise Unsupported("its outputs are no affine function of the input", waits=False)
+        raise Unsupported("its outputs are not affine in the input", waits=False)
     trained, early, late = found
     size = np.linalg.norm(trained)
     if not size > 0 or np.linalg.norm(late - early) > MOVING * size:
@@ -168,7 +168,7 @@ def of_matrices(flow: LivingBijection, batch: Batch, x: Array) -> Residual:
     factor = float((late * trained).sum() / size**2)
     off = np.linalg.norm(late - factor * trained) > BETWEEN * size
     off |= abs(np.log(max(factor, 1e-300))) > BETWEEN
-    note = "fed one batch repeatedly, eval mode maps it by another matrix than train mode"
+    note = "fed one batch repeatedly, eval mode and train mode map it by different matrices"
     return flags(bool(off), len(batch.x), note)
 
 

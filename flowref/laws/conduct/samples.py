@@ -53,7 +53,7 @@ def continuous(flow: Flow) -> bool:
     size=1,
     scales=GIVEN,
     applies=unconditional,
-    source="a loop over what is left to draw ends with none",
+    source="a sampling loop may end with no points left to draw",
 )
 def sample_none(flow: Sampler, batch: Batch) -> Residual:
     """sample(0) returns no points, in the shape of data."""

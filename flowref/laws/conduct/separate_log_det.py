@@ -27,7 +27,7 @@ class BijectionTellingLate(Bijection, TellingLate, Protocol):
     size=7,
     scales=NEARBY,
     applies=not_estimator,
-    source="log_abs_det_jacobian(x, y) takes both; what is kept of the last call is of that call (pyro issue 2384)",
+    source="log_abs_det_jacobian(x, y) takes both; a cache of the last call belongs to that call (pyro issue 2384)",
 )
 def of_its_point(flow: BijectionTellingLate, batch: Batch) -> Residual:
     """The log-det requested with a point and its image belongs to them, also if the map was called
@@ -35,7 +35,7 @@ def of_its_point(flow: BijectionTellingLate, batch: Batch) -> Residual:
     """
     rows = len(batch.x)
     if rows < 2:
-        raise Unsupported("there is one point only", waits=False)
+        raise Unsupported("there is only one point", waits=False)
     at_once = row_log_dets(flow.forward(batch.x, batch.context), rows)
     late, refused = attempt(flow.told_late, batch.x, batch.context)
     if refused:  # it detects that its cache is outdated

@@ -92,7 +92,7 @@ def conduct(
     key="hygiene/input-not-mutated",
     tolerance=EXACT,
     effort=4,
-    source="a caller's tensor is the caller's; masks applied in place spoil the point that a density is asked about",
+    source="a tensor belongs to the caller; masks applied in place change the point at which a density is evaluated",
     pointwise=True,
     cases=(NO_GRAD, CONTEXT_NO_GRAD),
 )
@@ -131,8 +131,8 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
     return agree(
         probed,
         outcomes,
-        "the second call returned something else; of an estimate say ?promises=estimator, of a lower bound "
-        "of a log-density ?promises=lower-bound, of a layer that draws ?draws=both",
+        "the second call returned something else; for an estimate add ?promises=estimator, for a lower bound "
+        "of a log-density ?promises=lower-bound, for a layer that draws ?draws=both",
     )
 
 
@@ -207,7 +207,7 @@ def no_random_numbers(flow: Flow, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     applies=has_parameters,
-    source="torch adds to .grad: what a call leaves there is part of the next optimizer's step",
+    source="torch adds to .grad: gradients left there enter the next optimizer step",
     pointwise=True,
 )
 def no_gradients_left(flow: Flow, batch: Batch) -> Residual:

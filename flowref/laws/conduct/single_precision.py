@@ -160,7 +160,7 @@ def two_digits(flow: Flow, batch: Batch) -> Residual:
     return lost_digits_residual(len(batch.x), single_precision_comparisons(flow, batch))
 
 
-@requires("it is integrated to an accuracy that half precision has not")
+@requires("it is integrated to an accuracy beyond half precision")
 def in_closed_form(flow: Flow) -> bool:
     """A solver with adaptive steps finds none short enough in half precision, and raises."""
     return not flow.certainty.log_det
@@ -184,7 +184,7 @@ def under_autocast(flow: Flow, batch: Batch) -> Residual:
     """
     half = [one.under(form) for one in single_precision_comparisons(flow, batch) for form in HALVES]
     if not any(half):
-        raise Unsupported("autocast changes nothing of it", waits=False)
+        raise Unsupported("autocast does not change it", waits=False)
     return lost_digits_residual(len(batch.x), [one for one in half if one is not None])
 
 
@@ -234,7 +234,7 @@ def wide_sums(flow: Flow, batch: Batch) -> Residual:
                 f"the {'log-density' if probe.name == 'log_prob' else f'log-det of {probe.name}'} is added up in half precision"
             )
     if not notes and not error.any():
-        raise Unsupported("nothing of it is added up in half precision", waits=False)
+        raise Unsupported("it adds nothing up in half precision", waits=False)
     return Residual(error, allowed=allowed, nats=error, note=listed_names(notes))
 
 

@@ -49,7 +49,7 @@ ENTRIES = 2**18
     scales=NEARBY,
     history="fresh",
     applies=not_estimator,
-    source="masks, constants and workspaces are kept from one call to the next by their shape alone",
+    source="masks, constants and workspaces are cached between calls by their shape only",
     version=2,
     cases=(NO_GRAD,),
 )
@@ -59,7 +59,7 @@ def earlier_sizes(flow: Living, batch: Batch) -> Residual:
     """
     rows = len(batch.x)
     if rows < 2:
-        raise Unsupported("there is one point only", waits=False)
+        raise Unsupported("there is only one point", waits=False)
     probed, error = attempt(probes, flow, batch, calls=POINTWISE)
     if error:
         raise Unsupported(f"as it is built it refuses to be called ({error})", waits=False)
@@ -120,7 +120,7 @@ def not_by_its_first_points(
     asked = [probe.step() for probe in probed]
     started, _ = attempt(flow.play, [*begin, *others, *asked])
     if started is None or not unchanged(zip(alone, started[-len(asked) :], strict=True), rows):
-        raise Unsupported("what it returns depends on the points that it is called at first")
+        raise Unsupported("its results depend on the points of its first call")
 
 
 def beforehand(probed: Sequence[Probe], rows: int, together: bool) -> Iterator[list[Run]]:
@@ -158,7 +158,7 @@ def upper_image_halves(points: Array) -> Array | None:
     size=3,
     scales=GIVEN,
     local=False,
-    source="what is computed for each pair of points does not fit where batches are large",
+    source="results for each pair of points do not fit into memory for large batches",
 )
 def memory_by_row(flow: Flow, batch: Batch) -> Residual:
     """The memory that a call writes grows linearly with the number of points, not quadratically.

@@ -248,7 +248,7 @@ def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
         return absent(buffers, rows, "{} hold an autograd graph after training")
     _, error = attempt(play, [Train(), *steps, Eval(), step])
     if met_a_graph(error) and met_a_graph(attempt(play, [Eval(), step])[1]):
-        raise Unsupported("what it returns in eval mode has a graph that it freed itself")
+        raise Unsupported("its result in eval mode has a graph that it freed itself")
     return flags(
         met_a_graph(error), rows, "a step in eval mode ran into the graph of a training step"
     )

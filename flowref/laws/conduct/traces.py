@@ -54,8 +54,8 @@ def retraced_residual(
     size=7,
     scales=GIVEN,
     local=False,
-    source="jax.tree_util: what transformations, optimizers and checkpoints hand back is an object put "
-    "together from its leaves",
+    source="jax.tree_util: transformations, optimizers and checkpoints return an object rebuilt "
+    "from its leaves",
 )
 def tree_roundtrip(flow: TraceableFlow, batch: Batch) -> Residual:
     """An object that is flattened into its leaves and rebuilt returns the same."""
@@ -136,7 +136,7 @@ def gradient_traced(flow: Graded, batch: Batch) -> Residual:
     probed = [one for one in probes(flow, batch, complete=False, calls=MAPS) if not one.tolerance]
     if not probed:
         raise Unsupported("its calls iterate")
-    return agree(probed, outcomes, "its gradient in a trace is another than op by op")
+    return agree(probed, outcomes, "its gradients in a trace and op by op differ")
 
 
 @law(
@@ -170,7 +170,7 @@ def key_decides(flow: Keyed, batch: Batch) -> Residual:
     return flags(
         kept(first, other),
         len(batch.x),
-        "two keys drew the same numbers in one place of each point",
+        "two keys drew the same numbers in one entry of each point",
     )
 
 

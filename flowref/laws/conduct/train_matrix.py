@@ -52,7 +52,7 @@ def train_log_det_of_matrix(flow: LivingBijection, batch: Batch) -> Residual:
     run = asked.step()
     fixed, out = played(flow, [Eval(), run])[-1], played(flow, [Train(), run])[-1]
     if np.array_equal(fixed.value, out.value):
-        raise Unsupported("train mode maps a batch as eval mode does", waits=False)
+        raise Unsupported("train mode maps a batch like eval mode", waits=False)
     if out.ladj is None:
         raise Unsupported("train mode returns no log-det", waits=False)
     return of_matrix(flow, asked.points, out, len(batch.x))
@@ -64,11 +64,11 @@ def of_matrix(flow: LivingBijection, x: Array, out: Mapped, rows: int) -> Residu
     """
     y = np.asarray(out.value, dtype=np.float64)
     if y.shape != x.shape or not np.isfinite(y).all():
-        raise Unsupported("its outputs are no affine function of the input", waits=False)
+        raise Unsupported("its outputs are not affine in the input", waits=False)
     known = np.concatenate([x, np.ones((len(x), 1))], 1)
     solved, *_ = np.linalg.lstsq(known, y, rcond=None)
     if np.abs(known @ solved - y).max() > LEFT * np.abs(y).max():
-        raise Unsupported("its outputs are no affine function of the input", waits=False)
+        raise Unsupported("its outputs are not affine in the input", waits=False)
     expected = float(np.linalg.slogdet(solved[:-1])[1])
     log_dets = np.asarray(reported(flow, out, len(x)), dtype=np.float64)
     if not np.isfinite(expected) or not np.isfinite(log_dets).all():
@@ -101,20 +101,20 @@ def rows_count_alike(flow: LivingBijection, batch: Batch) -> Residual:
     before, after = played(flow, [Train(), State()])[-1], played(flow, steps)[-1]
     names = [name for name, value in after.items() if counts(before.get(name), value)]
     if not names:
-        raise Unsupported("a batch leaves nothing in its state", waits=False)
+        raise Unsupported("a batch does not change its state", waits=False)
     again, error = attempt(flow.play, [Train(), asked.step(draws=2), State()])
     others = [
         played(flow, [Train(), asked.rows(order).step(), State()])[-1] for order in (ends, between)
     ]
     if error or any(tensors_differ(after[name], again[-1][name]) for name in names):
-        raise Unsupported("what a batch leaves in its state is random", waits=False)
+        raise Unsupported("the state after a batch is random", waits=False)
     led = [
         name
         for name in names
         if tensors_differ(after[name], others[0][name])
         and not tensors_differ(after[name], others[1][name])
     ]
-    note = f"which row of a batch comes first or last decides what it leaves in {', '.join(led)}"
+    note = f"the first or last row of a batch decides its effect on {', '.join(led)}"
     return flags(bool(led), len(batch.x), note)
 
 

@@ -42,7 +42,7 @@ class LivingDensity(Density, Living, Protocol):
 
 DENSITIES = ("log_prob", "base_log_prob", "bits_per_dim")
 
-ESTIMATE = "in train mode its log-det is drawn anew at each call: an estimate"
+ESTIMATE = "in train mode its log-det is an estimate with new random numbers in each call"
 # Kernels may group the computation differently in the two modes (torch multiplies by a matrix that
 # records gradients in another order): this many units in the last place are no difference.
 SLACK = 64
@@ -203,7 +203,7 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     effort=2,
     size=16,
     scales=GIVEN,
-    source="a layer that its first batch initializes has a log-det of the weights that it then has",
+    source="a layer that its first batch initializes has the log-det of its new weights",
 )
 def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
     """If the first call of a new object, in train mode, returns the value of the next one in eval
@@ -218,7 +218,7 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
     if trained.value.shape == evaluated.value.shape and len(trained.value) == len(same):
         same = (trained.value == evaluated.value).reshape(len(same), -1).all(1)
     if 2 * same.sum() <= len(same):  # another map may agree at some points
-        raise Unsupported("its first call in train mode is another map")
+        raise Unsupported("its first call in train mode is a different map")
     first, second = (reported(flow, out, len(batch.x)) for out in (trained, evaluated))
     if not np.array_equal(first, second) and drawn_anew(flow, batch):
         raise Undecidable(ESTIMATE)

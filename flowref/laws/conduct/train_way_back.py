@@ -56,7 +56,7 @@ LOST, KEPT = {"float64": 1e-6, "float32": 1e-2}, {"float64": 1e-9, "float32": 1e
     scales=NEARBY,
     version=2,
     applies=has_modes & exact_log_det,
-    source="dropout in a conditioner draws other noise on the way back, and running statistics are not those of the batch",
+    source="dropout in a conditioner draws other noise in the inverse, and running statistics are not those of the batch",
 )
 def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
     """In train mode, inverse undoes the preceding call of forward: it draws no noise of its own,
@@ -86,7 +86,7 @@ def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
     size=16,
     scales=NEARBY,
     applies=has_modes & exact_log_det,
-    source="a layer that goes back by the statistics of its last batch has their log-det as well",
+    source="a layer that inverts with the statistics of its last batch has their log-det as well",
 )
 def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
     """In train mode, if inverse undoes the preceding call of forward, its log-det is minus that of

@@ -24,7 +24,7 @@ TRIED = "30 steps of Adam of size 0.01 on batches of 64 points with two modes"
     size=1,
     scales=GIVEN,
     applies=not_fixed & has_parameters & repeatable,
-    source="a state that is reached by an object's own gradients is a valid one",
+    source="a state reached by an object's own gradients is valid",
 )
 def trains(flow: Living, batch: Batch) -> Residual:
     """Thirty steps of Adam on its own log-likelihood have finite losses and gradients, and leave

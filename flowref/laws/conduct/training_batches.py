@@ -66,7 +66,7 @@ def ordinary_probe(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:
     effort=1,
     size=3,
     scales=NEARBY,
-    source="the inverse of a batch normalization in train mode: what it keeps of the batch is what the batch was divided by",
+    source="the inverse of a batch normalization in train mode uses the statistics that the batch was divided by",
     pointwise=True,
 )
 def train_roundtrip(flow: LivingInvertible, batch: Batch) -> Residual:

@@ -46,7 +46,7 @@ def functional_call(flow: Flow, batch: Batch) -> Residual:
     """Parameters passed through functional_call have the effect of the same parameters stored in
     the object.
     """
-    note = "stored parameters were used in place of those handed in"
+    note = "stored parameters were used in place of those passed in"
     return through(flow, batch, "functional_call", note, "it refuses")
 
 

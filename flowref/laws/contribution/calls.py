@@ -48,7 +48,7 @@ def data_of(flow: TwoWay, z: Array, seed: int) -> Array:
     """
     x = np.asarray(stochastic_inverse(flow, z, seed).value, dtype=np.float64)
     if not np.isfinite(x).all() or x.shape != (len(z), *flow.event_shape):
-        raise Undecidable("inverse gives no finite data of the shape of events")
+        raise Undecidable("inverse returns no finite data of the shape of events")
     return x
 
 

@@ -169,9 +169,9 @@ def sample_gradient(flow: PushingParametric, batch: Batch) -> Residual:
     rows = len(batch.x)
     z = np.asarray(flow.push(batch.x, batch.seed, batch.context).value, dtype=np.float64)
     if any(is_integer_valued(entry) for entry in z.reshape(rows, -1).T):
-        raise Undecidable("it draws whole numbers, through which gradients may pass on purpose")
+        raise Undecidable("it draws integers, whose gradients may be surrogates on purpose")
     return slopes_of(flow, "push", batch, contribution).residual(
         usable,
         "autograd's derivative of the contribution in the parameters is on average not that with the noise "
-        "held: a sample is cut off from what it was drawn by",
+        "held: a sample is detached from the parameters it depends on",
     )

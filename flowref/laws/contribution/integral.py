@@ -79,9 +79,7 @@ def integral(flow: Pushing, batch: Batch) -> Residual:
         found = _mean_weight(flow, place.support, look)
         room, doubt = found.room(SHARE), ""
         if found.mean < 1 and found.uneven:
-            doubt = (
-                f"its weights are uneven: a mass of {found.mean:.3g} may miss what is rarely drawn"
-            )
+            doubt = f"its weights are uneven: a mass of {found.mean:.3g} may miss rare draws"
         elif found.mean < 1 and share - found.mean <= room:
             doubt = (
                 f"the mass of its density is {found.mean:.3g}, and its codomain, which is not declared, may be "
@@ -167,6 +165,6 @@ def _shares(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[Array
     there = given + normal_on(inside, flow.latent_shape, z) - proposal.log_prob(x)
     again = returned + normal_on(inside, flow.latent_shape, latents) - proposal.log_prob(data)
     if max(np.isnan(there).mean(), np.isnan(again).mean()) > MISSING:
-        raise Undecidable("many contributions are no numbers")
+        raise Undecidable("many contributions are not finite")
     with np.errstate(over="ignore"):
         return 1 / (1 + np.exp(-there)), 1 / (1 + np.exp(again))

@@ -101,7 +101,7 @@ def near_pairs(flow: TwoWay, batch: Batch) -> Residual:
             if (found := masses(flow, inside, bump, look.count, look.seed + 20 * index)) is not None
         ]
         if not each:
-            raise Undecidable("around no pair of data and latents do many draws fall")
+            raise Undecidable("no pair of data and latents has many draws around it")
         found, chosen = max(each, key=lambda one: float(one[0].excess))
         bumps = [chosen]  # the only one that is measured again
         return found
@@ -138,7 +138,7 @@ def pair_bumps(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
     if discrete and not counted.any():
         bumps += leaning_bumps(flow, data[: half * half], seed + 6)
     if not bumps:
-        raise Undecidable("what it draws does not spread in every coordinate")
+        raise Undecidable("its draws do not spread in every coordinate")
     return bumps
 
 
@@ -178,7 +178,7 @@ def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> 
         abs(forward - backward) / room,
         {"forward": forward, "backward": backward, "standard error": error},
         f"around a pair of data and latents there is a mass of {forward:.3g} by the contributions, "
-        f"and of {backward:.3g} by what the inverse draws",
+        f"and of {backward:.3g} by the draws of the inverse",
         f"a difference of {room / max(backward, 1e-300):.2g} of it would have been seen",
     )
     if heavy:

@@ -86,7 +86,7 @@ def difference(flow: TwoWay, inside: Support, look: Look) -> Finding:
         {"difference": float(apart[worst]), "standard error": float(errors[worst])},
         f"a bounded function of the data has means {apart[worst]:.3g} apart, give or take {errors[worst]:.2g}",
         f"a difference of {room[worst]:.2g} would have been seen",
-        "its weights are uneven: they may miss what is rarely drawn" if mass.uneven else "",
+        "its weights are uneven: they may miss rare draws" if mass.uneven else "",
     )
 
 

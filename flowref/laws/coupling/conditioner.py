@@ -105,7 +105,7 @@ def conditioner_rows_residual(flow: Living, batch: Batch, before: Sequence[Step[
     asked = Parameters("forward", batch.x, batch.context)
     together = np.asarray(flow.play([*before, asked]).of(asked), dtype=np.float64)
     if len(together) != len(batch.x):
-        raise Unsupported("its conditioner does not give one row per sample")
+        raise Unsupported("its conditioner does not return one row per sample")
     gaps, chosen = np.zeros(len(batch.x)), np.zeros(len(batch.x), dtype=bool)
     for row in range(min(ALONE, len(batch.x))):
         for count in (1, 2):  # a batch of one sample may be rejected
@@ -122,7 +122,7 @@ def conditioner_rows_residual(flow: Living, batch: Batch, before: Sequence[Step[
         gaps[row] = np.abs(alone - together[row]).max(initial=0.0)
         chosen[row] = True
     note = (
-        "the conditioner gives other parameters for a sample alone than in its batch"
+        "the conditioner returns different parameters for a sample alone and in its batch"
         if gaps.any()
         else ""
     )
@@ -144,7 +144,7 @@ def conditioner_batch_free(flow: LivingCoupling, batch: Batch) -> Residual:
     rest of its batch.
     """
     if len(batch.x) < 2:
-        raise Undecidable("there is one point only")
+        raise Undecidable("there is only one point")
     return conditioner_rows_residual(flow, batch, [Eval()] if flow.stateful else [])
 
 
@@ -163,7 +163,7 @@ def conditioner_batch_free_in_train(flow: LivingCoupling, batch: Batch) -> Resid
     rest of its batch either.
     """
     if len(batch.x) < 2:
-        raise Undecidable("there is one point only")
+        raise Undecidable("there is only one point")
     asked = Parameters("forward", batch.x, batch.context)
     life, error = attempt(flow.play, [Train(), asked, asked])
     if error:
@@ -205,7 +205,7 @@ def kept_parameters_inert(flow: LivingCoupling, batch: Batch) -> Residual:
     ]
     good = finite_rows(seen[0])
     wrong = (seen[0] != seen[1]).any(1)
-    note = "parameters of kept entries change what comes out" if (wrong & good).any() else ""
+    note = "parameters of kept entries change the output" if (wrong & good).any() else ""
     if not note and flow.trainable:
         learn = Learn(batch.x, batch.context)
         life, error = attempt(flow.play, [learn])

@@ -91,7 +91,7 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
         found = known_mass(flow, whole, look, DRAWS if expected else 1)
         mean, room = found.mean, found.room(SHARE)
         gap = mean - 1 if bounded or mean > 1 else 1 - mean
-        missing = f"its weights are uneven: a mass of {mean:.3g} may miss what is rarely drawn"
+        missing = f"its weights are uneven: a mass of {mean:.3g} may miss rare draws"
         return Finding(
             max(gap / room, 0.0),
             {"mass": mean, "standard error": found.error},
