@@ -199,7 +199,7 @@ def _all_finite(values: Any) -> bool:
 
 
 def _equation_source_line(equation: Any) -> str:
-    """ "file:line" of the innermost frame outside of JAX and this package, or ""."""
+    """The innermost frame outside of JAX and this package, as "file:line", or ""."""
     trace = getattr(equation.source_info, "traceback", None)
     jax = importlib.import_module("jax").__file__ or ""
     own = (str(Path(jax).parent), str(Path(__file__).parent), "<")

@@ -371,7 +371,7 @@ def _words(verdict: Verdict, line: str) -> str:
 
 
 def _class_source_line(model: Any, part: str) -> str:
-    """ "file:line" of the class of a submodule, or "" if there is no such submodule or source."""
+    """The class of a submodule as "file:line", or "" if there is no such submodule or source."""
     try:
         kind = type(model.get_submodule(part))
         return f"{Path(inspect.getfile(kind)).name}:{inspect.getsourcelines(kind)[1]}"
