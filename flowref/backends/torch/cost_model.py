@@ -25,13 +25,14 @@ from flowref.model.cost import OPERATION, STEPS
 FEW, MORE = 1, 3
 
 
-# Calls that take what the map of data to latents takes, and what samples take, or else the way back.
+# Calls whose cost is that of the map from data to latents, and those whose cost is that of samples,
+# or else of the inverse.
 LIKE_DATA = ("bits_per_dim", "loss", "rescaled", "estimate")
 LIKE_SAMPLES = ("sample", "rsample", "sample_log_prob")
 
 
 def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: float) -> Cost:
-    """See `Backend.cost`. What an object refuses has no cost."""
+    """See `Backend.cost`. A call that the object rejects has no cost."""
     held = {id(t): t.numel() * t.element_size() for t in tensors(obj)}
     calls: dict[str, CallCost] = {}
     with torch_sandbox(0, dtype):
@@ -50,7 +51,7 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
                 _priced(calls, "log_prob", obj, dialect.log_prob, data, context, most)
         back = OPPOSITE[dialect.normalizing] if dialect.forward is not None else "log_prob"
         if dialect.sample is not None and back in calls and not calls[back].heavy:
-            # It may take a step for each entry, where a log-density takes one for all.
+            # Sampling may take a step for each entry, unlike a log-density.
             _priced(calls, "sample", obj, _sampler_of_points(dialect.sample), x, context, most)
     for names, like in (
         (LIKE_DATA, "log_prob" if "log_prob" in calls else dialect.normalizing),
@@ -61,14 +62,14 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
 
 
 def _sampler_of_points(sample: Callable[..., Any]) -> Callable[..., Any]:
-    """A sampler as a function of points, of which it draws as many."""
+    """A sampler as a function of points, which draws as many."""
     return lambda obj, x, context: sample(obj, len(x), context)
 
 
 def _repeating(calls: dict[str, CallCost], there: Again, back: Again) -> None:
-    """Mark an inverse that takes many times the work of forward: by what it takes where what comes of
-    parameters alone is computed once; one that was cut short, as one that calls forward for each
-    coordinate.
+    """Marks an inverse that takes many times the work of forward, measured with results of
+    parameters alone cached; an inverse that was cut short is compared with one call of forward
+    per coordinate.
     """
     forward, inverse = calls["forward"], calls.get("inverse")
     if inverse is None or not inverse.heavy or inverse.work.of(1) <= STEPS * forward.work.of(1):
@@ -76,7 +77,7 @@ def _repeating(calls: dict[str, CallCost], there: Again, back: Again) -> None:
     if inverse.complete:
         with contextlib.suppress(Exception), ungraphed(), Measuring() as measuring, back.folding:
             back.call()
-            # What folds is dispatched beside each operation, and takes about as long.
+            # Folding dispatches once more per operation, and takes about as long as the operation.
             folding = inverse.operations * OPERATION
             fixed = max(0.0, measuring.work + folding - inverse.work.per_row)
             inverse = replace(inverse, work=LinearCost(fixed, inverse.work.per_row))
@@ -96,7 +97,7 @@ def _repeating(calls: dict[str, CallCost], there: Again, back: Again) -> None:
 
 
 class Again(NamedTuple):
-    """A call with one row, and what folds it."""
+    """A call with one row, and its folding."""
 
     function: Callable[..., Any]
     obj: Any
@@ -114,7 +115,7 @@ class Again(NamedTuple):
         return self.x[0].numel()
 
     def call(self) -> Any:
-        """The call."""
+        """Calls the function with the first row."""
         context = None if self.context is None else self.context[:1].clone()
         return self.function(self.obj, self.x[:1].clone(), context)
 
@@ -128,7 +129,7 @@ def _priced(
     context: torch.Tensor | None,
     most: float,
 ) -> torch.Tensor | None:
-    """Enter what a call takes; returns its value, if it is a map that was called to the end."""
+    """Records the cost of a call; returns its value if it is a map and the call was completed."""
     counts: list[Measuring] = []
     value, ended, walks, transformed = None, True, False, False
     while len(counts) < 2 and ended:
@@ -139,19 +140,19 @@ def _priced(
         with contextlib.suppress(Enough, Exception), spared as state, measuring:
             value = function(obj, *given)
             ended = True
-        if state.walked:  # it differentiates itself
+        if state.walked:  # the call differentiates itself
             walks, ended, counts, transformed = True, True, [], state.transformed
             continue
-        if transformed:  # transforms of torch.func forbid to look at what graphs keep
+        if transformed:  # transforms of torch.func forbid hooks on saved tensors
             measuring.held = measuring.written
         elif walks and ended:
-            # A call of its own: looking at what graphs keep takes operations.
+            # A separate call: hooks on saved tensors take operations of their own.
             graphed = Measuring(math.inf)
             with contextlib.suppress(Exception), graphed.graphs(), graphed:
                 function(obj, *again)
             measuring.held = graphed.held
         counts.append(measuring)
-    if not ended and counts[-1].work <= most:  # it was refused
+    if not ended and counts[-1].work <= most:  # the call raised
         return None
     one, more = counts[0], counts[-1]
     calls[name] = CallCost(
@@ -177,8 +178,8 @@ def _first(
 
 
 def _fitted_linear_cost(few: float, more: float) -> LinearCost:
-    """The line through what was counted with few rows and with more. What was counted once may all
-    be owed to its row.
+    """The line through the counts with few rows and with more; a single count is ascribed to its
+    row.
     """
     per_row = max(0.0, (more - few) / (MORE - FEW)) if more != few else 0.0
     return LinearCost(max(0.0, few - FEW * per_row), per_row)

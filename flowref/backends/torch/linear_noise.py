@@ -1,16 +1,16 @@
-r"""Random rounding of calls that are too dear to be made again: an inverse that takes one step after
-the other, and samples drawn by it.
+r"""Random rounding, linearized, of calls that are too expensive to repeat: an inverse that takes
+one step after the other, and samples drawn by it.
 
-To first order an inverse that is stable answers to rounding as the map that it inverts does: near a
-pair $z = f(x)$ that was computed plainly, what comes back for $z + \delta$ is
-$x + J^{-1}(\delta - \epsilon)$, with $\epsilon$ the change of $f(x)$ under noise and J the Jacobian of f
-there. What the plain call is off by stays as it is, so that noise explains no error of it. An inverse whose
-formulas lose digits that the map's do not is rougher than that: what comes back of a point beside it shows
-by how much, and is rounded as much more.
+To first order a stable inverse responds to rounding as the map that it inverts does: near a pair $z
+= f(x)$ that was computed without noise, the result for $z + \delta$ is $x + J^{-1}(\delta -
+\epsilon)$, with $\epsilon$ the change of $f(x)$ under noise and J the Jacobian of f there. The
+error of the clean call is not changed, so noise explains none of it. An inverse whose formulas lose
+more digits than the map's is rougher: the result of a nearby point shows by how much, and its noise
+is scaled up.
 
-Where the plain call does not go back to rounding, it may be far less stable than any inverse: a fixed
-point that is not reached, or many layers of which each is nearly singular. Beside it lies another call,
-and where that is far off nothing is told.
+If the clean call does not return the point up to rounding, it may be far less stable than an
+inverse: an unconverged fixed point, or many nearly singular layers. Then nearby points are
+evaluated, and if their results are far off the call is undecidable.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from flowref.backends.torch import derivatives
 from flowref.backends.torch.live import Live
 from flowref.model import Array, Mapped, Undecidable, derive, per_point
 
-# How near, relative to 1 + |z|, a point lies to one that was computed plainly; and how near one that noise
-# moved farther than that, of which nothing can be told.
+# The largest distance, relative to 1 + |z|, from a point that was computed without noise; and that
+# of points that noise moved farther, for which nothing can be decided.
 NEAR, ROUGH = 1e-6, 1e-3
-# Pairs of one object that are kept, and the largest event whose Jacobian is made for this.
+# The number of cached pairs per object, and the largest event whose Jacobian is computed for this.
 PAIRS, LARGEST = 4, 1024
-# Its noise is taken so many times as large: it stands for that of another algorithm.
+# The noise is scaled up by this: it stands for that of another algorithm.
 LOUDER = 4.0
-# How far beside a point that was not gone back to another one is asked about, relative to 1 + |z|, and
-# how many times farther than an inverse takes it what comes back of it may lie: less is noise that is
-# underrated by no more than tolerances have room for.
+# The distance of nearby points from one that is not returned exactly, relative to 1 + |z|, and how
+# many times farther than the Jacobian predicts their results may lie: a smaller factor underrates
+# noise by no more than tolerances allow.
 BESIDE, STABLE = 1e-9, 100.0
-# A point that is gone back to so nearly, relative to 1 + |z|, leaves no doubt; one that is near, but not so
-# near, is asked about as far beside as noise moves it. Where that takes long (in nominal nanoseconds) less
-# is near enough.
+# A point that is returned this exactly, relative to 1 + |z|, is stable; one that is returned less
+# exactly is checked with points as near as noise moves it. If that takes long (in nominal
+# nanoseconds), a coarser return suffices.
 EXACTLY, NOISE, LONG, NEARLY = 2.0**-49, 2.0**-43, 4e9, 2.0**-40
-# How far beside a point formulas that lose digits show it, relative to 1 + |z|: nearer than a few of their
-# steps nothing changes at all. And the most that counts for such, relative to 1 + |x|: what is rougher
-# iterates.
+# The distance at which formulas that lose digits show it, relative to 1 + |z|: within a few of
+# their steps nothing changes. And the largest roughness, relative to 1 + |x|: beyond it, the
+# inverse iterates.
 SHOWN, ROUGHEST = 2.0**-36, 2.0**-34
 UNIT = 2.0**-53
 
 
 class Calls(NamedTuple):
-    """How a call is made: so that its result is kept, and anew, with noise of a stream."""
+    """How a call is made: with a cached result, or anew with a stream of noise."""
 
     kept: Callable[..., Mapped]
     anew: Callable[..., Mapped]
@@ -59,9 +59,9 @@ class Calls(NamedTuple):
 
 @dataclass
 class PlainRoundTrip:
-    """What a call gave plainly, ``(rows, ...)``, and about the map that it goes back, at what it
-    gave: its value and log-det, its Jacobian, and the gradient of the log-det; ``stable``: in which rows
-    it answers about as an inverse does; ``own``: by how much more than the map it is rounded, per entry.
+    """A result computed without noise, ``(rows, ...)``, and the inverted map at it: value and
+    log-det, Jacobian, and gradient of the log-det; ``stable``: the rows in which it responds
+    like an inverse; ``own``: the additional rounding per entry.
     """
 
     given: Array | None
@@ -76,7 +76,7 @@ class PlainRoundTrip:
 
 
 def replaceable(live: Live, name: str) -> bool:
-    """Whether noise of a call is that of the map that it goes back."""
+    """Whether the noise of a call can be computed from the map that it inverts."""
     if name != "inverse" or not live.facts.cost.of(name).repeats:
         return False
     alike = live.facts.latent_shape in (None, live.facts.event_shape)
@@ -86,7 +86,7 @@ def replaceable(live: Live, name: str) -> bool:
 def map_rounded(
     live: Live, calls: Calls, z: Array, moved: Array, context: Array | None, stream: int
 ) -> Mapped:
-    """An inverse under noise, which moved the points that it is asked about."""
+    """The inverse under noise, which moved the points ``z`` to ``moved``."""
     pair = _nearest(live, calls, z, context)
     assert pair.given is not None
     change = moved - pair.given
@@ -106,7 +106,7 @@ def map_rounded(
 
 
 def drawn_back(live: Live) -> bool:
-    """Whether noise of samples is that of the map that takes them to latents."""
+    """Whether the noise of samples can be computed from the map that takes them to latents."""
     return live.dialect.normalizing == "forward" and replaceable(live, "inverse")
 
 
@@ -117,8 +117,8 @@ def draw_rounded(
     context: Array | None,
     stream: int,
 ) -> Any:
-    """Samples under noise: those of the plain call, and as far beside them as rounding takes them;
-    the log-densities beside them are those of the same latents.
+    """Samples under noise: those of the clean call, moved as far as rounding moves them; their
+    log-densities are those of the same latents.
     """
     with _plainly(live):
         out = draw()
@@ -143,8 +143,8 @@ def draw_rounded(
 def _perturbed_round_trip(
     live: Live, calls: Calls, pair: PlainRoundTrip, change: Array | float, stream: int
 ) -> tuple[Array, Mapped]:
-    """What comes back where what went in changed by so much and the map back is rounded; and what
-    that map gives under this noise at the plain result.
+    """The result when the input changes by ``change`` and the inverted map is rounded, and the
+    value of that map, under this noise, at the clean result.
     """
     _complete(live, calls, pair)
     assert pair.there is not None and pair.jacobian is not None
@@ -160,7 +160,7 @@ def _perturbed_round_trip(
 
 
 def _log_det_change(pair: PlainRoundTrip, x: Array, there: Mapped) -> Array:
-    """By how much the log-det of the map back changed, with the point and by its own rounding."""
+    """The change of the inverted map's log-det, by the moved point and by its own rounding."""
     assert pair.there is not None and pair.gradient is not None
     rows = len(x)
     along = (pair.gradient * (x - pair.out)).reshape(rows, -1).sum(1)
@@ -170,7 +170,7 @@ def _log_det_change(pair: PlainRoundTrip, x: Array, there: Mapped) -> Array:
 
 
 def _complete(live: Live, calls: Calls, pair: PlainRoundTrip) -> None:
-    """Fill in what is known of the map back, computed plainly."""
+    """Computes the fields of the inverted map, without noise."""
     if pair.there is not None:
         return
     with _plainly(live):
@@ -185,14 +185,14 @@ def _complete(live: Live, calls: Calls, pair: PlainRoundTrip) -> None:
 
 
 def _stable(live: Live, calls: Calls, pair: PlainRoundTrip) -> Array:
-    """In which rows points beside come back about where an inverse takes them; those that are gone back
-    to are as stable as the map is.
+    """The rows whose nearby points have results near those that an inverse predicts; rows that are
+    returned exactly are as stable as the map.
     """
     if pair.stable is not None:
         return pair.stable
     assert pair.given is not None and pair.there is not None and pair.jacobian is not None
     gone, given = pair.there.value.reshape(pair.given.shape), pair.given
-    coarse = live.dtype != torch.float64  # digits that are lost are seen in none but these
+    coarse = live.dtype != torch.float64  # only float64 shows lost digits
     coarse |= live.facts.cost.of("inverse").work.of(2 * len(given)) > LONG
     pair.stable = _close(gone, given, NEARLY if coarse else EXACTLY)
     near = _close(gone, given, NEAR)
@@ -209,8 +209,8 @@ def _stable(live: Live, calls: Calls, pair: PlainRoundTrip) -> Array:
 
 
 class Beside(NamedTuple):
-    """What comes back of points beside those of a pair: how far from where the Jacobian takes it, per
-    entry, and in which rows that is about there.
+    """Results of points near those of a pair: distances from the Jacobian's prediction, per entry,
+    and the rows in which they are near it.
     """
 
     apart: Array
@@ -220,7 +220,7 @@ class Beside(NamedTuple):
 def _nearby_results(
     live: Live, calls: Calls, pair: PlainRoundTrip, sizes: tuple[float, ...]
 ) -> list[Beside]:
-    """What a plain call gives so far beside, each in one direction, all in one call."""
+    """Results of clean calls at these distances, each in one direction, all in one call."""
     assert pair.given is not None and pair.jacobian is not None
     rows, times = len(pair.out), len(sizes) + 1
     signs = np.random.default_rng(rows).choice((-1.0, 1.0), size=pair.given.shape)
@@ -230,14 +230,14 @@ def _nearby_results(
     before = list(live.plain_pairs)
     with _plainly(live):
         here, *there = calls.kept(live, "inverse", asked, contexts).value.reshape(times, rows, -1)
-    live.plain_pairs[:] = before  # these points are no one's
+    live.plain_pairs[:] = before  # these points are not cached
     found = []
     for change, moved in zip(changes, (one - here for one in there), strict=True):
         apart, stable = np.zeros(moved.shape), np.zeros(rows, dtype=bool)
         for row in range(rows):
             with contextlib.suppress(np.linalg.LinAlgError):
                 step = np.linalg.solve(pair.jacobian[row], change[row].reshape(-1))
-                # Iterations stop within an accuracy of their own, at which nobody is to stumble.
+                # Iterations stop within their own tolerance, which must not count.
                 least = BESIDE * (1 + np.abs(here[row]).max())
                 stable[row] = np.abs(moved[row]).max() <= STABLE * (np.abs(step).max() + least)
                 apart[row] = np.nan_to_num(np.abs(moved[row] - step))
@@ -246,8 +246,8 @@ def _nearby_results(
 
 
 def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> PlainRoundTrip:
-    """The pair that was computed plainly next to some points, row by row; computed now, if there is
-    none, not even beside what noise has moved too far.
+    """The clean pairs nearest to some points, row by row; computed now if there are none, even
+    among those that noise moved too far.
     """
     kept: list[PlainRoundTrip] = live.plain_pairs
     for pair, near in [(pair, near) for near in (NEAR, ROUGH) for pair in reversed(kept)]:
@@ -268,7 +268,7 @@ def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Plain
 
 
 def _close(z: Array, given: Array, near: float) -> Array:
-    """Which points lie so near to others, row by row; those that are no numbers lie nowhere."""
+    """Which points are near others, row by row; NaN is near nothing."""
     flat, other = z.reshape(len(z), -1), given.reshape(len(given), -1)
     with np.errstate(invalid="ignore"):
         return np.asarray((np.abs(flat - other) <= near * (1 + np.abs(other))).all(-1))
@@ -277,7 +277,7 @@ def _close(z: Array, given: Array, near: float) -> Array:
 def _rows_of(
     pair: PlainRoundTrip, z: Array, context: Array | None, near: float = NEAR
 ) -> Array | None:
-    """The rows of a pair next to some points, one each; None where one has none."""
+    """The row of a pair nearest to each point; None if a point has none."""
     if pair.given is None or (context is None) != (pair.context is None):
         return None
     flat, given = z.reshape(len(z), -1), pair.given.reshape(len(pair.given), -1)
@@ -292,7 +292,6 @@ def _rows_of(
 
 
 def _round_trip_rows(pair: PlainRoundTrip, rows: Array) -> PlainRoundTrip:
-    """Some rows of a pair."""
     there, ladj = pair.there, None
     assert there is not None and pair.jacobian is not None and pair.gradient is not None
     if there.ladj is not None:
@@ -312,7 +311,7 @@ def _round_trip_rows(pair: PlainRoundTrip, rows: Array) -> PlainRoundTrip:
 
 
 def remember(live: Live, z: Array, context: Array | None, out: Mapped) -> None:
-    """Enter what a call gave plainly."""
+    """Cache the result of a clean call."""
     value = np.asarray(out.value)
     if value.shape != z.shape or not np.isfinite(value).all():
         return
@@ -328,7 +327,6 @@ def _keep(live: Live, pair: PlainRoundTrip) -> None:
 
 @contextlib.contextmanager
 def _plainly(live: Live) -> Iterator[None]:
-    """Without noise."""
     before, live.rounding = live.rounding, None
     try:
         yield

@@ -1,4 +1,4 @@
-"""Whether what an object computes depends on its mode: in values, or in the graph that gradients go through."""
+"""Whether an object's results depend on its mode: in values, or in the graph of gradients."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.state import modules, set_mode
 from flowref.model import derive, draw_points
 
-# Calls that are made to see it, and with how many points.
+# The calls that are compared, and the number of points.
 CALLS, ROWS = ("forward", "inverse", "log_prob"), 2
 
 
 def mode_matters(live: Live) -> bool:
-    """Whether a map, its inverse or its log-density asks in which mode a module is, and then returns other
-    values, or records another graph.
+    """Whether a map, its inverse or its log-density reads the mode of a module, and then returns
+    other values, or records another graph.
     """
     if not modules(live.pristine):
         return False
@@ -39,7 +39,7 @@ def _asks(live: Live, name: str) -> bool:
         for whole in modules(obj):
             for part in whole.modules():
                 part.__class__ = _watched(type(part), reads.append)
-    except Exception:  # of a class that no other can stand for it is not known
+    except Exception:  # unknown for a class that cannot be replaced
         return True
     with contextlib.suppress(Exception):
         _call_with_graph(live, name, obj)
@@ -47,7 +47,7 @@ def _asks(live: Live, name: str) -> bool:
 
 
 def _watched(cls: type[nn.Module], read: Callable[[str], None]) -> type[nn.Module]:
-    """A class that says when the mode of one of its objects is read."""
+    """A subclass that reports when the mode of an object is read."""
 
     def get(self: nn.Module) -> bool:
         read(cls.__name__)
@@ -62,7 +62,7 @@ def _watched(cls: type[nn.Module], read: Callable[[str], None]) -> type[nn.Modul
 
 
 def _differs(live: Live, name: str) -> bool:
-    """Whether a call does something else in train mode than in eval mode, under one random state."""
+    """Whether a call differs between train mode and eval mode, under one random state."""
     outcomes: list[list[Any]] = []
     for training in (False, True):
         obj = live.take()
@@ -74,13 +74,13 @@ def _differs(live: Live, name: str) -> bool:
                 one for one in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(one)
             ]
             outcomes.append([(array(one).tobytes(), *_graph(one)) for one in tensors])
-        except Exception as error:  # which may be refused in one of them
+        except Exception as error:  # one of the modes may reject the call
             outcomes.append([type(error).__name__])
     return outcomes[0] != outcomes[1]
 
 
 def _graph(tensor: torch.Tensor) -> Iterator[str]:
-    """The operations through which gradients of a tensor go."""
+    """The names of the operations in a tensor's graph."""
     ahead, seen = [tensor.grad_fn], set[Any]()
     while ahead:
         node = ahead.pop()
@@ -92,7 +92,7 @@ def _graph(tensor: torch.Tensor) -> Iterator[str]:
 
 
 def _call_with_graph(live: Live, name: str, obj: Any) -> Any:
-    """One call at a few ordinary points, which record a graph."""
+    """One call at a few ordinary points, with a graph."""
     facts, forwards = live.facts, live.dialect.normalizing == "forward"
     support, shape = side(facts, name == "inverse" or (name == "log_prob" and not forwards))
     rng = np.random.default_rng(derive(live.seed, 13) % 2**32)
