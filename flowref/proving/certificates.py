@@ -1,4 +1,6 @@
-"""A proof as a file: the graph of a call, the paths, and what is claimed; it is checked without torch, and without a search."""
+"""A proof as a file: the graph of a call, the paths, and the claim; it can be checked without
+torch, and without a search.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,25 @@ from flowref.proving.identities import FEW, Proof, holds
 from flowref.proving.rounding.boxes import Bound, Box, decimal
 from flowref.proving.rounding.refutations import Refutation
 
-# The form of files, and what they begin with.
+# The version of the format, and the kind of file.
 FORMAT, KIND = 1, "flowref certificate"
-# What a target lacks, of which nothing is claimed, as reasons begin.
+# How reasons begin if the target lacks what the statement is about.
 LACKING = ("it has no ", "it takes no ", "it returns no log-det")
-# Degrees up to which the probability of a wrong proof is told, as a power of two; and the smallest prime.
+# The assumed degree for the probability of a wrong proof, as a power of two; and the smallest
+# prime.
 DEGREE, PRIME = 14, 22
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is claimed of a target.
+    """A claim about a target.
 
-    ``target`` and ``statement``: as they are written; ``words``: the statement as a sentence; ``law``: of `LAWS`; ``proof``:
-    what was found; ``graph``, None where there is none; ``paths``: those that it is proved on, none where for all;
-    ``seed``; ``versions``: distribution -> version; ``weights``: a digest; ``repairs``: edits with which it is proved,
-    where it is not; ``bounds``: what is shown on a box, with these weights; ``refutation``: a box on which it is wrong;
-    ``follows``: the statements that it is a consequence of, beside what is said of the graph, if there is one.
+    ``target`` and ``statement``: as written; ``words``: the statement as a sentence; ``law``: of
+    `LAWS`; ``proof``: the result; ``graph``, None without one; ``paths``: those of the proof, empty
+    if it covers all; ``seed``; ``versions``: distribution -> version; ``weights``: a digest;
+    ``repairs``: edits with which the statement is proved, if it is not without; ``bounds``: results
+    on a box, with these weights; ``refutation``: a box on which it is wrong; ``follows``: the
+    statements that imply it, together with what is proved of the graph, if there is one.
     """
 
     target: str
@@ -57,7 +61,9 @@ class Certificate:
         return self.proof.proved or not self.proof.reason.startswith(LACKING)
 
     def text(self, *, brief: bool = False) -> str:
-        """The claim, what it says and what it does not say; ``brief``: without what is the same of many."""
+        """The claim, and what it does and does not state; ``brief``: without sentences shared by
+        many claims.
+        """
         return "\n".join(self._lines(brief))
 
     def _lines(self, brief: bool) -> Iterator[str]:
@@ -96,7 +102,7 @@ class Certificate:
             yield "  Paths     all: for either outcome of every comparison"
         for clause in proof.conditions:
             yield f"  Where     {clause.removeprefix('where ')}"
-        # Where signs are drawn, half of the fields see one that matters.
+        # With random signs, half of the fields see one that matters.
         bits = proof.fields * (1 if proof.fields > FEW else PRIME - DEGREE)
         yield (
             f"  By        {proof.fields} random points of fields of primes above 2^{PRIME}: a formula of degree below 2^{DEGREE} "
@@ -120,8 +126,8 @@ class Certificate:
         return found and self.graph is not None
 
     def check(self, seed: int | None = None) -> bool:
-        """Whether the law holds of the graph again, at other random points, and each bound on its box; or whether it is wrong
-        again.
+        """Whether the law holds of the graph again, at other random points, and each bound on its
+        box; or the refutation does.
         """
         if self.graph is None or not self.tells:
             return False
@@ -137,7 +143,7 @@ class Certificate:
         )
 
     def save(self, file: str | Path) -> None:
-        """Write it, as JSON."""
+        """Writes the certificate as JSON."""
         whole = {
             "kind": KIND,
             "format": FORMAT,
@@ -156,7 +162,7 @@ class Certificate:
 
     @classmethod
     def load(cls, file: str | Path) -> Certificate:
-        """Read it. Raises: `ReportError` where it is no certificate."""
+        """Reads a certificate; raises `ReportError` if the file is none."""
         try:
             whole = json.loads(Path(file).read_text(encoding="utf-8"))
             if whole.pop("kind") != KIND or whole.pop("format") != FORMAT:
@@ -166,7 +172,7 @@ class Certificate:
                 for name, one in whole.pop("proof").items()
             }
             graph, paths = whole.pop("graph"), whole.pop("paths")
-            # Files of the first form have no boxes.
+            # Files of the first version have no boxes.
             shown, gap = whole.pop("bounds", []), whole.pop("refutation", None)
             read = None if graph is None else _graph_from_json(graph)
             return cls(
@@ -185,7 +191,6 @@ class Certificate:
 
 
 def _boxes(read: Mapping[str, Any]) -> dict[str, Any]:
-    """The boxes of what was read, and a point."""
     found: dict[str, Any] = {
         name: None if read[name] is None else Box(*(tuple(end) for end in read[name].values()))
         for name in ("asked", "box")
@@ -195,7 +200,7 @@ def _boxes(read: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bound_text(bound: Bound, law: str) -> str:
-    """What is shown on a box, as a line."""
+    """A bound on a box as a line of text."""
     head = f"  {bound.kind.capitalize():<10}"
     if bound.box is None:
         return f"{head}{'' if bound.kind == 'rounding' else 'is '}not shown on {bound.asked}: {bound.reason}"
@@ -216,7 +221,6 @@ def _bound_text(bound: Bound, law: str) -> str:
 
 
 def _written(graph: Graph) -> dict[str, Any]:
-    """A graph, for JSON."""
     return {
         "weights": {name: list(shape) for name, shape in graph.weights.items()},
         "points": [graph.points[0], list(graph.points[1])],
@@ -261,7 +265,7 @@ def _graph_from_json(whole: Mapping[str, Any]) -> Graph:
 
 
 def _json_argument(value: Any) -> Any:
-    """An argument, for JSON: a reference as {"$": name}, a floating number by its digits."""
+    """An argument, for JSON: a reference as {"$": name}, a float by its digits."""
     if isinstance(value, Ref):
         return {"$": value.name}
     if isinstance(value, dict):
@@ -284,7 +288,7 @@ def _live(value: Any) -> Any:
 
 
 def _packed(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays, for JSON: floating numbers in hexadecimal digits, which are exact."""
+    """Arrays, for JSON: floats as hexadecimal digits, which are exact."""
     packed = {}
     for name, one in arrays.items():
         array = np.asarray(one)
