@@ -173,8 +173,8 @@ def vet_device(name: str) -> None:
     reasons = [backend.lacks(name) for backend in map(find, backend_names())] if name else []
     if reasons and all(reasons):
         raise SpecError(
-            f"there is no device {name!r} here: {reasons[0]}; leave --device out, and calls are made on a "
-            "stand-in that refuses what a GPU refuses"
+            f"there is no device {name!r} here: {reasons[0]}; leave --device out, and calls run on a "
+            "simulated device, which raises the errors of a GPU"
         )
 
 

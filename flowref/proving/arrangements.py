@@ -103,7 +103,7 @@ def select(x: Any, dim: int, index: int) -> Any:
 def index(x: Any, indices: Sequence[Any]) -> Any:
     """Entries at constant indices; raises `NotModelled` for others."""
     if any(isinstance(one, Numbers) for one in indices):
-        raise NotModelled("places that depend on what nothing decides")
+        raise NotModelled("indices that depend on undecided numbers")
     return indexed_entries(
         x, tuple(slice(None) if one is None else np.asarray(one) for one in indices)
     )
@@ -112,7 +112,7 @@ def index(x: Any, indices: Sequence[Any]) -> Any:
 def gather(x: Any, dim: int, places: Any) -> Any:
     """Entries at constant indices along an axis; raises `NotModelled` for others."""
     if isinstance(places, Numbers):
-        raise NotModelled("places that depend on what nothing decides")
+        raise NotModelled("indices that depend on undecided numbers")
     return indexed_entries(view(x, [math.prod(x.shape)]), (_along(x, dim, places),))
 
 
@@ -137,7 +137,7 @@ def scatter_add(x: Any, dim: int, places: Any, values: Any) -> Any:
 
 def _scattered(x: Any, dim: int, places: Any, values: Any) -> tuple[Any, Any]:
     if isinstance(places, Numbers):
-        raise NotModelled("places that depend on what nothing decides")
+        raise NotModelled("indices that depend on undecided numbers")
     flat = _along(x, dim, places).ravel()
     if not isinstance(values, Numbers | np.ndarray):
         return flat, np.full(len(flat), values)
@@ -226,7 +226,7 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
     others.
     """
     if any(isinstance(one, Numbers) for one in indices):
-        raise NotModelled("places that depend on what nothing decides")
+        raise NotModelled("indices that depend on undecided numbers")
     place = tuple(slice(None) if one is None else np.asarray(one) for one in indices)
     like = x if isinstance(x, Numbers) else values
     whole, count = lifted(x, like), math.prod(x.shape)

@@ -109,14 +109,14 @@ class Certificate:
             f"that is wrong passes with probability below 2^-{bits}"
         )
         yield (
-            f"  Trusted   the trace, of {len(graph.nodes)} operators, which was run beside the object; what its operators "
-            "were taken apart into"
+            f"  Trusted   the trace, of {len(graph.nodes)} operators, which was compared with the object; the "
+            "decompositions of its operators"
         )
         yield from (f"  With      {one}" for one in self.repairs)
         yield from (_bound_text(one, self.law) for one in self.bounds)
         shown = any(one.box is not None for one in self.bounds if one.kind == "rounding")
         rounding = "" if shown else "rounding, "
-        yield f"  Not said  {rounding}other shapes, single precision, the other mode, what other versions compute"
+        yield f"  Not said  {rounding}other shapes, single precision, the other mode, other versions"
 
     @property
     def tells(self) -> bool:
@@ -186,7 +186,7 @@ class Certificate:
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ReportError(
-                f"{file} is no certificate of this version: expected what flowref certify --output wrote"
+                f"{file} is no certificate of this version: expected a file of flowref certify --output"
             ) from error
 
 

@@ -33,7 +33,7 @@ from flowref.proving.numbers import NotModelled
 from flowref.proving.runs import GraphRun
 
 # The number of batches on which graph and object are compared, and whose paths are taken.
-BESIDE, PATHS = 3, 8
+COMPARED, PATHS = 3, 8
 # Batch sizes for traces: one that is no size of an axis.
 ROWS = (3, 5, 7, 11, 13)
 # The number of train-mode batches of an object.
@@ -110,10 +110,10 @@ class Calls:
         silent = False
         for _, part in parts if way == "forward" else reversed(parts):
             out = (recipe.resolve(part) or recipe.dialect).function(way)(part, x, context)
-            x, told = out if isinstance(out, tuple) else (out, None)
-            silent = silent or told is None
+            x, ladj = out if isinstance(out, tuple) else (out, None)
+            silent = silent or ladj is None
             if not silent:
-                each = told.reshape(len(x), -1).sum(-1) if told.ndim > 1 else told
+                each = ladj.reshape(len(x), -1).sum(-1) if ladj.ndim > 1 else ladj
                 total = each if total is None else total + each
         return x, None if silent else total
 
@@ -263,8 +263,8 @@ class Calls:
     def _traced(self, name: str, points: Sequence[Any]) -> TracedComponent:
         obj, _, context = self.prepared
         traced = self.recipe.backend.traced(obj, self.call(name), points[0], context)
-        if not traced.agrees(points[1 : 1 + BESIDE]):
-            raise Unsupported("what was traced is not what the object computes")
+        if not traced.agrees(points[1 : 1 + COMPARED]):
+            raise Unsupported("the trace does not compute what the object computes")
         if self.mode == "eval" and name in (*POINTWISE, *THROUGH.values()):
             self.demand_alone(name, points[0])
         graph = traced.graph()
@@ -345,12 +345,12 @@ class Composition:
         self._graphs.append(graph)
         self._constants |= {names.get(one, one): value for one, value in graph.constants.items()}
         self._taken.append((part.traced, points, names))
-        value, told = (
+        value, ladj = (
             None if one is None else Ref(names.get(one.name, one.name)) for one in graph.outputs
         )
         assert value is not None
         self._images[value] = lambda: self.calls.values(name, points)
-        return value, told
+        return value, ladj
 
     def slope(
         self, *of: tuple[str, int], by: str = "points", apart: bool = True
@@ -461,7 +461,7 @@ class Composition:
     def _entries(self, of: Ref, shape: Shape) -> Ref:
         rows = self.points[0].shape[0]
         if not shape or shape[0] != rows:
-            raise Unsupported("it gives no numbers of each point")
+            raise Unsupported("it returns no numbers per point")
         return self._node("view", (of, [rows, -1]), (rows, math.prod(shape[1:])))
 
     def _shape(self, of: Ref) -> Shape:

@@ -31,20 +31,20 @@ class Law:
 
 def _log_det(run: GraphRun[Field]) -> bool:
     r"""$(\det J)^2 = (e^{\log\det})^2$ for each point, which depends on no other."""
-    value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    value, reported = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     blocks = _blocks(run, value)
     if blocks is None:
         return False
     det = _determinants(blocks, run.field.first(1)[..., 0])
-    return _grown_alike(run, value, told, det, None)
+    return _grown_alike(run, value, reported, det, None)
 
 
 def _grown_alike(
-    run: GraphRun[Field], value: Residues, told: Any, det: Pair, units: Pair | None
+    run: GraphRun[Field], value: Residues, reported: Any, det: Pair, units: Pair | None
 ) -> bool:
     """Whether a determinant of each point, in ``units``, is that of a log-det up to its sign."""
     rows, first = run.graph.points[1][0], run.field.first(0)[..., None]
-    ladj = lifted(told, value)
+    ladj = lifted(reported, value)
     ladj = (
         sum_of_residues(view(ladj, (rows, -1)), 1)
         if len(ladj.shape) and ladj.shape[0] == rows
@@ -69,7 +69,7 @@ def _sparse_log_det(run: GraphRun[Field]) -> bool:
     the kept ones: $(\prod_i \partial_i y_i)^2 = (e^{\log\det})^2$. Entries are distinguished by
     the digits of their index.
     """
-    value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    value, reported = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     x, rows = run.values[run.graph.points[0]], run.graph.points[1][0]
     if not isinstance(value, Residues) or value.d is None or math.prod(value.shape) != run.size:
         return False
@@ -100,7 +100,7 @@ def _sparse_log_det(run: GraphRun[Field]) -> bool:
         _last_axis_product((re, im), q),
         _last_axis_product((along[:, 0][..., moved], None), q),
     )
-    return _grown_alike(run, value, told, det, units)
+    return _grown_alike(run, value, reported, det, units)
 
 
 def kept_entries(run: GraphRun[Field]) -> Any:
@@ -202,10 +202,10 @@ def _equal_results(run: GraphRun[Field]) -> bool:
 
 def _slope(run: GraphRun[Field]) -> bool:
     """The derivative of a number along the directions of a statement is another number."""
-    total, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    total, reported = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     if not isinstance(total, Residues):
         return False
-    slope = lifted(told, total).top
+    slope = lifted(reported, total).top
     zero = np.zeros_like(slope[0])
     found = (zero, None) if total.derivative is None else total.derivative
     return bool(_equal_entries(found, slope).all())

@@ -173,8 +173,8 @@ def prove_identity(
             reason = "it is no identity on all paths of drawn points"
     if best is None and law.slopes == "halves" and "no identity" in reason:
         reason = (
-            f"not decided: of events of more than {ENTRIES} entries log-dets are proved where each entry is kept, or goes through "
-            "a map of its own"
+            f"not decided: for events of more than {ENTRIES} entries, log-dets are proved if each entry is kept or transformed "
+            "separately"
         )
     return best or (Proof(False, reason=_nested(graph, different) or reason), ())
 
@@ -186,7 +186,7 @@ def _nested(graph: Graph, paths: Sequence[Branches]) -> str:
         with contextlib.suppress(NotModelled):
             GraphRun(graph, field, path, frozenset(), "")
         if field.nested:
-            return f"not decided: a root of what holds a root ({field.nested})"
+            return f"not decided: a root of an expression with roots ({field.nested})"
     return ""
 
 

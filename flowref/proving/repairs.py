@@ -116,10 +116,10 @@ def repairs(
 
 def of_log_det(graph: Graph) -> Scope:
     """The nodes on which the log-det depends, and the value does not."""
-    value, told = graph.outputs
+    value, ladj = graph.outputs
     cones = [
         {node.name for node in replace(graph, outputs=(one, None)).needed(())}
-        for one in (value, told)
+        for one in (value, ladj)
         if one is not None
     ]
     names = frozenset(graph.shapes)
@@ -168,11 +168,11 @@ def edited(graph: Graph, edit: Edit, scope: Scope) -> Graph:
         nodes.append(renamed_node(node, names) if changed else node)
         if number == last:
             nodes += edit.nodes
-    value, told = graph.outputs
+    value, ladj = graph.outputs
     if scope.last(graph) == edit.place.name and not edit.user:
         other = Ref(edit.value)
-        value, told = (other, told) if scope.result == 0 else (value, other)
-    return replace(graph, nodes=tuple(nodes), outputs=(value, told))
+        value, ladj = (other, ladj) if scope.result == 0 else (value, other)
+    return replace(graph, nodes=tuple(nodes), outputs=(value, ladj))
 
 
 def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
@@ -308,8 +308,8 @@ def _terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
         steps.append(("mul", (None if steps else first, sign), (rows,)))
         steps.append(("add", (Ref(last.name), None), (rows,)))
         of = f"log |{words}|" if logarithm else words
-        told = f"{'plus' if sign > 0 else 'minus'} the sum of {of}"
-        yield _edit(told, f"term {len(steps)}", last, *steps)
+        description = f"{'plus' if sign > 0 else 'minus'} the sum of {of}"
+        yield _edit(description, f"term {len(steps)}", last, *steps)
 
 
 def _value_replacements(node: Node, nodes: Sequence[Node], own: frozenset[str]) -> Iterator[Edit]:

@@ -80,7 +80,7 @@ class EquivalentObjects:
 
         calls = Calls(recipe, more={"both": both})
         statement = Statement(
-            f"both give the same {words}",
+            f"both return the same {words}",
             "equal",
             (name,),
             lambda of: of.call("both"),

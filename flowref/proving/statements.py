@@ -62,13 +62,13 @@ def _round_trip_of_latents(of: Composition) -> tuple[Ref, Ref]:
 
 
 def _opposite(of: Composition) -> tuple[Ref, Ref | None]:
-    z, told = of.call("forward")
-    return of.negative(of.call("inverse", z)[1]), told
+    z, ladj = of.call("forward")
+    return of.negative(of.call("inverse", z)[1]), ladj
 
 
 def _densities(of: Composition) -> tuple[Ref, Ref]:
-    z, told = of.call(of.calls.normalizing)
-    return of.call("log_prob")[0], of.sum(of.call("base_log_prob", z)[0], told)
+    z, ladj = of.call(of.calls.normalizing)
+    return of.call("log_prob")[0], of.sum(of.call("base_log_prob", z)[0], ladj)
 
 
 def _values_in_training(of: Composition) -> tuple[Ref, Ref | None]:
@@ -132,10 +132,10 @@ def _bias_before(of: Composition) -> tuple[Ref, Ref]:
 
 
 def _composite_and_chain(of: Composition) -> tuple[Ref, Ref]:
-    (whole, told), (last, total) = of.call("forward"), of.call(THROUGH["forward"])
-    if told is None or total is None:
-        told = total = None
-    return of.beside(whole, told), of.beside(last, total)
+    (whole, ladj), (last, total) = of.call("forward"), of.call(THROUGH["forward"])
+    if ladj is None or total is None:
+        ladj = total = None
+    return of.beside(whole, ladj), of.beside(last, total)
 
 
 def _parts_back(of: Composition) -> tuple[Ref, Ref]:
@@ -174,14 +174,14 @@ def _lines(of: Composition) -> tuple[Ref, Ref]:
 
 def _of_couplings(calls: Calls) -> tuple[str, ...]:
     _coupling(calls.recipe.facts)
-    told = "map/log-det" if calls.part("forward", calls.points).graph.outputs[1] else ""
-    return ("coupling/pattern[conditioner]", *filter(None, [told]))
+    log_det_law = "map/log-det" if calls.part("forward", calls.points).graph.outputs[1] else ""
+    return ("coupling/pattern[conditioner]", *filter(None, [log_det_law]))
 
 
 def _of_density(calls: Calls) -> tuple[str, ...]:
-    told = "map/log-det" if calls.normalizing == "forward" else "map/log-det[inverse]"
+    log_det_law = "map/log-det" if calls.normalizing == "forward" else "map/log-det[inverse]"
     return (
-        told,
+        log_det_law,
         "map/inverse",
         "map/inverse[latents]",
         "density/change-of-variables",
@@ -194,7 +194,7 @@ def _squeezed(of: Composition) -> tuple[Ref, Ref]:
     if squeezing is None:
         raise Unsupported("it has no squeeze")
     if squeezing.call != "forward":
-        raise Unsupported("its inverse is what squeezes")
+        raise Unsupported("it squeezes in its inverse")
     value = of.call("forward")[0]
     if not of.only(KEEPING):
         raise Unsupported("it computes with the entries")
@@ -208,8 +208,8 @@ def _standard_normal_base(of: Composition) -> tuple[Ref, Ref]:
     first, rows = of.points[0], len(of.points[0])
     numbers = np.asarray(detached(first), float).reshape(rows, -1)
     normal = -0.5 * ((numbers**2).sum(1) + numbers.shape[1] * math.log(2 * math.pi))
-    told = np.asarray(of.calls.values("base_log_prob", [first])[0], float)
-    if np.shape(told) != (rows,) or not np.allclose(told, normal, NEAR, NEAR):
+    reported = np.asarray(of.calls.values("base_log_prob", [first])[0], float)
+    if np.shape(reported) != (rows,) or not np.allclose(reported, normal, NEAR, NEAR):
         raise Unsupported("it has no standard normal base")
     others = of.others()
     one = of.call("base_log_prob")[0]
@@ -220,10 +220,10 @@ def _standard_normal_base(of: Composition) -> tuple[Ref, Ref]:
 def _no_volume(of: Composition) -> tuple[Ref, Ref]:
     if not of.calls.recipe.facts.promises.get("volume-preserving"):
         raise Unsupported("it has no promise to preserve volume")
-    told = of.call("forward")[1]
-    if told is None:
+    ladj = of.call("forward")[1]
+    if ladj is None:
         raise Unsupported("it returns no log-det")
-    return told, of.less(told, told)
+    return ladj, of.less(ladj, ladj)
 
 
 BOTH = ("forward", "inverse")
@@ -299,13 +299,13 @@ STATEMENTS = {
         traces=2,
     ),
     "coupling/pattern[conditioner]": Statement(
-        "what is kept depends on nothing that is transformed, and what is transformed on no other of these entries",
+        "kept entries depend on no transformed ones, and transformed entries on no other transformed ones",
         "pattern",
         ("forward",),
         _zeros,
     ),
     "coupling/closed-form": Statement(
-        "given the kept part, transformed entries are lines in the input, with the log-det of their slopes",
+        "given the kept part, transformed entries are affine in the input, with the log-det of their slopes",
         "slope",
         ("forward",),
         _lines,

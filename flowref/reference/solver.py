@@ -137,7 +137,7 @@ def runge_kutta_steps(
         h *= min(LONGER, max(SHORTER, SAFETY * max(off, 1e-9) ** (-1 / ORDER)))
     raise NotConverged(
         f"{most} steps from {start:g} to {end:g} come to {time:g}, where one of {step.length:.3g} leaves an "
-        f"error of {off * allowed:.3g}; expected {allowed:.3g} beside 1: the field is too steep, or no "
+        f"error of {off * allowed:.3g}; expected {allowed:.3g} relative to 1: the field is too steep, or no "
         "smooth function"
     )
 
@@ -206,7 +206,7 @@ def path_integral(
         if 2 * n > most:
             raise NotConverged(
                 f"{n} intervals between nodes from {start:g} to {start + length:g} leave an error of "
-                f"{float(error):.3g}; expected {enough:.3g} beside {size:g}: the divergence is too steep, or "
+                f"{float(error):.3g}; expected {enough:.3g} relative to {size:g}: the divergence is too steep, or "
                 "no smooth function of time"
             )
         n *= 2

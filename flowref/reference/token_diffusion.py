@@ -38,7 +38,7 @@ class TokenDiffusion(nn.Module):
         if rates.dim() != 2 or bool((off < 0).any()) or bool((rates.sum(1).abs() > eps).any()):
             raise ValueError(
                 "got rates that are negative off the diagonal, or whose rows do not sum to zero; expected "
-                "the rates of a Markov chain, minus what leaves a token on the diagonal"
+                "the rates of a Markov chain, with minus the total rate of leaving a token on the diagonal"
             )
         self.tokens, self.length, self.steps, self.time = len(rates), length, steps, time
         states = self.tokens**length

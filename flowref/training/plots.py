@@ -54,9 +54,9 @@ def figure(path: Path, columns: int = 1, size: tuple[float, float] = (5.0, 4.4))
         canvas = Figure(figsize=(size[0] * columns, size[1]), layout="constrained")
         package("matplotlib.backends.backend_agg").FigureCanvasAgg(canvas)
         yield canvas.subplots(1, columns, squeeze=False)[0]
-        beside = path.with_name(f".{path.name}")
-        canvas.savefig(beside, format="png", bbox_inches="tight", pad_inches=0.15)
-        beside.replace(path)
+        temporary = path.with_name(f".{path.name}")
+        canvas.savefig(temporary, format="png", bbox_inches="tight", pad_inches=0.15)
+        temporary.replace(path)
 
 
 def draw_plots(folder: Path, recipe: Recipe, dataset: Dataset, summary: Summary) -> list[Path]:

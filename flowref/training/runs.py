@@ -71,15 +71,15 @@ def unfinished(parent: Path, dataset: str) -> Path | None:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Writes a file atomically: after a crash it has the old content or the new one, complete."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise RunError(
             f"{path} cannot be written: {error.strerror}; free some space, then resume the run"
         ) from None

@@ -122,14 +122,14 @@ class Steps:
         jax = self._jax
 
         def errors(parameters: Any, x: Any) -> tuple[Any, Any, Any]:
-            z, told = forward(parameters, x)
+            z, ladj = forward(parameters, x)
             back = x if inverse is None else inverse(parameters, z)
             back = back[0] if isinstance(back, tuple) else back
             size = math.prod(x.shape[1:])
             jacobian = jax.jacfwd(lambda row: forward(parameters, row[None])[0][0])(x[0])
             expected = jax.numpy.linalg.slogdet(jacobian.reshape(-1, size))[1]
             off = abs(back - x).max() / jax.numpy.maximum(1.0, abs(x).max())
-            return off, told.reshape(-1)[0], expected
+            return off, ladj.reshape(-1)[0], expected
 
         return errors
 

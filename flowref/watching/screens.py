@@ -102,19 +102,19 @@ class Screens:
         copies = x[:1].expand(size, *x.shape[1:]).clone().requires_grad_()
         contexts = None if context is None else context[:1].expand(size, *context.shape[1:])
         with torch.enable_grad():
-            z, told = self._there(self._called, copies, contexts)
+            z, ladj = self._there(self._called, copies, contexts)
             if z.numel() != size * size:
                 return []
             seeds = torch.eye(size, dtype=z.dtype, device=z.device).reshape(z.shape)
             (jacobian,) = torch.autograd.grad(z, copies, seeds)
         found = []
         unit = UNITS * torch.finfo(x.dtype).eps
-        if isinstance(told, torch.Tensor) and told.numel() == size:
+        if isinstance(ladj, torch.Tensor) and ladj.numel() == size:
             expected = float(torch.linalg.slogdet(jacobian.reshape(size, size).double().cpu())[1])
-            reported = float(told.detach().reshape(-1)[0])
+            reported = float(ladj.detach().reshape(-1)[0])
             # If copies have different log-dets, these are estimates, and one draw is not
             # comparable.
-            spread = float(told.detach().max() - told.detach().min())
+            spread = float(ladj.detach().max() - ladj.detach().min())
             error = 0.0 if spread > unit * max(1.0, abs(reported)) else abs(expected - reported)
             if math.isfinite(error) and error > unit * size * max(1.0, abs(expected)):
                 found.append(

@@ -55,7 +55,7 @@ def pull(
 ) -> Any:
     """See `flowref.backends.derivatives.Derivatives.pull`: by reverse mode."""
     if draws is not None or training:
-        raise Unsupported("what it draws depends on a key")
+        raise Unsupported("its draws depend on a key")
     _require_all_arrays(only)
     both = _weights(live, values), _weights(live, ladjs)
     if toward != "parameters":

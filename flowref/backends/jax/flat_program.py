@@ -30,7 +30,7 @@ from flowref.model import Unsupported
 MOST = 20_000
 # Packages whose source lines are not reported, but those of their callers.
 FRAMEWORKS = tuple(f"{Path(str(one.__file__)).parent}/" for one in (jax, np, flowref))
-BESIDE = ("/equinox/", "/flax/", "/jaxtyping/")
+LIBRARIES = ("/equinox/", "/flax/", "/jaxtyping/")
 
 
 class Untraced(Unsupported):
@@ -192,7 +192,7 @@ def of_framework(called: Any) -> bool:
     info = (called.jaxpr if isinstance(called, ClosedJaxpr) else called).debug_info
     place = getattr(info, "func_src_info", None) or ""
     file = place.rpartition(" at ")[2]
-    return file.startswith(FRAMEWORKS) or any(one in file for one in BESIDE)
+    return file.startswith(FRAMEWORKS) or any(one in file for one in LIBRARIES)
 
 
 def line_of(equation: Any) -> str:
@@ -204,7 +204,7 @@ def line_of(equation: Any) -> str:
         if file.startswith((*FRAMEWORKS, "<")):
             continue
         line = f"{Path(file).name}:{frame.line_num}"
-        if not any(one in file for one in BESIDE):
+        if not any(one in file for one in LIBRARIES):
             return line
         source = source or line
     return source

@@ -69,7 +69,7 @@ def altered_conditioner_output(
     flat = out.reshape(len(out), -1)
     if flat.shape[1] % len(kept):
         raise Unsupported(
-            "its conditioner does not give as many numbers for every entry of an event"
+            "its conditioner does not return the same number of parameters for every entry of an event"
         )
     mask = torch.tensor(kept, dtype=out.dtype).repeat(flat.shape[1] // len(kept))
     return (flat + size * mask).reshape(out.shape)

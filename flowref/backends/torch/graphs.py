@@ -41,7 +41,7 @@ def ungraphed() -> Iterator[Ungraphed]:
 
     def remember(_: None) -> torch.Tensor:
         state.walked = True
-        raise Walked("the graph was not kept")
+        raise Walked("the graph saved no tensors")
 
     with noting_transforms(state), torch.autograd.graph.saved_tensors_hooks(forget, remember):
         yield state

@@ -163,7 +163,7 @@ def _answered(answer: Callable[[], Any], *_: Any) -> Any:
 
 def _refuse() -> NoReturn:
     REQUESTS.wish = Wish.REFUSED
-    raise AssertionError("it asks for a GPU, and is judged on the processor")
+    raise AssertionError("it requests a GPU, and runs on the CPU here")
 
 
 def _here(value: Any) -> Any:

@@ -38,7 +38,7 @@ LOUDER = 4.0
 # The distance of nearby points from one that is not returned exactly, relative to 1 + |z|, and how
 # many times farther than the Jacobian predicts their results may lie: a smaller factor underrates
 # noise by no more than tolerances allow.
-BESIDE, STABLE = 1e-9, 100.0
+NEARBY, STABLE = 1e-9, 100.0
 # A point that is returned this exactly, relative to 1 + |z|, is stable; one that is returned less
 # exactly is checked with points as near as noise moves it. If that takes long (in nominal
 # nanoseconds), a coarser return suffices.
@@ -67,7 +67,7 @@ class PlainRoundTrip:
     given: Array | None
     context: Array | None
     out: Array
-    beside: Any
+    ladj: Any
     there: Mapped | None = None
     jacobian: Array | None = None
     gradient: Array | None = None
@@ -100,9 +100,9 @@ def map_rounded(
         x = x + magnitude / UNIT * pair.own * rng.uniform(-1, 1, x.shape)
     if far.any():
         x = np.where(far.reshape(-1, *(1,) * (x.ndim - 1)), np.nan, x)
-    if pair.beside is None or there.ladj is None:
-        return Mapped(x, pair.beside)
-    return Mapped(x, pair.beside - _log_det_change(pair, x, there))
+    if pair.ladj is None or there.ladj is None:
+        return Mapped(x, pair.ladj)
+    return Mapped(x, pair.ladj - _log_det_change(pair, x, there))
 
 
 def drawn_back(live: Live) -> bool:
@@ -133,11 +133,11 @@ def draw_rounded(
     moved, there = _perturbed_round_trip(live, calls, pair, 0.0, stream)
     if not isinstance(out, Mapped):
         return moved
-    beside = out.ladj
-    if beside is not None and there.ladj is not None:
+    ladj = out.ladj
+    if ladj is not None and there.ladj is not None:
         sign = -1.0 if live.facts.promises.get("ladj") == "inverse" else 1.0
-        beside = beside + sign * _log_det_change(pair, moved, there)
-    return Mapped(moved, beside)
+        ladj = ladj + sign * _log_det_change(pair, moved, there)
+    return Mapped(moved, ladj)
 
 
 def _perturbed_round_trip(
@@ -166,7 +166,7 @@ def _log_det_change(pair: PlainRoundTrip, x: Array, there: Mapped) -> Array:
     along = (pair.gradient * (x - pair.out)).reshape(rows, -1).sum(1)
     own = per_point(there.ladj, rows) - per_point(pair.there.ladj, rows)
     turned = LOUDER * own + along
-    return np.asarray(turned if np.size(pair.beside) in (1, rows) else turned[:, None])
+    return np.asarray(turned if np.size(pair.ladj) in (1, rows) else turned[:, None])
 
 
 def _complete(live: Live, calls: Calls, pair: PlainRoundTrip) -> None:
@@ -197,18 +197,18 @@ def _stable(live: Live, calls: Calls, pair: PlainRoundTrip) -> Array:
     pair.stable = _close(gone, given, NEARLY if coarse else EXACTLY)
     near = _close(gone, given, NEAR)
     pair.own = np.zeros(pair.out.shape)
-    for rows, size in ((near & ~pair.stable, NOISE), (~near, BESIDE)):
+    for rows, size in ((near & ~pair.stable, NOISE), (~near, NEARBY)):
         if rows.any():
             part = _round_trip_rows(pair, np.flatnonzero(rows))
             sizes = (size, SHOWN) if size == NOISE and not coarse else (size,)
-            beside = _nearby_results(live, calls, part, sizes)
-            pair.stable[rows] = beside[0].stable
+            nearby = _nearby_results(live, calls, part, sizes)
+            pair.stable[rows] = nearby[0].stable
             if len(sizes) > 1:
-                pair.own[rows] = np.minimum(beside[1].apart, ROUGHEST * (1 + np.abs(part.out)))
+                pair.own[rows] = np.minimum(nearby[1].apart, ROUGHEST * (1 + np.abs(part.out)))
     return pair.stable
 
 
-class Beside(NamedTuple):
+class NearbyResult(NamedTuple):
     """Results of points near those of a pair: distances from the Jacobian's prediction, per entry,
     and the rows in which they are near it.
     """
@@ -219,7 +219,7 @@ class Beside(NamedTuple):
 
 def _nearby_results(
     live: Live, calls: Calls, pair: PlainRoundTrip, sizes: tuple[float, ...]
-) -> list[Beside]:
+) -> list[NearbyResult]:
     """Results of clean calls at these distances, each in one direction, all in one call."""
     assert pair.given is not None and pair.jacobian is not None
     rows, times = len(pair.out), len(sizes) + 1
@@ -238,10 +238,10 @@ def _nearby_results(
             with contextlib.suppress(np.linalg.LinAlgError):
                 step = np.linalg.solve(pair.jacobian[row], change[row].reshape(-1))
                 # Iterations stop within their own tolerance, which must not count.
-                least = BESIDE * (1 + np.abs(here[row]).max())
+                least = NEARBY * (1 + np.abs(here[row]).max())
                 stable[row] = np.abs(moved[row]).max() <= STABLE * (np.abs(step).max() + least)
                 apart[row] = np.nan_to_num(np.abs(moved[row] - step))
-        found.append(Beside(apart.reshape(pair.out.shape), stable))
+        found.append(NearbyResult(apart.reshape(pair.out.shape), stable))
     return found
 
 
@@ -264,7 +264,7 @@ def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Plain
     for pair in reversed(kept):
         if _rows_of(pair, z, context) is not None:
             return pair
-    raise Undecidable("its inverse gives no numbers that noise could be measured beside")
+    raise Undecidable("its inverse returns no finite numbers, near which noise could be measured")
 
 
 def _close(z: Array, given: Array, near: float) -> Array:
@@ -296,12 +296,12 @@ def _round_trip_rows(pair: PlainRoundTrip, rows: Array) -> PlainRoundTrip:
     assert there is not None and pair.jacobian is not None and pair.gradient is not None
     if there.ladj is not None:
         ladj = np.asarray(there.ladj)[rows] if np.ndim(there.ladj) else there.ladj
-    beside = pair.beside
+    own = pair.ladj
     return PlainRoundTrip(
         None if pair.given is None else pair.given[rows],
         None if pair.context is None else pair.context[rows],
         pair.out[rows],
-        np.asarray(beside)[rows] if np.ndim(beside) else beside,
+        np.asarray(own)[rows] if np.ndim(own) else own,
         Mapped(there.value[rows], ladj),
         pair.jacobian[rows],
         pair.gradient[rows],

@@ -94,7 +94,7 @@ class Folding(Dispatch):
                 self.written.add(key)
                 if self.handed[key] > 1:
                     self.spoiled = True
-                    raise Spoiled("what was computed once is written to")
+                    raise Spoiled("a cached result is written to")
 
 
 def folding_of(obj: Any) -> Folding:

@@ -59,5 +59,5 @@ def slope(
                 along = along + (gradient * direction).sum()
         return total, along
 
-    run.differentiates = True  # type: ignore[attr-defined]  # which a trace is told
+    run.differentiates = True  # type: ignore[attr-defined]  # read by a trace
     return run

@@ -48,11 +48,11 @@ def cached_training(
     if key not in _TRAINED:
         obj = start()
         if shared(obj, *details):
-            raise Unsupported("its copies call parts of the original, so training is not looked at")
+            raise Unsupported("its copies call parts of the original, so training is not tested")
         try:
             duplicate(obj)
         except Exception as error:
-            raise Unsupported("it cannot be copied, so its training is not looked at") from error
+            raise Unsupported("it cannot be copied, so its training is not tested") from error
         _TRAINED[key] = (build, train_object(obj, *details))
         while len(_TRAINED) > KEPT:
             _TRAINED.popitem(last=False)

@@ -499,7 +499,7 @@ class Residues(Numbers):
         """
         if (self.signs < ABOVE).any():
             self.field.conditions[
-                f"where {what} is taken of what is positive ({self.field.line})"
+                f"where the argument of {what} is positive ({self.field.line})"
             ] = None
 
     def positive(self) -> Residues:

@@ -172,7 +172,7 @@ def remainder(a: Any, b: Any) -> Intervals:
     if not (
         one.whole and other.whole and (other.low == other.high).all() and (other.low > 0).all()
     ):
-        raise NotModelled("a remainder of what is no whole number")
+        raise NotModelled("a remainder of numbers that are not integers")
     n = other.low
     same = np.floor(one.low / n) == np.floor(one.high / n)
     return one.certain(np.where(same, one.low % n, 0), np.where(same, one.high % n, n - 1))

@@ -186,7 +186,7 @@ def box_bounds(
 
 def _box_refusal(graph: Graph) -> str:
     if graph.given is not None:
-        return "it is given a context, of which no box is known"
+        return "it takes a context, for which there is no box"
     single = next(
         (one for one in graph.needed(()) if one.kind == "float32" and one.op not in KEEPING), None
     )
@@ -281,11 +281,11 @@ def box_run_size(graph: Graph, slopes: bool) -> int:
 
 # Results on boxes: a mask of those that succeed, and two numbers of each, whose minimum and maximum
 # count.
-Told = tuple[Any, Any, Any]
+BoxResults = tuple[Any, Any, Any]
 
 
 def covered(
-    graph: Graph, box: Box, tell: Callable[[dict[str, Any], int], Told], *, slopes: bool = False, decimals: bool = False,
+    graph: Graph, box: Box, evaluate: Callable[[dict[str, Any], int], BoxResults], *, slopes: bool = False, decimals: bool = False,
     diagonal: bool = False,
 ) -> tuple[int, float, float] | str:  # fmt: skip
     """Halves a box until all parts succeed: returns their number, and the minimum and maximum of
@@ -301,7 +301,7 @@ def covered(
         batch, todo = todo[:at_once], todo[at_once:]
         low, high = (np.stack([one[at] for one in batch]) for at in (0, 1))
         try:
-            fine, lows, highs = tell(
+            fine, lows, highs = evaluate(
                 run_on(graph, low, high, slopes=slopes, decimals=decimals), len(batch)
             )
         except Undecided:
@@ -342,7 +342,7 @@ def _rounding_bound(kind: str, asked: Box, graph: Graph, proved: Proved | None) 
     outputs = [one.name for one in graph.outputs if one is not None]
     of_law = outputs if proved is not None and proved.law is not LAWS["log-det"] else outputs[1:]
 
-    def tell(values: dict[str, Any], count: int) -> Told:
+    def evaluate(values: dict[str, Any], count: int) -> BoxResults:
         fine, err = np.ones(count, bool), np.zeros(count)
         for name in outputs:
             if isinstance(value := values[name], Intervals):
@@ -355,7 +355,7 @@ def _rounding_bound(kind: str, asked: Box, graph: Graph, proved: Proved | None) 
         return fine, err, err
 
     decimals = proved is not None and decimal(proved.proof)
-    found = _largest_box(asked, lambda box: covered(graph, box, tell, decimals=decimals))
+    found = _largest_box(asked, lambda box: covered(graph, box, evaluate, decimals=decimals))
     if isinstance(found, str):
         return Bound(kind, asked, reason=found)
     box, (count, _, most) = found
@@ -404,7 +404,7 @@ def _monotone(graph: Graph, asked: Box) -> Bound | None:
     if whole is None or any(one[..., sides].any() for one in whole):
         return None
 
-    def tell(values: dict[str, Any], count: int) -> Told:
+    def evaluate(values: dict[str, Any], count: int) -> BoxResults:
         low, high = (
             np.broadcast_to(np.diagonal(one, axis1=-2, axis2=-1), (count, rows, entries)).reshape(
                 count, -1
@@ -416,7 +416,9 @@ def _monotone(graph: Graph, asked: Box) -> Bound | None:
         sizes = np.maximum(low, -high).min(1), np.maximum(high, -low).max(1)
         return signed & np.isfinite(sizes[1]), *sizes
 
-    found = _largest_box(asked, lambda box: covered(graph, box, tell, slopes=True, diagonal=True))
+    found = _largest_box(
+        asked, lambda box: covered(graph, box, evaluate, slopes=True, diagonal=True)
+    )
     if isinstance(found, str):
         return Bound("monotone", asked, reason=found)
     if len(signs) > 1:
@@ -448,7 +450,7 @@ def _jacobians_on(graph: Graph, box: Box) -> Any:
 def _codomain_bound(graph: Graph, asked: Box, low: float, high: float) -> Bound:
     """The bound that values are in a codomain."""
 
-    def tell(values: dict[str, Any], count: int) -> Told:
+    def evaluate(values: dict[str, Any], count: int) -> BoxResults:
         least, most = (
             np.broadcast_to(one.reshape(len(one), -1), (count, one[0].size))
             for one in values[graph.outputs[0].name].ends
@@ -459,7 +461,7 @@ def _codomain_bound(graph: Graph, asked: Box, low: float, high: float) -> Bound:
             most.max(1),
         )
 
-    found = _largest_box(asked, lambda box: covered(graph, box, tell))
+    found = _largest_box(asked, lambda box: covered(graph, box, evaluate))
     if isinstance(found, str):
         return Bound("codomain", asked, reason=found)
     return Bound("codomain", asked, found[0], found[1][0], low, high)
@@ -471,7 +473,7 @@ def _contraction(graph: Graph, asked: Box) -> Bound:
         return Bound("lipschitz", asked, reason="its slopes are not known")
     one = np.eye(len(asked.low))
 
-    def tell(values: dict[str, Any], count: int) -> Told:
+    def evaluate(values: dict[str, Any], count: int) -> BoxResults:
         low, high = _jacobians(graph, values)
         middle, half = low / 2 + high / 2 - one, high / 2 - low / 2
         fine = np.isfinite(middle).all((-1, -2)) & np.isfinite(half).all((-1, -2))
@@ -481,7 +483,7 @@ def _contraction(graph: Graph, asked: Box) -> Bound:
         most = np.broadcast_to(norms.reshape(len(norms), -1).max(1), (count,))
         return most < 1, most, most
 
-    found = _largest_box(asked, lambda box: covered(graph, box, tell, slopes=True))
+    found = _largest_box(asked, lambda box: covered(graph, box, evaluate, slopes=True))
     if isinstance(found, str):
         return Bound("lipschitz", asked, reason=found)
     return Bound("lipschitz", asked, found[0], found[1][0], most=found[1][2])

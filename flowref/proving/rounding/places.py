@@ -31,7 +31,7 @@ class Place:
         self.box = box and box.within(self.domain)
         if text and self.box is None:
             raise SpecError(
-                f"--box was given as {text!r}, of which nothing is in the domain, {self.domain}; expected a part of it"
+                f"--box was given as {text!r}, which does not meet the domain, {self.domain}; expected a part of it"
             )
 
     def shown(self, claim: Certificate) -> Certificate:
@@ -45,7 +45,9 @@ class Place:
             law = LAWS[claim.law]
             found = tuple(box_bounds(claim.graph, law, claim.proof, self.box, self.promised))
             if any(one.box for one in found) and not self.holds_the_object:
-                reason = "what the object computes is rounded otherwise than what its operators are taken apart into"
+                reason = (
+                    "the object is rounded differently from the decompositions of its operators"
+                )
                 found = tuple(Bound(one.kind, one.asked, reason=reason) for one in found)
         gap, certainty = None, self.calls.recipe.facts.certainty
         # A declared estimate is not exact.
@@ -78,8 +80,8 @@ class Place:
         if graph.given is not None:
             return False
         values = run_on(graph, points, points, slopes=False)
-        told = self._run(self.calls.call("forward"), points)
-        for ref, number in zip(graph.outputs, told, strict=True):
+        results = self._run(self.calls.call("forward"), points)
+        for ref, number in zip(graph.outputs, results, strict=True):
             if ref is not None and isinstance(found := values[ref.name], Intervals):
                 rows = found.shape and found.shape[0] == graph.points[1][0]
                 low, high, fine = (
@@ -117,5 +119,5 @@ class Place:
             if context is not None:
                 one = np.asarray(detached(context))[:1]
                 given = recipe.backend.tensor(np.repeat(one, len(points), 0), recipe.dtype)
-            value, told = call(obj, batch, given)
-            return np.asarray(detached(value)), None if told is None else np.asarray(detached(told))
+            value, ladj = call(obj, batch, given)
+            return np.asarray(detached(value)), None if ladj is None else np.asarray(detached(ladj))

@@ -103,7 +103,7 @@ def _gaps(graph: Graph, low: Any, high: Any, context: Any) -> Any:
     shown.
     """
     values = run_on(graph, low, high, slopes=True, context=context)
-    value, told = (values[one.name] for one in graph.outputs if one is not None)
+    value, ladj = (values[one.name] for one in graph.outputs if one is not None)
     rows, nothing = graph.points[1][0], np.full(len(low), -np.inf)
     if (
         not isinstance(value, Intervals)
@@ -115,7 +115,7 @@ def _gaps(graph: Graph, low: Any, high: Any, context: Any) -> Any:
         return nothing
     with np.errstate(all="ignore"):
         true = log_det_bounds(matrices)
-        reported = told if isinstance(told, Intervals) else value.boxes.constant(told)
+        reported = ladj if isinstance(ladj, Intervals) else value.boxes.constant(ladj)
         least, most = (
             one.reshape(
                 len(one), *((rows, -1) if reported.shape and reported.shape[0] == rows else (1, -1))
@@ -137,9 +137,9 @@ def compared_log_dets(call: Callable[[Any], tuple[Any, Any]], point: Any) -> tup
     step = STEP * np.maximum(1.0, abs(point))
     turns = np.array([1.0, -1.0, 2.0, -2.0])
     moved = point + (turns[:, None, None] * np.diag(step)).reshape(-1, entries)
-    values, told = call(np.concatenate((point[None], moved)))
+    values, ladj = call(np.concatenate((point[None], moved)))
     near = np.asarray(values, float)[1:].reshape(4, entries, entries)
     slopes = (8 * (near[0] - near[1]) - (near[2] - near[3])) / (12 * step[:, None])
-    reported = np.asarray(told, float)
+    reported = np.asarray(ladj, float)
     one = reported.reshape(len(moved) + 1, -1)[0].sum() if reported.size > 1 else reported.item()
     return float(one), float(np.linalg.slogdet(slopes)[1])
