@@ -30,7 +30,9 @@ class Derivatives(Protocol):
 
     @property
     def steps(self) -> Callable[..., Iterable[Array]]:
-        """``steps(live, seed, only)``: a seeded direction in the parameters, one array for each."""
+        """``steps(live, seed, only)``: a seeded direction in the parameters, one array in the
+        shape of each.
+        """
 
 
 def directional_derivative(

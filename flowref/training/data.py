@@ -63,8 +63,8 @@ class Dataset:
 
 
 def check_values(values: Values, levels: int | None, what: str) -> None:
-    """Raises `DataError` unless all values are finite and, for images, integers from 0 to levels -
-    1.
+    """Raises `DataError` unless all values ``(n, *event)`` are finite and, for images, integers
+    from 0 to levels - 1.
     """
     if not np.isfinite(values).all():
         count = int((~np.isfinite(values)).sum())
@@ -160,7 +160,7 @@ def digits() -> Dataset:
 
 
 def train_validation_split(name: str, train: Values, test: Values) -> Dataset:
-    """Splits off a tenth of the training images, at most 5000, at random, as the
+    """Splits off a tenth of the training images ``(n, C, H, W)``, at most 5000, at random, as the
     validation part.
     """
     order = np.random.RandomState(0).permutation(len(train))

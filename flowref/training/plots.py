@@ -76,7 +76,7 @@ def draw_plots(folder: Path, recipe: Recipe, dataset: Dataset, summary: Summary)
 
 
 def panel(box: Array) -> tuple[float, float]:
-    """The size of a panel, in inches, for a box of the plane with equal units."""
+    """The size of a panel, in inches, for a box ``(2, 2)`` of the plane with equal units."""
     width, height = (box[1] - box[0]).tolist()
     return 4.6 + 0.6, min(max(4.6 * height / width, 2.6), 6.5) + 1.0
 
@@ -219,7 +219,7 @@ def grid(events: Array, columns: int, levels: int) -> Array:
 
 
 def show(axes: Any, events: Array, levels: int, title: str) -> None:
-    """A roughly square grid of images; one channel is drawn as ink on paper."""
+    """A roughly square grid of images ``(n, C, H, W)``; one channel is drawn as ink on paper."""
     sheet = grid(events, math.ceil(math.sqrt(len(events))), levels)
     gray = sheet.shape[-1] == 1
     axes.imshow(

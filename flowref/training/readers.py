@@ -126,7 +126,7 @@ def cifar10(path: Path, train: bool) -> Images:
 
 
 def cifar_batch(path: Path) -> Images:
-    """The images of one batch file."""
+    """The images ``(n, 3, 32, 32)`` of one batch file."""
     raw = content(path)
     if not raw or len(raw) % CIFAR_RECORD:
         raise DataError(

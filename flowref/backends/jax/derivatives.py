@@ -92,7 +92,7 @@ def along(
 
 
 def steps(live: Live, seed: int, only: str = "") -> list[Array]:
-    """The direction in which `along` moves the arrays, one array for each leaf."""
+    """The direction in which `along` moves the arrays, one array in the shape of each leaf."""
     _require_all_arrays(only)
     with live.calling():
         return [np.asarray(step) for step in live.directions(seed)]

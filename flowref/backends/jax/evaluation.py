@@ -46,7 +46,9 @@ def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> A
 
 
 def draw_samples(live: Live, name: str, n: int, seed: int, context: Array | None = None) -> Any:
-    """Draws n samples, from a key made of the seed."""
+    """Draws n samples ``(n, *event)``, from a key made of the seed; a `Mapped` if they come with
+    log-densities ``(n,)``.
+    """
     with live.calling():
         given = None if context is None else np.asarray(context, live.dtype)
         out = live.programs.draw(name, live.leaves, n, seed, given, live.rounding)
@@ -54,7 +56,9 @@ def draw_samples(live: Live, name: str, n: int, seed: int, context: Array | None
 
 
 def draw_at(live: Live, name: str, x: Array, seed: int, context: Array | None = None) -> Mapped:
-    """Calls a stochastic layer at points, with a key made of the seed."""
+    """Calls a stochastic layer at ``x`` ``(n, *event)``, with a key made of the seed: value and
+    contribution ``(n,)``.
+    """
     with live.calling():
         support = live.facts.domain if name == "push" else live.facts.codomain
         points = live.points(x, call_digest(name, (x, seed, context)), support)

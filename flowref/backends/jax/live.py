@@ -93,7 +93,7 @@ class Live:
         return moved.reshape(plain.shape).astype(self.dtype)
 
     def evaluate(self, name: str, x: Array, context: Array | None = None, *more: Any) -> Any:
-        """The result of a call of a batch, or of a derivative of one; cached."""
+        """The result of a call at ``x`` ``(n, *event)``, or of a derivative of one; cached."""
         digest = call_digest(name, (x, context, *more))
         key = (self.number, self.rounding, digest)
         return KEPT.get(key, lambda: self._evaluate(name, digest, x, context, more))

@@ -112,7 +112,7 @@ class Programs:
         return called
 
     def run(self, name: str, leaves: Any, x: Array, *more: Array | None) -> Any:
-        """The result for a batch of any size."""
+        """The result of a call or a derivative for ``x`` ``(n, *event)``, with any n."""
         if " " in name:
             found = self.in_steps(name, leaves, None, x, *more)
             if found is not None:
@@ -135,8 +135,9 @@ class Programs:
         x: Array,
         *more: Array | None,
     ) -> Any:
-        """The same step by step, randomly rounded if ``rounding`` is given: stretches of rows have
-        noise of their own, in parameters too. None if it should be compiled.
+        """The same step by step, randomly rounded if ``rounding``, (seed, magnitude), is given:
+        stretches of rows have noise of their own, in parameters too. None if it should be
+        compiled.
         """
         runs, rows = (RUNS, rows_per_stretch(x)) if self.padded else (1, max(1, len(x)))
         if runs * sum(math.prod(leaf.shape) for leaf in leaves) > MANY_LEAVES:
@@ -204,8 +205,8 @@ class Programs:
         weights: tuple[Array | None, Array | None],
         rounding: tuple[int, float] | None,
     ) -> Any:
-        """The gradients, in the object's arrays, of the weighted sum of a call's results; padding
-        rows have weight zero.
+        """The gradients, one in the shape of each array of the object, of the weighted sum of a
+        call's results; padding rows have weight zero.
         """
         form = (f"slope {name}", *(one is not None for one in (context, *weights)))
         size, gradients = self.size_of(x), []
@@ -291,7 +292,9 @@ def per_row(ladj: Any, batch: int) -> Any:
 
 
 def padded(array: Array | None, start: int, size: int) -> Array | None:
-    """``size`` rows from ``start`` on, padded with copies of the first."""
+    """``size`` rows from ``start`` on, ``(size, ...)``, padded with copies of the first; None
+    stays None.
+    """
     if array is None:
         return None
     cut = array[start : start + size]
@@ -301,7 +304,7 @@ def padded(array: Array | None, start: int, size: int) -> Array | None:
 
 
 def blank(array: Array | None, rows: int) -> Array | None:
-    """The array with rows from ``rows`` on set to zero."""
+    """The array ``(n, ...)`` with rows from ``rows`` on set to zero."""
     if array is None or rows >= len(array):
         return array
     kept = np.array(array)

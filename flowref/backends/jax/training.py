@@ -41,7 +41,9 @@ class JaxTrainee:
         self.above = [positive(leaf) for leaf in self.leaves]
 
     def gradients(self, x: Array, context: Array | None) -> tuple[float, Sequence[Any]]:
-        """The gradients of the trained arrays, computed step by step or compiled."""
+        """The loss of a batch ``x`` ``(n, *event)`` and the gradients of the trained arrays,
+        computed step by step or compiled.
+        """
         programs, moving = self.live.programs, self.live.moving
         given = [None if one is None else one.astype(self.live.dtype) for one in (x, context)]
         form = ("training", *moving)

@@ -135,8 +135,8 @@ def _stage(run: Sequence[Piece], passing: Set[int]) -> Stage:
 
 
 def pieces(asked: MapCall, x: torch.Tensor, seen: bool = False) -> Pieces | None:
-    """The pieces of a call at points, in order of application; None if it cannot be cut, or fails.
-    ``seen``: whether they were already verified.
+    """The pieces of a call at ``x`` ``(n, *event)``, in order of application; None if it cannot be
+    cut, or fails. ``seen``: whether they were already verified.
     """
     with contextlib.suppress(Exception):
         found = Pieces(_pieces(asked, x))

@@ -127,7 +127,9 @@ def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> M
 def evaluate_anew(
     live: Live, name: str, x: Array, context: Array | None = None, stream: int | None = None
 ) -> Mapped:
-    """The same, without the cache; under noise an additional clean call counts the operations."""
+    """The same at ``x`` ``(n, *event)`` without the cache; under noise an additional clean call
+    counts the operations.
+    """
     live.count(name, lambda: evaluate_anew(live, name, x, context))
     function = method(live, name)
     with live.lend() as obj, live.calling(name, stream=stream), ending(live, name, x):

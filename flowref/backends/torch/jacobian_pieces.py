@@ -29,9 +29,9 @@ def walk(
     visitor: Visitor[Any],
     steady: bool = False,
 ) -> Any:
-    """Returns the visitor's result for one call; ``steady``: for the call without noise, once for
-    each point. Raises `Undecidable` if the visitor does; if it did so without noise, it does so
-    under noise.
+    """Returns the visitor's result for one call at ``x`` ``(n, *event)``; ``steady``: for the call
+    without noise, once for each point. Raises `Undecidable` if the visitor does; if it did so
+    without noise, it does so under noise.
     """
 
     def shown() -> Any:

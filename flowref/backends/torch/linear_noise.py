@@ -86,7 +86,9 @@ def replaceable(live: Live, name: str) -> bool:
 def map_rounded(
     live: Live, calls: Calls, z: Array, moved: Array, context: Array | None, stream: int
 ) -> Mapped:
-    """The inverse under noise, which moved the points ``z`` to ``moved``."""
+    """The inverse ``(n, *event)`` under noise, which moved the points ``z`` ``(n, *event)`` to
+    ``moved``; NaN in rows for which nothing can be decided.
+    """
     pair = _nearest(live, calls, z, context)
     assert pair.given is not None
     change = moved - pair.given
@@ -117,8 +119,8 @@ def draw_rounded(
     context: Array | None,
     stream: int,
 ) -> Any:
-    """Samples under noise: those of the clean call, moved as far as rounding moves them; their
-    log-densities are those of the same latents.
+    """Samples ``(n, *event)`` under noise: those of the clean call, moved as far as rounding moves
+    them; their log-densities are those of the same latents.
     """
     with _plainly(live):
         out = draw()
@@ -311,7 +313,7 @@ def _round_trip_rows(pair: PlainRoundTrip, rows: Array) -> PlainRoundTrip:
 
 
 def remember(live: Live, z: Array, context: Array | None, out: Mapped) -> None:
-    """Cache the result of a clean call."""
+    """Caches the result of a clean call at ``z`` ``(n, *event)``."""
     value = np.asarray(out.value)
     if value.shape != z.shape or not np.isfinite(value).all():
         return

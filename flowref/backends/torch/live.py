@@ -172,9 +172,9 @@ class Live:
         jitter: int = 0,
         support: Support | None = None,
     ) -> torch.Tensor | None:
-        """Converts an array to a tensor of the subject's dtype; under noise it is jittered, so
-        that kinks and zeros are seen. ``jitter``: the number of the stream; ``support``: points
-        in it stay in it.
+        """Converts an array ``(n, ...)`` to a tensor of the subject's dtype, None to None; under
+        noise it is jittered, so that kinks and zeros are seen. ``jitter``: the number of the
+        stream; ``support``: points in it stay in it.
         """
         if array is None:
             return None

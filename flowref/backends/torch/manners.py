@@ -66,7 +66,9 @@ def with_layout(inputs: list[Any], layout: str) -> list[Any]:
 
 
 def in_layout(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same values in another memory layout."""
+    """The values of ``x`` ``(n, ...)`` in another memory layout: transposed, expanded from the
+    first row, strided or contiguous.
+    """
     if layout == "transposed":
         axes = tuple(range(x.dim()))[::-1]
         return x.permute(axes).contiguous().permute(axes)

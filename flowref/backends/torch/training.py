@@ -92,8 +92,8 @@ class TorchTrainee:
         self.parameters: list[torch.Tensor] = []
 
     def gradients(self, x: Array, context: Array | None) -> tuple[float, Sequence[Any]]:
-        """The gradients of the parameters. An error that the untrained object raises too does not
-        count.
+        """The loss of a batch ``x`` ``(n, *event)`` and the gradients of the parameters. An error
+        that the untrained object raises too does not count.
         """
         given = as_tensors((x, context), self.dtype)
         try:
@@ -129,9 +129,10 @@ class TorchTrainee:
 def loss(
     obj: Any, dialect: Dialect, x: torch.Tensor, context: Any, center: float | None = None
 ) -> torch.Tensor:
-    """The mean negative log-likelihood: the object's own, or that of a normal base through its
-    log-det. For a map without a log-det: the squared deviation of the latents' second moment
-    from one, unless the ``center`` of the base is given.
+    """The mean negative log-likelihood of ``x`` ``(n, *event)``, a scalar: the object's own, or
+    that of a normal base through its log-det. For a map without a log-det: the squared
+    deviation of the latents' second moment from one, unless the ``center`` of the base is
+    given.
     """
     if dialect.log_prob is not None:
         return -torch.as_tensor(dialect.log_prob(obj, x, context)).mean()
