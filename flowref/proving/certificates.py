@@ -155,8 +155,8 @@ class Certificate:
             "proof": asdict(self.proof),
             "bounds": [asdict(one) for one in self.bounds],
             "refutation": None if self.refutation is None else asdict(self.refutation),
-            "graph": None if self.graph is None else _written(self.graph),
-            "paths": [_packed(path.decided) for path in self.paths],
+            "graph": None if self.graph is None else _graph_to_json(self.graph),
+            "paths": [_arrays_to_json(path.decided) for path in self.paths],
         }
         Path(file).write_text(json.dumps(whole), encoding="utf-8")
 
@@ -178,10 +178,10 @@ class Certificate:
             return cls(
                 proof=Proof(**proof),
                 graph=read,
-                paths=tuple(Branches(_unpacked(one)) for one in paths),
+                paths=tuple(Branches(_arrays_from_json(one)) for one in paths),
                 follows=tuple(whole.pop("follows", ())),
-                bounds=tuple(Bound(**{**one, **_boxes(one)}) for one in shown),
-                refutation=gap and Refutation(**{**gap, **_boxes(gap)}),
+                bounds=tuple(Bound(**{**one, **_boxes_from_json(one)}) for one in shown),
+                refutation=gap and Refutation(**{**gap, **_boxes_from_json(gap)}),
                 **whole,
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -190,7 +190,7 @@ class Certificate:
             ) from error
 
 
-def _boxes(read: Mapping[str, Any]) -> dict[str, Any]:
+def _boxes_from_json(read: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         name: None if read[name] is None else Box(*(tuple(end) for end in read[name].values()))
         for name in ("asked", "box")
@@ -220,12 +220,12 @@ def _bound_text(bound: Bound, law: str) -> str:
     return f"{head}{words[bound.kind]}: {count}{part}"
 
 
-def _written(graph: Graph) -> dict[str, Any]:
+def _graph_to_json(graph: Graph) -> dict[str, Any]:
     return {
         "weights": {name: list(shape) for name, shape in graph.weights.items()},
         "points": [graph.points[0], list(graph.points[1])],
         "given": None if graph.given is None else [graph.given[0], list(graph.given[1])],
-        "constants": _packed(graph.constants),
+        "constants": _arrays_to_json(graph.constants),
         "nodes": [
             [
                 one.name,
@@ -252,9 +252,17 @@ def _graph_from_json(whole: Mapping[str, Any]) -> Graph:
         {name: tuple(shape) for name, shape in whole["weights"].items()},
         (whole["points"][0], tuple(whole["points"][1])),
         None if given is None else (given[0], tuple(given[1])),
-        _unpacked(whole["constants"]),
+        _arrays_from_json(whole["constants"]),
         tuple(
-            Node(name, op, tuple(_live(args)), _live(named), kind, tuple(shape), line)
+            Node(
+                name,
+                op,
+                tuple(_argument_from_json(args)),
+                _argument_from_json(named),
+                kind,
+                tuple(shape),
+                line,
+            )
             for name, op, args, named, kind, shape, line in whole["nodes"]
         ),
         (Ref(value), None if ladj is None else Ref(ladj)),
@@ -277,17 +285,17 @@ def _json_argument(value: Any) -> Any:
     return str(value)
 
 
-def _live(value: Any) -> Any:
+def _argument_from_json(value: Any) -> Any:
     if isinstance(value, dict):
         return (
             Ref(value["$"])
             if "$" in value
-            else {name: _live(one) for name, one in value["named"].items()}
+            else {name: _argument_from_json(one) for name, one in value["named"].items()}
         )
-    return [_live(one) for one in value] if isinstance(value, list) else value
+    return [_argument_from_json(one) for one in value] if isinstance(value, list) else value
 
 
-def _packed(arrays: Mapping[str, Any]) -> dict[str, Any]:
+def _arrays_to_json(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Arrays, for JSON: floats as hexadecimal digits, which are exact."""
     packed = {}
     for name, one in arrays.items():
@@ -301,7 +309,7 @@ def _packed(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return packed
 
 
-def _unpacked(whole: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def _arrays_from_json(whole: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     found = {}
     for name, (dtype, shape, numbers) in whole.items():
         values = [float.fromhex(one) for one in numbers] if np.dtype(dtype).kind == "f" else numbers

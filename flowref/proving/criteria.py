@@ -36,10 +36,10 @@ def _log_det(run: GraphRun[Field]) -> bool:
     if blocks is None:
         return False
     det = _determinants(blocks, run.field.first(1)[..., 0])
-    return _grown_alike(run, value, reported, det, None)
+    return _log_det_matches(run, value, reported, det, None)
 
 
-def _grown_alike(
+def _log_det_matches(
     run: GraphRun[Field], value: Residues, reported: Any, det: Pair, units: Pair | None
 ) -> bool:
     """Whether a determinant of each point, in ``units``, is that of a log-det up to its sign."""
@@ -100,7 +100,7 @@ def _sparse_log_det(run: GraphRun[Field]) -> bool:
         _last_axis_product((re, im), q),
         _last_axis_product((along[:, 0][..., moved], None), q),
     )
-    return _grown_alike(run, value, reported, det, units)
+    return _log_det_matches(run, value, reported, det, units)
 
 
 def kept_entries(run: GraphRun[Field]) -> Any:
@@ -125,16 +125,16 @@ def _last_axis_product(pair: Pair, q: Words) -> Pair:
     rest: Pair | None = None
     while (size := pair[0].shape[-1]) > 1:
         if size % 2:
-            last, pair = _at(pair, size - 1, size), _at(pair, 0, size - 1)
+            last, pair = _last_axis_slice(pair, size - 1, size), _last_axis_slice(pair, 0, size - 1)
             rest = last if rest is None else times(rest, last, q)
             continue
         half = size // 2
-        pair = times(_at(pair, 0, half), _at(pair, half, 2 * half), q)
+        pair = times(_last_axis_slice(pair, 0, half), _last_axis_slice(pair, half, 2 * half), q)
     re, im = pair if rest is None else times(pair, rest, q)
     return re[..., 0], None if im is None else im[..., 0]
 
 
-def _at(pair: Pair, start: int, end: int) -> Pair:
+def _last_axis_slice(pair: Pair, start: int, end: int) -> Pair:
     return pair[0][..., start:end], None if pair[1] is None else pair[1][..., start:end]
 
 
@@ -220,7 +220,7 @@ def _affine(run: GraphRun[Field]) -> bool:
     """
     y, x, dy, v, q = _columns(run)
     return _products_agree(dy, _row(v, 0), _row(dy, 0), v, q) and _products_agree(
-        _less(y, _row(y, 0), q), _row(v, 0), _row(dy, 0), _less(x, _row(x, 0), q), q
+        _difference(y, _row(y, 0), q), _row(v, 0), _row(dy, 0), _difference(x, _row(x, 0), q), q
     )
 
 
@@ -229,7 +229,7 @@ def _normalized(run: GraphRun[Field]) -> bool:
     points.
     """
     y, x, dy, _, q = _columns(run)
-    up, along = _less(y, _row(y, 0), q), _less(x, _row(x, 0), q)
+    up, along = _difference(y, _row(y, 0), q), _difference(x, _row(x, 0), q)
     sums = [part.sum(2, dtype=np.uint64) % q[..., 0] for part in dy if part is not None]
     return not any(one.any() for one in sums) and _products_agree(
         up, _row(along, 1), _row(up, 1), along, q
@@ -252,7 +252,7 @@ def _row(pair: Pair, at: int) -> Pair:
     return re, im
 
 
-def _less(one: Pair, other: Pair, q: Words) -> Pair:
+def _difference(one: Pair, other: Pair, q: Words) -> Pair:
     return plus(one, minus(other, q), q)
 
 

@@ -203,14 +203,18 @@ def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
     smallest = (
         edit
         for node in there
-        for edit in (*_reductions(graph, node), *_left_out(graph, node), *_opposites(node))
+        for edit in (
+            *_reduction_edits(graph, node),
+            *_omissions(graph, node),
+            *_inverse_operators(node),
+        )
     )
     yield itertools.chain(
         smallest, (edit for node in there for edit in _negated_argument_edits(node, uses))
     )
-    yield (edit for node in plain or uses[:1] for edit in _factors(graph, node))
+    yield (edit for node in plain or uses[:1] for edit in _factor_edits(graph, node))
     if scope.law == "log-det":
-        yield _terms(graph, last, nodes)
+        yield _missing_terms(graph, last, nodes)
     others = [node for node in nodes if node.name in scope.known]
     yield (edit for node in uses for edit in _value_replacements(node, others, own))
 
@@ -230,7 +234,7 @@ def _edit(
     return Edit(words, place, tuple(nodes), before, kind)
 
 
-def _factors(graph: Graph, node: Node) -> Iterator[Edit]:
+def _factor_edits(graph: Graph, node: Node) -> Iterator[Edit]:
     """Factors -1, and counts of entries and their inverses."""
     entries = math.prod(graph.points[1]) // graph.points[1][0]
     counts = sorted({2, entries, *(size for size in node.shape if size > 1)})
@@ -239,7 +243,7 @@ def _factors(graph: Graph, node: Node) -> Iterator[Edit]:
         yield _edit(words, "factor", node, ("mul", (Ref(node.name), factor), node.shape))
 
 
-def _reductions(graph: Graph, node: Node) -> Iterator[Edit]:
+def _reduction_edits(graph: Graph, node: Node) -> Iterator[Edit]:
     """A sum instead of a mean, one over all axes except the batch, and one without a slice."""
     if node.op not in ("sum", "mean") or not isinstance(node.args[0], Ref):
         return
@@ -260,14 +264,14 @@ def _reductions(graph: Graph, node: Node) -> Iterator[Edit]:
         source = cut.args[0].name if cut is not None and sliced else ""
 
 
-def _left_out(graph: Graph, node: Node) -> Iterator[Edit]:
+def _omissions(graph: Graph, node: Node) -> Iterator[Edit]:
     numbers = [f" by {one:.4g}" for one in node.args if isinstance(one, int | float)]
     for ref in dict.fromkeys(references(node.args)):
         if node.op not in ARRANGING and graph.shapes[ref.name] == node.shape:
             yield Edit(f"without {node.op}{''.join(numbers)}", node, (), ref.name, "without")
 
 
-def _opposites(node: Node) -> Iterator[Edit]:
+def _inverse_operators(node: Node) -> Iterator[Edit]:
     """The inverse operator, such as a difference instead of a sum."""
     other = OPPOSITES.get(node.op, "")
     if other and len(references(node.args)) == len(node.args) == 2 and not node.named:
@@ -285,7 +289,7 @@ def _negated_argument_edits(node: Node, uses: Sequence[Node]) -> Iterator[Edit]:
         yield replace(edit, user=node.name, line=node.line)
 
 
-def _terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
+def _missing_terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
     """The sum over each point of a value of the map, or of its logarithm, added or subtracted."""
     rows, shapes = graph.points[1][0], graph.shapes
     if last.shape != (rows,):

@@ -98,7 +98,9 @@ class EquivalentObjects:
                 ) from error
         if all(one is not None and two is not None for one, two in results):
             pairs = zip(points, results, strict=True)
-            different = next(filter(None, (_different(x, *pair) for x, pair in pairs)), None)
+            different = next(
+                filter(None, (_largest_difference(x, *pair) for x, pair in pairs)), None
+            )
             claim = certificate_of(
                 calls, self.targets, f"same {words}", statement, Most(MOST_OPERATIONS, MOST_NUMBERS)
             )
@@ -123,7 +125,7 @@ def compare_targets(target: Target, other: Target) -> EquivalentObjects:
     return EquivalentObjects(f"{target} and {other}", one, two, beside, names)
 
 
-def _different(x: Any, one: Any, other: Any) -> Difference | None:
+def _largest_difference(x: Any, one: Any, other: Any) -> Difference | None:
     """The point at which two results differ most, or None if that is rounding."""
     values = [np.asarray(detached(each), float).reshape(len(x), -1) for each in (one, other)]
     off = np.abs(values[0] - values[1])
@@ -142,19 +144,19 @@ def _value_of_pair(out: Any) -> Any:
     return out[0]
 
 
-def _second(out: Any) -> Any:
+def _log_det_of_pair(out: Any) -> Any:
     return out[1]
 
 
-def _all(out: Any) -> Any:
+def _whole_result(out: Any) -> Any:
     return out
 
 
 # Calls, the results taken from them, and their descriptions.
 RESULTS: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
     ("forward", "values of forward", _value_of_pair),
-    ("forward", "log-dets of forward", _second),
+    ("forward", "log-dets of forward", _log_det_of_pair),
     ("inverse", "values of the inverse", _value_of_pair),
-    ("inverse", "log-dets of the inverse", _second),
-    ("log_prob", "log-densities", _all),
+    ("inverse", "log-dets of the inverse", _log_det_of_pair),
+    ("log_prob", "log-densities", _whole_result),
 )

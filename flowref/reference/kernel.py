@@ -149,7 +149,7 @@ class KernelChain(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
-        total, left = x.new_zeros(len(x)), _Left(noise)
+        total, left = x.new_zeros(len(x)), _NoiseShares(noise)
         for layer in self.layers:
             if isinstance(layer, Kernel):
                 x, contribution = layer(x, left.share(layer.forward_draws(x)))
@@ -161,7 +161,7 @@ class KernelChain(Kernel):
 
     def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, V')`; the noise of the last part comes first."""
-        total, left = z.new_zeros(len(z)), _Left(noise)
+        total, left = z.new_zeros(len(z)), _NoiseShares(noise)
         for layer in reversed(self.layers):
             assert isinstance(layer, Bijection | Kernel)
             if isinstance(layer, Kernel):
@@ -173,7 +173,7 @@ class KernelChain(Kernel):
         return z, total
 
 
-class _Left:
+class _NoiseShares:
     """The noise given for a chain, split among its parts."""
 
     def __init__(self, noise: Noise) -> None:

@@ -51,10 +51,10 @@ class Steps:
         self.step += 1
         before, self._before = self._before, (parameters, batch)
         spoiled = before is not None and not math.isfinite(float(self._total(parameters)))
-        if spoiled and "finite" not in self._said and (bad := self._not_finite(parameters)):
+        if spoiled and "finite" not in self._said and (bad := self._non_finite_path(parameters)):
             assert before is not None
             try:
-                made = self._first(*before)
+                made = self._first_operation(*before)
             except Exception:  # the loop donated its buffers
                 made = ""
             self._say(
@@ -90,10 +90,10 @@ class Steps:
             lambda one: one[: self._rows] if getattr(one, "ndim", 0) else one, batch
         )
         value, gradients = self._gradients(parameters, rows)
-        bad = self._not_finite(gradients)
+        bad = self._non_finite_path(gradients)
         if bad or not math.isfinite(float(value)):
             what = f"the gradient of {bad}" if bad else "the loss"
-            made = self._first(parameters, rows)
+            made = self._first_operation(parameters, rows)
             self._say(f"{what} is not finite{made}; the last good step is {self.good}", "finite")
             return
         for path, gradient in tree.tree_flatten_with_path(gradients)[0]:
@@ -133,7 +133,7 @@ class Steps:
 
         return errors
 
-    def _first(self, parameters: Any, batch: Any) -> str:
+    def _first_operation(self, parameters: Any, batch: Any) -> str:
         """The first operation of the loss, or of its gradient, with a non-finite result, as a
         clause.
         """
@@ -146,7 +146,7 @@ class Steps:
             "",
         )
 
-    def _not_finite(self, values: Any) -> str:
+    def _non_finite_path(self, values: Any) -> str:
         tree = self._jax.tree_util
         for path, leaf in tree.tree_flatten_with_path(values)[0]:
             array = np.asarray(leaf)
@@ -159,11 +159,11 @@ def _first_non_finite_operation(jax: Any, function: Callable[..., Any], *args: A
     """The first operation with a non-finite result from finite inputs, as a clause, or ""."""
     closed = jax.make_jaxpr(function)(*args)
     found: list[str] = []
-    _walk(closed.jaxpr, closed.consts, jax.tree_util.tree_leaves(args), found)
+    _run_operations(closed.jaxpr, closed.consts, jax.tree_util.tree_leaves(args), found)
     return f": {found[0]}" if found else ""
 
 
-def _walk(jaxpr: Any, constants: Any, given: Any, found: list[str]) -> list[Any]:
+def _run_operations(jaxpr: Any, constants: Any, given: Any, found: list[str]) -> list[Any]:
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *given), strict=True))
 
     def read(atom: Any) -> Any:
@@ -178,7 +178,7 @@ def _walk(jaxpr: Any, constants: Any, given: Any, found: list[str]) -> list[Any]
             and len(inner.jaxpr.invars) == len(inputs)
             and (equation.primitive.name not in ("scan", "while"))
         ):
-            results = _walk(inner.jaxpr, inner.consts, inputs, found)
+            results = _run_operations(inner.jaxpr, inner.consts, inputs, found)
         else:
             ready = equation.primitive.get_bind_params(equation.params)
             # Before JAX 0.8 with the functions that come first among the arguments.

@@ -131,7 +131,7 @@ class Watch:
         for index, output in enumerate(call.outputs):
             self._spoiled |= not all_finite(output)
             if output.requires_grad:
-                output.register_hook(_keeping(call.gradients, index))
+                output.register_hook(_store_gradient(call.gradients, index))
         # Keeping the outputs would keep the graph alive.
         call.outputs, self._last = [], call
 
@@ -301,7 +301,9 @@ class Watch:
             line = (
                 verdict.part and _class_source_line(self.model, verdict.part)
             ) or self._screens.place
-            self._say(f"step {self.step}: {_words(verdict, line)}; {case.command}", law)
+            self._say(
+                f"step {self.step}: {_violation_sentence(verdict, line)}; {case.command}", law
+            )
             return
         if suspicion.words and suspicion.error > LOST:
             self._say(
@@ -324,7 +326,7 @@ class Watch:
             case.drop()
             return
         line = _class_source_line(self.model, name)
-        self._say(f"step {self.step}: {name}: {_words(verdict, line)}; {case.command}")
+        self._say(f"step {self.step}: {name}: {_violation_sentence(verdict, line)}; {case.command}")
 
     def _check_learning(self) -> None:
         """Reports parameters without a gradient, and running means that stay at zero, at every
@@ -355,14 +357,16 @@ class Watch:
                 )
 
 
-def _keeping(gradients: dict[int, torch.Tensor], index: int) -> Callable[[torch.Tensor], None]:
+def _store_gradient(
+    gradients: dict[int, torch.Tensor], index: int
+) -> Callable[[torch.Tensor], None]:
     def keep(gradient: torch.Tensor) -> None:
         gradients[index] = gradient
 
     return keep
 
 
-def _words(verdict: Verdict, line: str) -> str:
+def _violation_sentence(verdict: Verdict, line: str) -> str:
     where = f" in {verdict.part}" if verdict.part else ""
     size = f" by {verdict.size.nats:.3g} nats per point" if verdict.size else ""
     diagnosis = f", {verdict.diagnosis.rstrip('.')}" if verdict.diagnosis else ""

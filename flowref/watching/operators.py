@@ -162,11 +162,11 @@ def first_not_finite(model: torch.nn.Module, call: Call) -> str:
         return (
             f"the results of {call.method} are finite and their gradient is not: the loss made it"
         )
-    operator = _backward(outputs, gradients, trace)
+    operator = _first_non_finite_gradient(outputs, gradients, trace)
     return operator.words if operator else ""
 
 
-def _backward(
+def _first_non_finite_gradient(
     outputs: list[torch.Tensor], gradients: list[torch.Tensor | None], trace: Trace
 ) -> Operator | None:
     """The operator with the first non-finite gradient whose output gradients are finite."""
@@ -192,14 +192,14 @@ def _backward(
         # Inner nodes are attributed to the operator whose result they lead to.
         operator = trace.of_node.get(node, operator)
         if not hasattr(node, "variable"):
-            node.register_hook(_looking(operator, found))
+            node.register_hook(_gradient_hook(operator, found))
         waiting += [(before, operator) for before, _ in node.next_functions]
     if roots:
         torch.autograd.backward([one for one, _ in roots], [gradient for _, gradient in roots])
     return found[0] if found else None
 
 
-def _looking(operator: Operator | None, found: list[Operator]) -> Callable[..., None]:
+def _gradient_hook(operator: Operator | None, found: list[Operator]) -> Callable[..., None]:
     def look(after: Any, before: Any) -> None:
         spoiled = [one for one in floating(after) if not all_finite(one)]
         if spoiled and operator is not None and all(map(all_finite, floating(before))):

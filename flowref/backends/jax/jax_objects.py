@@ -46,7 +46,7 @@ def owns(obj: Any) -> bool:
         return True
     if leaves_and_tree(obj)[0] and not any(_functions(obj)):
         return False
-    if any(_refers(function, DEEPEST) for function in _functions(obj)):
+    if any(_refers_to_jax(function, DEEPEST) for function in _functions(obj)):
         return True
     return imports_jax(type(obj))
 
@@ -61,7 +61,7 @@ def imports_jax(kind: type) -> bool:
         inner = set[str]()
         for name in layer:
             package = name.partition(".")[0]
-            for imported in _imported(name):
+            for imported in _imported_modules(name):
                 other = imported.partition(".")[0]
                 (inner if other == package else found).add(imported if other == package else other)
         layer = list(inner - seen)
@@ -69,7 +69,7 @@ def imports_jax(kind: type) -> bool:
     return bool(found & PACKAGES) and "torch" not in found
 
 
-def _imported(name: str) -> Iterator[str]:
+def _imported_modules(name: str) -> Iterator[str]:
     """The names of the modules that a module imports."""
     module = sys.modules.get(name)
     if module is not None and name.partition(".")[0] not in sys.stdlib_module_names:
@@ -92,11 +92,11 @@ def _functions(obj: Any) -> Iterator[types.FunctionType]:
                 yield inner
 
 
-def _refers(function: types.FunctionType, depth: int) -> bool:
+def _refers_to_jax(function: types.FunctionType, depth: int) -> bool:
     """Whether a function refers to a module or an object of JAX, directly or through functions
     that it calls.
     """
-    names = set(_names(function.__code__))
+    names = set(_code_names(function.__code__))
     globals_ = function.__globals__
     values = [globals_[name] for name in names if name in globals_]
     values += [inner for _, inner in cells(function)]
@@ -108,15 +108,15 @@ def _refers(function: types.FunctionType, depth: int) -> bool:
         if str(getattr(inner, "__module__", "")).partition(".")[0] in PACKAGES:
             return True
         if isinstance(inner, types.FunctionType):
-            if depth and _refers(inner, depth - 1):
+            if depth and _refers_to_jax(inner, depth - 1):
                 return True
         elif not isinstance(inner, types.ModuleType | type) and imports_jax(type(inner)):
             return True
     return False
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
+def _code_names(code: types.CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+            yield from _code_names(constant)

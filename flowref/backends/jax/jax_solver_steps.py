@@ -39,7 +39,7 @@ def _refined(obj: Any, times: int, turned: list[str], depth: int) -> Any:
     made = copy.copy(obj)
     for name, value in values.items():
         object.__setattr__(made, name, value)
-    if of_class and _with(made, of_class):
+    if of_class and _set_class_settings(made, of_class):
         turned += of_class
     return made
 
@@ -66,7 +66,7 @@ def _refined_class_knobs(obj: Any, times: int) -> dict[str, Any]:
     return {name: turn for name, turn in turned.items() if turn is not None}
 
 
-def _with(made: Any, knobs: dict[str, Any]) -> bool:
+def _set_class_settings(made: Any, knobs: dict[str, Any]) -> bool:
     """Set solver settings of the class on a copy; returns whether that worked. A pytree, and a
     module that is rebuilt in each call, keep only their fields: they get a class of their own.
     """

@@ -183,7 +183,7 @@ def hashable_key(value: Any, depth: int = 0) -> Hashable:
         enclosed = (inner for _, inner in cells(value))
         bound = (*enclosed, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
         if depth <= SHALLOW and value.__module__.partition(".")[0] not in FOREIGN:
-            bound += tuple(_globals(value))
+            bound += tuple(_referenced_globals(value))
         inner = tuple(hashable_key(cell, depth + 1) for cell in bound)
         return (value.__code__, value.__module__, inner)
     if isinstance(value, bool | int | float | complex | str | bytes | type(None)):
@@ -205,7 +205,7 @@ def hashable_key(value: Any, depth: int = 0) -> Hashable:
     return (type(value), id(value))
 
 
-def _globals(function: types.FunctionType) -> Iterator[Any]:
+def _referenced_globals(function: types.FunctionType) -> Iterator[Any]:
     """The values of a function's module that it refers to."""
     for name in function.__code__.co_names:
         if name in function.__globals__:
@@ -230,7 +230,7 @@ def moving(obj: Any) -> list[bool]:
     }
     return [
         outside and isinstance(leaf, jax.Array) and id(leaf) not in frozen and not is_mask(leaf)
-        for leaf, outside in zip(leaves, _outside(tree), strict=True)
+        for leaf, outside in zip(leaves, _outside_opened_objects(tree), strict=True)
     ]
 
 
@@ -245,18 +245,18 @@ def resting(obj: Any) -> bool:
     leaves, tree = leaves_and_tree(obj)
     within = [
         not outside and leaf.size and not is_mask(leaf)
-        for leaf, outside in zip(leaves, _outside(tree), strict=True)
+        for leaf, outside in zip(leaves, _outside_opened_objects(tree), strict=True)
     ]
     return any(within) and not any(moving(obj))
 
 
-def _outside(tree: Tree, outside: bool = True) -> Iterator[bool]:
+def _outside_opened_objects(tree: Tree, outside: bool = True) -> Iterator[bool]:
     """For each floating array, whether it is outside of opened objects."""
     for entry in tree.entries:
         if entry is None:
             yield outside
         elif isinstance(entry, Tree):
-            yield from _outside(entry, False)
+            yield from _outside_opened_objects(entry, False)
 
 
 def is_frozen(node: Any) -> bool:

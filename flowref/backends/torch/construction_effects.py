@@ -136,10 +136,10 @@ def class_level_values(kind: type) -> list[tuple[str, Any]]:
             *(getattr(made, "__kwdefaults__", None) or {}).values(),
         ):
             values.append((f"a default of the constructor of {base.__name__}", value))
-    return [(where, value) for where, value in values if _trains(value)]
+    return [(where, value) for where, value in values if _is_trainable(value)]
 
 
-def _trains(value: Any) -> bool:
+def _is_trainable(value: Any) -> bool:
     """Whether a value is trainable: constants may belong to a class."""
     if isinstance(value, torch.nn.Module):
         return any(parameter.requires_grad for parameter in value.parameters())

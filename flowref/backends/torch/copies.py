@@ -118,16 +118,16 @@ class Inventory:
             if isinstance(item, FIXED) or id(item) in seen:
                 continue
             seen.add(id(item))
-            stack += self._enter(item)
+            stack += self._record(item)
         self.lengths = list(map(len, self.containers))
         self.entries = list(_container_entries(self.containers))
         self.values = list(_mapping_values(self.mappings))
 
-    def _enter(self, item: Any) -> tuple[Any, ...]:
+    def _record(self, item: Any) -> tuple[Any, ...]:
         """Records an item; returns the values that it holds."""
         kind: Any = type(item)
         if kind is torch.Tensor or kind is nn.Parameter:
-            marks = _marks(item)
+            marks = _tensor_properties(item)
             if not all(marks[:5]) or item.is_inference():
                 raise Unknown
             value = self.originals.get(id(item))
@@ -162,9 +162,9 @@ class Inventory:
         try:
             return (
                 not any(self.empty)
-                and self._all_the_same()
+                and self._same_objects()
                 and all(
-                    _marks(tensor) == marks and same_values(tensor, value)
+                    _tensor_properties(tensor) == marks and same_values(tensor, value)
                     for tensor, value, marks in self.tensors
                 )
                 and all(np.array_equal(array, value) for array, value in self.arrays)
@@ -172,7 +172,7 @@ class Inventory:
         except Exception:  # comparison fails, as for tensors on two devices: something changed
             return False
 
-    def _all_the_same(self) -> bool:
+    def _same_objects(self) -> bool:
         """Whether objects have their classes, and containers their entries, by identity. There are
         hundreds, so loops are those of `map`.
         """
@@ -241,7 +241,7 @@ def _mapping_values(mappings: list[Any]) -> Iterator[Any]:
     return itertools.chain.from_iterable(map(VALUES, mappings))
 
 
-def _marks(tensor: torch.Tensor) -> tuple[Any, ...]:
+def _tensor_properties(tensor: torch.Tensor) -> tuple[Any, ...]:
     """Properties of a tensor apart from its values; the first five must be true for a reusable
     copy.
 

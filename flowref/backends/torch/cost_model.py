@@ -40,19 +40,19 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
         x, context = as_tensors(points_and_contexts(facts, MORE, np.random.default_rng(1)), dtype)
         y = None
         if dialect.forward is not None:
-            y = _priced(calls, "forward", obj, dialect.forward, x, context, most)
+            y = _record_cost(calls, "forward", obj, dialect.forward, x, context, most)
             if y is not None and dialect.inverse is not None:
-                _priced(calls, "inverse", obj, dialect.inverse, y, context, most)
+                _record_cost(calls, "inverse", obj, dialect.inverse, y, context, most)
                 there = Again(dialect.forward, obj, x, context)
-                _repeating(calls, there, Again(dialect.inverse, obj, y, context))
+                _mark_repeating_inverse(calls, there, Again(dialect.inverse, obj, y, context))
         if dialect.log_prob is not None:
             data = x if dialect.normalizing == "forward" or dialect.forward is None else y
             if data is not None:
-                _priced(calls, "log_prob", obj, dialect.log_prob, data, context, most)
+                _record_cost(calls, "log_prob", obj, dialect.log_prob, data, context, most)
         back = OPPOSITE[dialect.normalizing] if dialect.forward is not None else "log_prob"
         if dialect.sample is not None and back in calls and not calls[back].heavy:
             # Sampling may take a step for each entry, unlike a log-density.
-            _priced(calls, "sample", obj, _sampler_of_points(dialect.sample), x, context, most)
+            _record_cost(calls, "sample", obj, _sampler_of_points(dialect.sample), x, context, most)
     for names, like in (
         (LIKE_DATA, "log_prob" if "log_prob" in calls else dialect.normalizing),
         (LIKE_SAMPLES, "sample" if "sample" in calls else back),
@@ -66,7 +66,7 @@ def _sampler_of_points(sample: Callable[..., Any]) -> Callable[..., Any]:
     return lambda obj, x, context: sample(obj, len(x), context)
 
 
-def _repeating(calls: dict[str, CallCost], there: Again, back: Again) -> None:
+def _mark_repeating_inverse(calls: dict[str, CallCost], there: Again, back: Again) -> None:
     """Marks an inverse that takes many times the work of forward, measured with results of
     parameters alone cached; an inverse that was cut short is compared with one call of forward
     per coordinate.
@@ -120,7 +120,7 @@ class Again(NamedTuple):
         return self.function(self.obj, self.x[:1].clone(), context)
 
 
-def _priced(
+def _record_cost(
     calls: dict[str, CallCost],
     name: str,
     obj: Any,
@@ -134,7 +134,7 @@ def _priced(
     value, ended, walks, transformed = None, True, False, False
     while len(counts) < 2 and ended:
         rows = MORE if counts else FEW
-        given, again = (_first(x, context, rows) for _ in range(2))
+        given, again = (_first_rows(x, context, rows) for _ in range(2))
         measuring, ended = Measuring(most), False
         spared = contextlib.nullcontext(Ungraphed()) if walks else ungraphed()
         with contextlib.suppress(Enough, Exception), spared as state, measuring:
@@ -171,7 +171,7 @@ def _priced(
     return first.detach().clone() if fits else None
 
 
-def _first(
+def _first_rows(
     x: torch.Tensor, context: torch.Tensor | None, rows: int
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     return x[:rows].clone(), None if context is None else context[:rows].clone()

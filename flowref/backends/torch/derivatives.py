@@ -24,7 +24,7 @@ from flowref.model.cost import BACKWARD
 JACOBIAN_ROWS, JACOBIAN_SIZE, JACOBIAN_BYTES = 1024, 2**18, 2**28
 
 
-def _graphed(
+def _call_with_graph(
     live: Live, obj: Any, name: str, x: torch.Tensor, context: torch.Tensor | None
 ) -> tuple[torch.Tensor, Any]:
     """Value and log-det of a call, with its graph. The caller keeps ``obj`` alive: some graphs
@@ -107,7 +107,7 @@ def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> A
                 rows = clean[some].repeat_interleave(width, 0).requires_grad_(True)
                 contexts = None if ctx is None else ctx[some].repeat_interleave(width, 0)
                 whole = live.take() if whole is None else whole  # each block is a separate call
-                value, _ = _graphed(live, whole, name, rows, contexts)
+                value, _ = _call_with_graph(live, whole, name, rows, contexts)
                 if not value.requires_grad:
                     raise Unsupported(f"{name} records no autograd graph")
                 flat = value.reshape(len(rows), -1)
@@ -186,7 +186,7 @@ def pull(
                 leaves = [one for which, one in trainable(obj) if only in ("", which)]
             else:
                 leaves[0].requires_grad_(True)
-            outs = _graphed(live, obj, name, points, given)
+            outs = _call_with_graph(live, obj, name, points, given)
             ends = [
                 (out, cotangent_of(out, weights, len(x)))
                 for out, weights in zip(outs, (values, ladjs), strict=True)

@@ -80,7 +80,7 @@ def move(stage: TorchScenarioObject, step: steps.Move) -> bool:
                 stage.obj = obj if moved is None else moved
     except Exception as error:
         raise Unsupported(f"it cannot be moved to another device: {one_line(error)}") from error
-    _follows(stage.obj, device.torch)
+    _check_device_names(stage.obj, device.torch)
     stage.device = device
     left = (item for _, item in reached(stage.obj) if isinstance(item, torch.Tensor) and item.dim())
     return _supports_devices(stage.obj) or any(one.device.type != device.torch.type for one in left)
@@ -124,15 +124,15 @@ def _movable(obj: Any) -> None:
             raise Unsupported(f"it holds tensors ({path}), and no .to moves them to a device")
 
 
-def _follows(obj: Any, device: torch.device) -> None:
+def _check_device_names(obj: Any, device: torch.device) -> None:
     """Raises `Unsupported` if the object names another device as its own."""
     for path, item in reached(obj):
         named = isinstance(item, str) and path.rpartition(".")[2] == "device"
-        if (named or isinstance(item, torch.device)) and not _is(item, device):
+        if (named or isinstance(item, torch.device)) and not _names_device(item, device):
             raise Unsupported(f"it is bound to a device by name: its {path} is {item}")
 
 
-def _is(name: Any, device: torch.device) -> bool:
+def _names_device(name: Any, device: torch.device) -> bool:
     """Whether a name is that of the device; the stand-in has the names of all devices that the
     machine lacks.
     """
@@ -173,14 +173,14 @@ def _tf32(device: Device) -> bool:
     )
 
 
-def _ready(stage: TorchScenarioObject, value: Any) -> Any:
+def _input_on_device(stage: TorchScenarioObject, value: Any) -> Any:
     """An array input as a tensor on the device; other inputs unchanged."""
     if not isinstance(value, np.ndarray):
         return value
     return stage.tensor(value).to(stage.device.torch)
 
 
-def _dialect(stage: TorchScenarioObject) -> Dialect:
+def _dialect_on_device(stage: TorchScenarioObject) -> Dialect:
     """The dialect with bound tensors moved to the device."""
     dialect = stage.live.dialect
     bound = {each.name: getattr(dialect, each.name) for each in fields(dialect)}
@@ -213,10 +213,10 @@ def _bound_tensors_moved(value: Any, device: torch.device) -> Any:
 def _run_on_device(stage: TorchScenarioObject, run: steps.Run) -> Any:
     """The raw result of a call, in the random state of the step for every seed."""
     stage.live.afford(run.call, input_rows(run.inputs), graphed=True)
-    given, _ = arguments(run.call, [_ready(stage, value) for value in run.inputs], {})
+    given, _ = arguments(run.call, [_input_on_device(stage, value) for value in run.inputs], {})
     recorded = run.call not in DRAWING or run.call in ("rsample", *KERNELS)
     with torch.set_grad_enabled(recorded):
-        return _dialect(stage).function(run.call)(stage.obj, *given)
+        return _dialect_on_device(stage).function(run.call)(stage.obj, *given)
 
 
 def _results_elsewhere(call: str, out: Any, device: torch.device) -> tuple[str, ...]:
@@ -237,10 +237,10 @@ def _learn(stage: TorchScenarioObject, step: steps.Learn) -> None:
     parameters = [parameter for _, parameter in trainable(stage.obj)]
     if not parameters:
         raise Unsupported("it has no trainable parameters", waits=False)
-    dialect = _dialect(stage)
+    dialect = _dialect_on_device(stage)
     call = "log_prob" if dialect.log_prob is not None else dialect.normalizing
     stage.live.afford(call, len(step.x), 1 + 2 * BACKWARD, graphed=True)
-    x, context = _ready(stage, step.x), _ready(stage, step.context)
+    x, context = _input_on_device(stage, step.x), _input_on_device(stage, step.context)
     value = loss(stage.obj, dialect, x, context, step.center)
     if value.requires_grad:
         value.backward()

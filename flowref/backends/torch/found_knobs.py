@@ -151,7 +151,7 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
     if knob.grid:
         for item in turned:
             grid = getattr(item, knob.name, None)
-            if _nodes(grid) == knob.value:
+            if _grid_length(grid) == knob.value:
                 held = vars(item).get("_buffers", {})
                 finer = _subdivided_grid(grid, times)
                 if knob.name in held:
@@ -162,19 +162,19 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
     if knob.name:
         for item in turned:
             if getattr(item, knob.name, None) == knob.value:
-                object.__setattr__(item, knob.name, _more(knob.value, times))
+                object.__setattr__(item, knob.name, _refined_number(knob.value, times))
         return True
     if knob.method == MADE:
         done = [_remade(item, knob, times) for item in turned]
         return all(done)  # rebuild each, even if another fails
     changed: dict[str, Any]
     if knob.plain:
-        changed = _with_plain(kind, knob, times)
+        changed = _methods_with_refined_function(kind, knob, times)
     else:
         function = getattr(kind, knob.method, None)
         if not isinstance(function, types.FunctionType):
             return False
-        changed = {knob.method: _with(function, knob.value, times)}
+        changed = {knob.method: _with_refined_number(function, knob.value, times)}
     stepping = type(kind.__name__, (kind,), changed)
     for item in turned:
         item.__class__ = stepping
@@ -191,10 +191,10 @@ def _remade(item: Any, knob: Knob, times: int) -> bool:
         if knob.parameter:
             kept = _made_with(item)
             usual = kind(**duplicate(kept))
-            finer = kind(**duplicate(kept | {knob.parameter: _more(value, times)}))
+            finer = kind(**duplicate(kept | {knob.parameter: _refined_number(value, times)}))
         else:
             usual, finer = kind(), kind.__new__(kind)
-            _with(kind.__init__, value, times)(finer)
+            _with_refined_number(kind.__init__, value, times)(finer)
     shapes = [{name: one.shape for name, one in of.state_dict().items()} for of in (usual, item)]
     sizes = [[one.shape for one in of.parameters()] for of in (usual, finer)]
     if shapes[0] != shapes[1] or sizes[0] != sizes[1]:
@@ -262,16 +262,16 @@ def _knob_candidates(obj: Any) -> Iterator[Knob]:
     for place, (_, item) in enumerate(reached(obj)):
         if not hasattr(item, "__dict__") or isinstance(item, torch.Tensor | types.FunctionType):
             continue
-        if _foreign(type(item)):
+        if _is_library_class(type(item)):
             continue
         for name, value in named_values(item).items():
-            if _counts(value) or _accurate(value):
+            if _may_be_steps(value) or _may_be_tolerance(value):
                 yield Knob(place, name, "", value)
-            elif nodes := _nodes(value):
+            elif nodes := _grid_length(value):
                 yield Knob(place, name, "", nodes, grid=True)
         if isinstance(item, nn.Module):
             for name, value in item._buffers.items():
-                if nodes := _nodes(value):
+                if nodes := _grid_length(value):
                     yield Knob(place, name, "", nodes, grid=True)
             written.append((place, item))
     for place, item in written:
@@ -280,10 +280,10 @@ def _knob_candidates(obj: Any) -> Iterator[Knob]:
                 yield Knob(place, "", name, value)
         made = vars(type(item)).get(MADE)
         if isinstance(made, types.FunctionType):
-            for value in sorted(value for value in _defaults(made) if _counts(value)):
+            for value in sorted(value for value in _defaults(made) if _may_be_steps(value)):
                 yield Knob(place, "", MADE, value)
             for name, kept in _made_with(item).items():
-                if _counts(kept):
+                if _may_be_steps(kept):
                     yield Knob(place, "", MADE, kept, parameter=name)
     seen: set[types.FunctionType] = set()
     for place, item in written:
@@ -294,7 +294,7 @@ def _knob_candidates(obj: Any) -> Iterator[Knob]:
                     yield Knob(place, "", "", value, plain=name)
 
 
-def _foreign(kind: type) -> bool:
+def _is_library_class(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in ("torch", "builtins")
 
 
@@ -302,7 +302,7 @@ def _functions_of_class(kind: type) -> dict[str, types.FunctionType]:
     """The functions of a class and its bases, as written there."""
     found: dict[str, types.FunctionType] = {}
     for base in kind.__mro__:
-        if not _foreign(base):
+        if not _is_library_class(base):
             for name, function in vars(base).items():
                 if isinstance(function, types.FunctionType) and not name.startswith("__"):
                     found.setdefault(name, function)
@@ -330,15 +330,15 @@ def _referenced_names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def _counts(value: Any) -> bool:
+def _may_be_steps(value: Any) -> bool:
     return type(value) is int and LEAST <= value <= MOST
 
 
-def _accurate(value: Any) -> bool:
+def _may_be_tolerance(value: Any) -> bool:
     return type(value) is float and FINEST < value <= COARSEST
 
 
-def _nodes(value: Any) -> int:
+def _grid_length(value: Any) -> int:
     """The length of a monotonic sequence of numbers; 0 for other values."""
     numbers: list[Any] = []
     if isinstance(value, list | tuple):
@@ -360,7 +360,7 @@ def _subdivided_grid(grid: Any, times: int) -> Any:
     return finer.astype(grid.dtype) if isinstance(grid, np.ndarray) else type(grid)(finer.tolist())
 
 
-def _more(value: float, times: int) -> float:
+def _refined_number(value: float, times: int) -> float:
     """``times`` as many steps, or the tolerance that a fourth-order method then meets."""
     return max(value / times**4, FINEST) if type(value) is float else times * value
 
@@ -368,7 +368,7 @@ def _more(value: float, times: int) -> float:
 def _numbers_in_function(function: types.FunctionType) -> set[float]:
     """The candidate numbers in a function, in nested functions, and in its defaults."""
     written = [*_defaults(function), *_code_constants(function.__code__)]
-    return {value for value in written if _counts(value) or _accurate(value)}
+    return {value for value in written if _may_be_steps(value) or _may_be_tolerance(value)}
 
 
 def _defaults(function: types.FunctionType) -> list[Any]:
@@ -383,7 +383,9 @@ def _code_constants(code: types.CodeType) -> Iterator[Any]:
             yield value
 
 
-def _with_plain(kind: type, knob: Knob, times: int) -> dict[str, types.FunctionType]:
+def _methods_with_refined_function(
+    kind: type, knob: Knob, times: int
+) -> dict[str, types.FunctionType]:
     """The methods of a class, with a copy of their globals in which a plain function has another
     number.
     """
@@ -393,15 +395,15 @@ def _with_plain(kind: type, knob: Knob, times: int) -> dict[str, types.FunctionT
     for name, function in plain.items():
         if function.__globals__ is changed.__globals__:
             same = function is not changed
-            own[name] = _with(function, knob.value, 1 if same else times, own)
+            own[name] = _with_refined_number(function, knob.value, 1 if same else times, own)
     return {
-        name: _with(function, knob.value, 1, own)
+        name: _with_refined_number(function, knob.value, 1, own)
         for name, function in methods.items()
         if function.__globals__ is changed.__globals__
     }
 
 
-def _with(
+def _with_refined_number(
     function: types.FunctionType, value: float, times: int, own: dict[str, Any] | None = None
 ) -> types.FunctionType:
     """A function with one number replaced in its code and defaults; ``own``: its globals, if they
@@ -411,7 +413,7 @@ def _with(
     def other(one: Any) -> Any:
         if isinstance(one, types.CodeType):
             return one.replace(co_consts=tuple(map(other, one.co_consts)))
-        return _more(one, times) if type(one) is type(value) and one == value else one
+        return _refined_number(one, times) if type(one) is type(value) and one == value else one
 
     made = types.FunctionType(
         other(function.__code__),

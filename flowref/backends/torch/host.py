@@ -86,7 +86,7 @@ def devices_visible() -> Iterator[None]:
 @contextlib.contextmanager
 def host() -> Iterator[None]:
     """Run foreign code on the CPU: requests for a GPU raise and are recorded, or are redirected."""
-    hidden = {"is_available": lambda: False, "device_count": lambda: 0, "_lazy_init": _refuse}
+    hidden = {"is_available": lambda: False, "device_count": lambda: 0, "_lazy_init": _refuse_gpu}
     # If a session uses a GPU already, requests would not go through its initialization.
     if not REQUESTS.granting and not torch.cuda.is_initialized():
         default = partial(_default_device, torch.set_default_device, False)
@@ -104,7 +104,7 @@ def host() -> Iterator[None]:
         "set_default_device": partial(_default_device, torch.set_default_device, True),
         "set_default_tensor_type": partial(_default_type, torch.set_default_tensor_type),
     }
-    answers = {name: partial(_answered, answer) for name, answer in ANSWERS.items()}
+    answers = {name: partial(_granted_answer, answer) for name, answer in ANSWERS.items()}
     parsed: Any = torch._C._nn  # modules parse their target device by this
     with (
         standing_in(parsed, _parse_to=partial(_parse_to, parsed._parse_to)),
@@ -119,7 +119,7 @@ class _Generators(type):
     """The metaclass of a stand-in whose instances are torch's own generators."""
 
     def __call__(cls, device: Any = "cpu") -> Any:
-        return torch._C.Generator(_here(device))
+        return torch._C.Generator(_on_cpu(device))
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch._C.Generator)
@@ -146,27 +146,27 @@ class Redirected(TorchFunctionMode):
             REQUESTS.wish = Wish.GRANTED
             return args[0]
         if func is torch.Tensor.to:
-            args = (args[0], *map(_here, args[1:]))
+            args = (args[0], *map(_on_cpu, args[1:]))
         elif func is torch.Tensor.type:
             args = (args[0], *map(_cpu_tensor_type, args[1:]))
         if kwargs.get("device") is not None:
-            kwargs["device"] = _here(kwargs["device"])
+            kwargs["device"] = _on_cpu(kwargs["device"])
         if kwargs.pop("pin_memory", False):
             REQUESTS.wish = Wish.GRANTED
         return func(*args, **kwargs)
 
 
-def _answered(answer: Callable[[], Any], *_: Any) -> Any:
+def _granted_answer(answer: Callable[[], Any], *_: Any) -> Any:
     REQUESTS.wish = Wish.GRANTED
     return answer()
 
 
-def _refuse() -> NoReturn:
+def _refuse_gpu() -> NoReturn:
     REQUESTS.wish = Wish.REFUSED
     raise AssertionError("it requests a GPU, and runs on the CPU here")
 
 
-def _here(value: Any) -> Any:
+def _on_cpu(value: Any) -> Any:
     """Replaces a device elsewhere, given as name, number or object, by the CPU; other values are
     unchanged.
     """
@@ -195,12 +195,12 @@ def _load(
 ) -> Any:
     """Loads a file on the CPU, wherever it was saved."""
     anywhere = map_location is None or isinstance(map_location, dict)
-    return load(f, "cpu" if anywhere else _here(map_location), *args, **kwargs)
+    return load(f, "cpu" if anywhere else _on_cpu(map_location), *args, **kwargs)
 
 
 def _parse_to(parse: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The target of `torch.nn.Module.to`: without a GPU torch does not know devices by number."""
-    return parse(*map(_here, args), **{name: _here(value) for name, value in kwargs.items()})
+    return parse(*map(_on_cpu, args), **{name: _on_cpu(value) for name, value in kwargs.items()})
 
 
 def _default_device(set_default: Callable[[Any], None], granting: bool, device: Any) -> None:
@@ -213,7 +213,7 @@ def _default_device(set_default: Callable[[Any], None], granting: bool, device: 
     elif granting:
         REQUESTS.wish = Wish.GRANTED
     else:
-        _refuse()
+        _refuse_gpu()
 
 
 def _default_type(set_default: Callable[[Any], None], kind: Any) -> None:

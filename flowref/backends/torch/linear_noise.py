@@ -122,7 +122,7 @@ def draw_rounded(
     """Samples ``(n, *event)`` under noise: those of the clean call, moved as far as rounding moves
     them; their log-densities are those of the same latents.
     """
-    with _plainly(live):
+    with _without_noise(live):
         out = draw()
     x = np.asarray(out.value if isinstance(out, Mapped) else out)
     fits = x.shape[1:] == tuple(live.facts.event_shape)
@@ -131,7 +131,7 @@ def draw_rounded(
     pair = next((one for one in live.plain_pairs if np.array_equal(one.out, x)), None)
     if pair is None:
         pair = PlainRoundTrip(None, context, x, None)
-        _keep(live, pair)
+        _cache_pair(live, pair)
     moved, there = _perturbed_round_trip(live, calls, pair, 0.0, stream)
     if not isinstance(out, Mapped):
         return moved
@@ -175,7 +175,7 @@ def _complete(live: Live, calls: Calls, pair: PlainRoundTrip) -> None:
     """Computes the fields of the inverted map, without noise."""
     if pair.there is not None:
         return
-    with _plainly(live):
+    with _without_noise(live):
         pair.there = calls.kept(live, "forward", pair.out, pair.context)
         pair.jacobian = derivatives.jacobian(live, "forward", pair.out, pair.context)
         pair.gradient = np.zeros(pair.out.shape)
@@ -230,7 +230,7 @@ def _nearby_results(
     asked = np.concatenate([pair.given, *(pair.given + change for change in changes)])
     contexts = None if pair.context is None else np.concatenate([pair.context] * times)
     before = list(live.plain_pairs)
-    with _plainly(live):
+    with _without_noise(live):
         here, *there = calls.kept(live, "inverse", asked, contexts).value.reshape(times, rows, -1)
     live.plain_pairs[:] = before  # these points are not cached
     found = []
@@ -261,7 +261,7 @@ def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Plain
         _complete(live, calls, pair)
         _stable(live, calls, pair)
         return _round_trip_rows(pair, chosen)
-    with _plainly(live):
+    with _without_noise(live):
         calls.kept(live, "inverse", z, context)
     for pair in reversed(kept):
         if _rows_of(pair, z, context) is not None:
@@ -319,16 +319,16 @@ def remember(live: Live, z: Array, context: Array | None, out: Mapped) -> None:
         return
     if any(one.given is not None and np.array_equal(one.given, z) for one in live.plain_pairs):
         return
-    _keep(live, PlainRoundTrip(z.copy(), context, value.copy(), out.ladj))
+    _cache_pair(live, PlainRoundTrip(z.copy(), context, value.copy(), out.ladj))
 
 
-def _keep(live: Live, pair: PlainRoundTrip) -> None:
+def _cache_pair(live: Live, pair: PlainRoundTrip) -> None:
     live.plain_pairs.append(pair)
     del live.plain_pairs[:-PAIRS]
 
 
 @contextlib.contextmanager
-def _plainly(live: Live) -> Iterator[None]:
+def _without_noise(live: Live) -> Iterator[None]:
     before, live.rounding = live.rounding, None
     try:
         yield

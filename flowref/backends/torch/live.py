@@ -108,7 +108,7 @@ class Live:
         seed, magnitude = self.rounding or (0, SINGLE)
         if magnitude >= SINGLE or not self.cast_from_single:
             return self._lent()
-        return self._meant(magnitude * FINER, seed)
+        return self._lent_with_perturbed_constants(magnitude * FINER, seed)
 
     @contextlib.contextmanager
     def _lent(self) -> Iterator[Any]:
@@ -124,7 +124,7 @@ class Live:
             yield
 
     @contextlib.contextmanager
-    def _meant(self, magnitude: float, seed: int) -> Iterator[Any]:
+    def _lent_with_perturbed_constants(self, magnitude: float, seed: int) -> Iterator[Any]:
         with self._lent() as copy, standing_for(untrained_tensors(copy), magnitude, seed):
             yield copy
 

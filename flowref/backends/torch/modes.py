@@ -29,16 +29,16 @@ def mode_matters(live: Live) -> bool:
         return False
     with live.calling("its mode"):
         offered = [name for name in CALLS if getattr(live.dialect, name) is not None]
-        return any(_asks(live, name) and _differs(live, name) for name in offered)
+        return any(_reads_mode(live, name) and _differs_by_mode(live, name) for name in offered)
 
 
-def _asks(live: Live, name: str) -> bool:
+def _reads_mode(live: Live, name: str) -> bool:
     """Whether a call reads the flag ``training`` of a module."""
     obj, reads = live.take(), list[str]()
     try:
         for whole in modules(obj):
             for part in whole.modules():
-                part.__class__ = _watched(type(part), reads.append)
+                part.__class__ = _mode_reporting_class(type(part), reads.append)
     except Exception:  # unknown for a class that cannot be replaced
         return True
     with contextlib.suppress(Exception):
@@ -46,7 +46,7 @@ def _asks(live: Live, name: str) -> bool:
     return bool(reads)
 
 
-def _watched(cls: type[nn.Module], read: Callable[[str], None]) -> type[nn.Module]:
+def _mode_reporting_class(cls: type[nn.Module], read: Callable[[str], None]) -> type[nn.Module]:
     """A subclass that reports when the mode of an object is read."""
 
     def get(self: nn.Module) -> bool:
@@ -61,7 +61,7 @@ def _watched(cls: type[nn.Module], read: Callable[[str], None]) -> type[nn.Modul
     )
 
 
-def _differs(live: Live, name: str) -> bool:
+def _differs_by_mode(live: Live, name: str) -> bool:
     """Whether a call differs between train mode and eval mode, under one random state."""
     outcomes: list[list[Any]] = []
     for training in (False, True):

@@ -169,15 +169,15 @@ def feeds_float32(
     dtype are exempt if that is float32; those summed within a log-density are reported as
     log-dets.
     """
-    value, ladj = _moves(live, name, inputs, default, training)
+    value, ladj = _float32_moves_results(live, name, inputs, default, training)
     if value and name == "log_prob" and default != live.dtype:
-        value = _moves(live, name, inputs, default, training, sums=False)[0]
+        value = _float32_moves_results(live, name, inputs, default, training, sums=False)[0]
         return value, not value
     narrow = bool(live.facts.promises.get("narrow-log-det")) and default != live.dtype
     return value, not narrow and ladj
 
 
-def _moves(
+def _float32_moves_results(
     live: Live,
     name: str,
     inputs: tuple[Any, ...],

@@ -56,7 +56,7 @@ def rounded_before(held: Iterable[torch.Tensor]) -> list[torch.Tensor]:
         if tensor.dtype == torch.float64
         and tensor.device.type == "cpu"
         and tensor.layout == torch.strided
-        and _before(tensor.numpy()).any()
+        and _holds_float32(tensor.numpy()).any()
     ]
 
 
@@ -70,7 +70,7 @@ def standing_for(held: Iterable[torch.Tensor], magnitude: float, seed: int) -> I
         array = tensor.numpy()
         before = array.copy()
         stands = meant(array.astype(np.float32), magnitude, seed)
-        array[...] = np.where(_before(array), stands, array)
+        array[...] = np.where(_holds_float32(array), stands, array)
         changed.append((array, before, array.copy()))
     yield
     for array, before, given in changed:
@@ -78,7 +78,7 @@ def standing_for(held: Iterable[torch.Tensor], magnitude: float, seed: int) -> I
             array[...] = before
 
 
-def _before(array: Any) -> Array:
+def _holds_float32(array: Any) -> Array:
     """Which entries of a float64 array are float32 numbers, without short ones."""
     with np.errstate(all="ignore"):
         return np.asarray((array.astype(np.float32) == array) & ~_has_few_bits(array))

@@ -117,14 +117,14 @@ def operation(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     if packet in COPYING:
         there = isinstance(args[0], Distant) if device is None else there
     elif far and len(far) < len(given):
-        _meet(packet, args, given)
+        _check_devices(packet, args, given)
     generator = named.get("generator")
     if there and generator is not None and generator.device.type == "cpu":
         raise Misplaced(GENERATED)
     if not (there or far):
         return func(*args, **named)
     own = {id(one.near): one for one in far}
-    out = func(*tree_map(_near, args), **tree_map(_near, named))
+    out = func(*tree_map(_unwrapped, args), **tree_map(_unwrapped, named))
 
     def placed(one: Any) -> Any:
         if not isinstance(one, torch.Tensor):
@@ -136,7 +136,7 @@ def operation(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     return tree_map(placed, out)
 
 
-def _near(one: Any) -> Any:
+def _unwrapped(one: Any) -> Any:
     return one.near if isinstance(one, Distant) else one
 
 
@@ -151,7 +151,7 @@ def _same_shape(one: Distant) -> Distant:
     return one
 
 
-def _meet(packet: Any, args: tuple[Any, ...], given: list[torch.Tensor]) -> None:
+def _check_devices(packet: Any, args: tuple[Any, ...], given: list[torch.Tensor]) -> None:
     """Checks an operator on tensors of two devices, by the rules of
     torch/_subclasses/fake_tensor.py.
     """
@@ -186,19 +186,19 @@ class ByName(TorchFunctionMode):
         if func is torch.Tensor.data.__set__ and Distant in map(type, args):  # type: ignore[attr-defined]  # a slot
             return _set_data(*args)
         if func is torch.Tensor.to:
-            args = (args[0], *map(_there, args[1:]))
+            args = (args[0], *map(_on_stand_in, args[1:]))
         if func in FROM_LISTS and not isinstance(args[-1], torch.Tensor):  # read on the CPU
             args = (
-                tree_map(_near, args[-1:])
+                tree_map(_unwrapped, args[-1:])
                 if len(args) == 1
-                else (args[0], *tree_map(_near, args[1:]))
+                else (args[0], *tree_map(_unwrapped, args[1:]))
             )
         if named.get("device") is not None:
-            named["device"] = _there(named["device"])
+            named["device"] = _on_stand_in(named["device"])
         return func(*args, **named)
 
 
-def _there(value: Any) -> Any:
+def _on_stand_in(value: Any) -> Any:
     """Replaces other devices, as name or object, by the stand-in; other values are unchanged."""
     kind = value.type if isinstance(value, torch.device) else value
     elsewhere = isinstance(kind, str) and kind.partition(":")[0] in ELSEWHERE

@@ -82,7 +82,7 @@ class Tape(TorchFunctionMode):
         Function.apply = self.apply  # type: ignore[method-assign]  # what it was
         super().__exit__(*raised)  # type: ignore[no-untyped-call]  # torch's class is untyped
 
-    def _spent(self) -> tuple[float, float]:
+    def _work_so_far(self) -> tuple[float, float]:
         if self.measuring is None:
             return 0.0, 0.0
         dispatched = self.measuring.dispatched
@@ -115,9 +115,9 @@ class Tape(TorchFunctionMode):
         given = [one for one in leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
         read = [self.number[self._key(one)] for one in given if self._key(one) in self.number]
         if self.instead and read:
-            args, kwargs = self._exchanged(args), self._exchanged(kwargs)
+            args, kwargs = self._with_replaced_tensors(args), self._with_replaced_tensors(kwargs)
             given = [self.current(one) for one in given]
-        versions, before = [one._version for one in given], self._spent()
+        versions, before = [one._version for one in given], self._work_so_far()
         out = func(*args, **kwargs)
         made = [
             self._new(one)
@@ -128,17 +128,17 @@ class Tape(TorchFunctionMode):
         ]
         for one, version in zip(given, versions, strict=True):
             if one._version != version and one.requires_grad:
-                old, new = self._written(one)
+                old, new = self._after_write(one)
                 read, made = read + old, made + new
         if made and read:
-            took = [now - then for now, then in zip(self._spent(), before, strict=True)]
+            took = [now - then for now, then in zip(self._work_so_far(), before, strict=True)]
             self.done.append(Done(tuple(dict.fromkeys(read)), tuple(made), *took))
             cut = self.cuts.get(len(self.done))
             if cut is not None:
                 self._cut(cut)
         return out
 
-    def _written(self, tensor: torch.Tensor) -> tuple[list[int], list[int]]:
+    def _after_write(self, tensor: torch.Tensor) -> tuple[list[int], list[int]]:
         """The numbers, before and after, of values that share memory with a tensor that was
         written to.
         """
@@ -150,13 +150,13 @@ class Tape(TorchFunctionMode):
                 before.append(number)
         return before, [self._new(holder) for holder in holders.values()]
 
-    def _exchanged(self, value: Any) -> Any:
+    def _with_replaced_tensors(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return self.current(value)
         if isinstance(value, dict):
-            return {name: self._exchanged(one) for name, one in value.items()}
+            return {name: self._with_replaced_tensors(one) for name, one in value.items()}
         if type(value) in (tuple, list):
-            return type(value)(self._exchanged(one) for one in value)
+            return type(value)(self._with_replaced_tensors(one) for one in value)
         return value
 
     def _cut(self, cut: Cut) -> None:

@@ -136,7 +136,7 @@ class TorchTracedCall:
             with _guarded(sources, self.guards):
                 self.plain = self._trace(run, {})
             with _guarded(sources, []):
-                self.module = self._apart(whole, getattr(call, "differentiates", False))
+                self.module = self._decomposed(whole, getattr(call, "differentiates", False))
         except Unsupported:
             raise
         except Exception as error:
@@ -146,7 +146,7 @@ class TorchTracedCall:
         self.module.graph.eliminate_dead_code()
         self.seen = self.floats(x, context)
 
-    def _apart(self, whole: Any, differentiates: bool) -> Any:
+    def _decomposed(self, whole: Any, differentiates: bool) -> Any:
         """The graph of decomposed operators, without writes. For a call that differentiates
         inside, the graph of its operators is decomposed, since decomposing during the call
         fails.
@@ -174,7 +174,7 @@ class TorchTracedCall:
             "_allow_non_fake_inputs": True,
             "_error_on_data_dependent_ops": False,
         }
-        with _lined(again):
+        with _recording_lines(again):
             return make_fx(call, dict(table), "real", **settings)(self.state, *self.inputs)
 
     def floats(self, x: Any, context: Any, state: Sequence[Any] | None = None) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class TorchTracedCall:
         for x in [moved(self.inputs[0]) for _ in points] if self.guards else points:
             for state in (self.state, [moved(one) for one in self.state]):
                 try:
-                    alike = self._alike(state, x)
+                    alike = self._agrees_at(state, x)
                 except Exception:  # other weights or points may be rejected
                     continue
                 compared += 1
@@ -275,7 +275,7 @@ class TorchTracedCall:
                     return False
         return compared > 0
 
-    def _alike(self, state: Sequence[Any], x: Any) -> bool:
+    def _agrees_at(self, state: Sequence[Any], x: Any) -> bool:
         def run(call: Any, grad: bool = False) -> list[Any]:
             with torch.set_grad_enabled(grad):
                 points = x.clone().requires_grad_(grad)
@@ -359,7 +359,7 @@ class Replayed(torch.fx.Interpreter):  # type: ignore[misc]  # it has no types
 
 
 @contextlib.contextmanager
-def _lined(again: Replayed | None = None) -> Iterator[None]:
+def _recording_lines(again: Replayed | None = None) -> Iterator[None]:
     """Each node of a trace gets its source line: torch records those of ``forward``
     methods only.
     """

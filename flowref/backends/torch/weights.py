@@ -65,14 +65,14 @@ def load_weight_file(obj: Any, path: Path, key: str = "") -> None:
     The floating tensors of the object are first cast to the default dtype, so that no saved number
     is rounded. Raises `TargetError`.
     """
-    module = _owner(obj, path)
+    module = _module_of(obj, path)
     cast(obj, torch.get_default_dtype())
     wanted = module.state_dict(keep_vars=True)
     chosen = _select_candidate(wanted, path, key)
     entries = _with_aliases(chosen.entries, wanted)
     fits = entries.keys() == wanted.keys() and not _misshaped(entries, wanted)
     if not fits and not _accepted(module, entries):
-        raise TargetError(_misfit(entries, wanted, path, module))
+        raise TargetError(_mismatch_sentence(entries, wanted, path, module))
     trained = {name for name, _ in trainable(module)}
     refuse_not_finite(entries, wanted, path, trained)
     refuse_negative(entries, wanted, path, trained)
@@ -92,10 +92,10 @@ def weight_candidate(obj: Any, path: Path, key: str = "") -> Candidate:
     """The candidate in a file for the weights of an object; raises `TargetError` if there
     is none.
     """
-    return _select_candidate(_owner(obj, path).state_dict(), path, key)
+    return _select_candidate(_module_of(obj, path).state_dict(), path, key)
 
 
-def _owner(obj: Any, path: Path) -> nn.Module:
+def _module_of(obj: Any, path: Path) -> nn.Module:
     """The module whose state dict is loaded."""
     owners = modules(obj)
     if len(owners) == 1 and owners[0].state_dict():
@@ -222,16 +222,16 @@ def _accepted(module: nn.Module, entries: State) -> bool:
     return True
 
 
-def _misfit(entries: State, wanted: State, path: Path, module: nn.Module) -> str:
+def _mismatch_sentence(entries: State, wanted: State, path: Path, module: nn.Module) -> str:
     """A sentence on how the weights differ from those of the object."""
     missing = [name for name in wanted if name not in entries]
     others = [name for name in entries if name not in wanted]
     parts = []
     if missing:
         named = [f"{name}{nearest(name, others)}" for name in missing[:LISTED]]
-        parts.append(f"it lacks {_several(named, len(missing))}")
+        parts.append(f"it lacks {_listed(named, len(missing))}")
     if others:
-        parts.append(f"it has {_several(others[:LISTED], len(others))}, which the model lacks")
+        parts.append(f"it has {_listed(others[:LISTED], len(others))}, which the model lacks")
     shapes = _misshaped(entries, wanted)
     if shapes:
         named = [
@@ -239,14 +239,14 @@ def _misfit(entries: State, wanted: State, path: Path, module: nn.Module) -> str
             f"{tuple(wanted[name].shape)}"
             for name in shapes[:LISTED]
         ]
-        parts.append(_several(named, len(shapes)))
+        parts.append(_listed(named, len(shapes)))
     return (
         f"{path} does not fit the {type(module).__name__} that is built: {'; '.join(parts)}. Give "
         "the options that it was trained with"
     )
 
 
-def _several(named: list[str], count: int) -> str:
+def _listed(named: list[str], count: int) -> str:
     more = count - len(named)
     return f"{', '.join(named)} and {more} more" if more else ", ".join(named)
 

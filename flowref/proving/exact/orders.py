@@ -29,14 +29,14 @@ def ordered(larger: Any, smaller: Any, *, strict: bool) -> tuple[Signs, Signs]:
 def _difference(larger: Any, smaller: Any, *, strict: bool) -> Signs:
     """The signs of two numbers, the first larger than the second, or as large."""
     found = []
-    if isinstance(larger, Residues) and (low := _least(smaller)) >= ABOVE:
+    if isinstance(larger, Residues) and (low := _smallest_sign(smaller)) >= ABOVE:
         found.append((larger, POSITIVE if strict or low == POSITIVE else ABOVE))
-    if isinstance(smaller, Residues) and (high := -_least(larger, -1)) <= BELOW:
+    if isinstance(smaller, Residues) and (high := -_smallest_sign(larger, -1)) <= BELOW:
         found.append((smaller, NEGATIVE if strict or high == NEGATIVE else BELOW))
     return found
 
 
-def _least(value: Any, turn: int = 1) -> int:
+def _smallest_sign(value: Any, turn: int = 1) -> int:
     """The smallest known sign of a number, or of its negative."""
     if isinstance(value, Residues):
         return int((turn * value.signs).min(initial=POSITIVE))

@@ -464,7 +464,7 @@ class Residues(Numbers):
 
     def log(self) -> Residues:
         """The logarithm: a random number with a known exponential."""
-        self._above("a logarithm")
+        self._require_positive("a logarithm")
         value = self.field.hashed("log", self)
         by = inverse(self.top, self.field.first(self.axes))
         return self._with((value, None), self.scaled(by), exponential=self.pair)
@@ -474,7 +474,7 @@ class Residues(Numbers):
         roots it is a random function with known derivative: what holds for every such function
         holds for the root.
         """
-        self._above("a root")
+        self._require_positive("a root")
         sign = np.where(self.signs == POSITIVE, POSITIVE, ABOVE).astype(np.int8)
         if any(one is not None and one.any() for one in (self.im, self.d_im)):
             pair: Pair = (self.field.hashed("root", self), None)
@@ -493,7 +493,7 @@ class Residues(Numbers):
         root = np.where(drawn.astype(bool), root, (p - root) % p)
         return np.where(square, root, np.uint64(0)), np.where(square, np.uint64(0), root)
 
-    def _above(self, what: str) -> None:
+    def _require_positive(self, what: str) -> None:
         """Adds a condition if a function requires positive numbers, and these are not
         known to be.
         """

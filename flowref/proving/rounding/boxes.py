@@ -165,7 +165,7 @@ def box_bounds(
     """
     if graph.guards and not proof.proved:
         return  # the graph holds for one answer to the code's questions only
-    if reason := _box_refusal(graph):
+    if reason := _reason_without_bounds(graph):
         yield Bound("rounding", asked, reason=reason)
         return
     proved = Proved(graph, law, proof, seed)
@@ -184,7 +184,7 @@ def box_bounds(
         yield _contraction(graph, asked)
 
 
-def _box_refusal(graph: Graph) -> str:
+def _reason_without_bounds(graph: Graph) -> str:
     if graph.given is not None:
         return "it takes a context, for which there is no box"
     single = next(
@@ -359,7 +359,7 @@ def _rounding_bound(kind: str, asked: Box, graph: Graph, proved: Proved | None) 
     if isinstance(found, str):
         return Bound(kind, asked, reason=found)
     box, (count, _, most) = found
-    return Bound(kind, asked, box, count, most=_up(most) if proved is not None else 0.0)
+    return Bound(kind, asked, box, count, most=_rounded_up(most) if proved is not None else 0.0)
 
 
 def _largest_box(
@@ -388,7 +388,7 @@ def _largest(value: Intervals, graph: Graph, *, summed: bool) -> Any:
     return value.err.reshape(len(value.err), *parts).sum(-1).max(-1, initial=0)
 
 
-def _up(number: float) -> float:
+def _rounded_up(number: float) -> float:
     """A bound rounded up to two digits."""
     if not number:
         return 0.0

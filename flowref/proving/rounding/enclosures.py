@@ -181,17 +181,17 @@ def cosh(a: Ends, units: float = 0) -> Ends:
     return widened_by_ulps((np.cosh(smallest(a)), np.cosh(magnitude(a))), OWN + units)
 
 
-def _bell(a: Ends) -> Ends:
+def _sech_squared(a: Ends) -> Ends:
     r"""The derivative of tanh, $1 / \cosh^2$."""
     return reciprocal(square(cosh(a)))
 
 
-def _less_square(a: Ends) -> Ends:
+def _one_minus_square(a: Ends) -> Ends:
     """1 - a^2."""
     return plus((1.0, 1.0), negative(square(a)))
 
 
-def _more_square(a: Ends) -> Ends:
+def _one_plus_square(a: Ends) -> Ends:
     """1 + a^2."""
     return plus((1.0, 1.0), square(a))
 
@@ -224,13 +224,17 @@ INCREASING = {
     "log": Function(np.log, reciprocal, low=0.0),
     "log2": Function(np.log2, lambda a: _scaled(reciprocal(a), 1 / math.log(2)), low=0.0),
     "log1p": Function(np.log1p, lambda a: reciprocal(plus((1.0, 1.0), a)), low=-1.0),
-    "tanh": Function(np.tanh, _bell),
-    "sigmoid": Function(_logistic, lambda a: _scaled(_bell((a[0] / 2, a[1] / 2)), 0.25), least=0.0),
+    "tanh": Function(np.tanh, _sech_squared),
+    "sigmoid": Function(
+        _logistic, lambda a: _scaled(_sech_squared((a[0] / 2, a[1] / 2)), 0.25), least=0.0
+    ),
     "sinh": Function(np.sinh, cosh),
-    "asinh": Function(np.arcsinh, lambda a: reciprocal(_root(_more_square(a)))),
-    "atanh": Function(np.arctanh, lambda a: reciprocal(_less_square(a)), low=-1.0, high=1.0),
-    "atan": Function(np.arctan, lambda a: reciprocal(_more_square(a))),
-    "asin": Function(np.arcsin, lambda a: reciprocal(_root(_less_square(a))), low=-1.0, high=1.0),
+    "asinh": Function(np.arcsinh, lambda a: reciprocal(_root(_one_plus_square(a)))),
+    "atanh": Function(np.arctanh, lambda a: reciprocal(_one_minus_square(a)), low=-1.0, high=1.0),
+    "atan": Function(np.arctan, lambda a: reciprocal(_one_plus_square(a))),
+    "asin": Function(
+        np.arcsin, lambda a: reciprocal(_root(_one_minus_square(a))), low=-1.0, high=1.0
+    ),
     "erf": Function(
         np.vectorize(math.erf, otypes=[float]),
         lambda a: _scaled(EXP.ends(negative(square(a))), 2 / math.sqrt(math.pi)),
