@@ -200,7 +200,6 @@ def _boxes_from_json(read: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bound_text(bound: Bound, law: str) -> str:
-    """A bound on a box as a line of text."""
     head = f"  {bound.kind.capitalize():<10}"
     if bound.box is None:
         return f"{head}{'' if bound.kind == 'rounding' else 'is '}not shown on {bound.asked}: {bound.reason}"

@@ -83,14 +83,13 @@ def _source_file_and_name(target: Target) -> tuple[Path, str]:
     return path, getattr(target_value(target), "__qualname__", typed)
 
 
-def _packages(path: Path) -> list[Path]:
-    """The packages that contain a file, the innermost first."""
+def _enclosing_packages(path: Path) -> list[Path]:
     return list(itertools.takewhile(lambda one: (one / "__init__.py").is_file(), path.parents))
 
 
 def _display_path(path: Path) -> str:
     """The path relative to the root of the repository, or to the folder of its package."""
-    root, above = root_of(Path.cwd()), path.parents[len(_packages(path))]
+    root, above = root_of(Path.cwd()), path.parents[len(_enclosing_packages(path))]
     return path.relative_to(root if root in path.parents else above).as_posix()
 
 
@@ -143,7 +142,7 @@ def _formulas(graph: Graph) -> list[str]:
 @contextlib.contextmanager
 def _patched_package_copy(path: Path, text: str) -> Iterator[Path]:
     """A copy of a file with another text, in a copy of its package made of links."""
-    packages = _packages(path)
+    packages = _enclosing_packages(path)
     modules, places = dict(sys.modules), sys.path.copy()
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)

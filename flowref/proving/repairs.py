@@ -206,7 +206,7 @@ def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
         for edit in (
             *_reduction_edits(graph, node),
             *_omissions(graph, node),
-            *_inverse_operators(node),
+            *_inverse_operator_edits(node),
         )
     )
     yield itertools.chain(
@@ -271,8 +271,7 @@ def _omissions(graph: Graph, node: Node) -> Iterator[Edit]:
             yield Edit(f"without {node.op}{''.join(numbers)}", node, (), ref.name, "without")
 
 
-def _inverse_operators(node: Node) -> Iterator[Edit]:
-    """The inverse operator, such as a difference instead of a sum."""
+def _inverse_operator_edits(node: Node) -> Iterator[Edit]:
     other = OPPOSITES.get(node.op, "")
     if other and len(references(node.args)) == len(node.args) == 2 and not node.named:
         words = f"{SYMBOLS[other]} in place of {SYMBOLS[node.op]}"

@@ -53,7 +53,9 @@ class ElementwiseCDF(Bijection):
     def domain(self) -> tuple[float, float]:
         """The open interval that is mapped onto (0, 1)."""
         support = self.base.support
-        return _end(support, "lower_bound", -math.inf), _end(support, "upper_bound", math.inf)
+        return _support_bound(support, "lower_bound", -math.inf), _support_bound(
+            support, "upper_bound", math.inf
+        )
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Data to latents, `(u, ladj)`."""
@@ -291,6 +293,5 @@ def check_within(x: Tensor, low: float, high: float) -> None:
         )
 
 
-def _end(support: object, name: str, default: float) -> float:
-    """The bound of a support, or ``default``."""
+def _support_bound(support: object, name: str, default: float) -> float:
     return float(getattr(support, name, default))

@@ -96,7 +96,7 @@ class Training:
         Raises `RunError` if the loss is no longer finite.
         """
         while not self.progress.done:
-            for events in self._batches():
+            for events in self._remaining_batches():
                 self._step(events)
                 listener.step(self)
                 if stop():
@@ -107,8 +107,7 @@ class Training:
             listener.epoch(self, self._end_epoch())
         return True
 
-    def _batches(self) -> Iterator[Tensor]:
-        """The remaining batches of the current epoch."""
+    def _remaining_batches(self) -> Iterator[Tensor]:
         now, recipe = self.progress, self.recipe
         order = torch.randperm(
             len(self.train), generator=runs.seeded(recipe.seed, "order", now.epoch)

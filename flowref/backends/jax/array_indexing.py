@@ -19,7 +19,7 @@ def gathered(equation: Any) -> Callable[..., Any]:
     ones = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     windows = [axis for axis in range(len(shape)) if axis not in ones]
     drops = params["mode"].name == DROPS
-    fill = _filling(equation) if drops else None
+    fill = _fill_value(equation) if drops else None
     out = len(equation.outvars[0].aval.shape)
     offsets = [int(axis) for axis in numbers.offset_dims]
     order = offsets_last(out, offsets)
@@ -134,8 +134,7 @@ def _window_indices(
     return tuple(places), inside
 
 
-def _filling(equation: Any) -> Any:
-    """The fill value of windows outside of the array."""
+def _fill_value(equation: Any) -> Any:
     value, dtype = equation.params["fill_value"], np.dtype(equation.outvars[0].aval.dtype)
     if value is not None:
         return np.asarray(value, dtype)

@@ -61,7 +61,6 @@ def _iota_call(equation: Any) -> Callable[..., Any]:
 
 
 def _broadcast(equation: Any) -> Callable[..., Any]:
-    """A reshape, and an expansion of axes of size one."""
     shape, places = equation.params["shape"], equation.params["broadcast_dimensions"]
     ones = [1] * len(shape)
     for place, size in zip(places, equation.invars[0].aval.shape, strict=True):
@@ -77,7 +76,6 @@ def _broadcast(equation: Any) -> Callable[..., Any]:
 
 
 def _slice(equation: Any) -> Callable[..., Any]:
-    """A slice along one axis after the other."""
     params = equation.params
     steps = params["strides"] or [1] * len(params["start_indices"])
     ends = list(zip(params["start_indices"], params["limit_indices"], steps, strict=True))
@@ -106,7 +104,6 @@ def _stack(equation: Any) -> Callable[..., Any]:
 
 
 def _dot(equation: Any) -> Callable[..., Any]:
-    """A matrix product, with one batch axis or none."""
     (left_in, right_in), (left_batch, right_batch) = equation.params["dimension_numbers"]
     left, right = (variable.aval for variable in equation.invars)
     left_free = [axis for axis in range(left.ndim) if axis not in (*left_in, *left_batch)]
@@ -149,7 +146,6 @@ def entries(x: Any, places: Any) -> Any:
 
 
 def _flat_indices(each: Sequence[Any]) -> Any:
-    """Flat indices from indices along each axis."""
     strides = np.cumprod([1, *each[0].shape[:0:-1]])[::-1]
     return sum(one * stride for one, stride in zip(each, strides, strict=True))
 

@@ -70,7 +70,6 @@ def imports_jax(kind: type) -> bool:
 
 
 def _imported_modules(name: str) -> Iterator[str]:
-    """The names of the modules that a module imports."""
     module = sys.modules.get(name)
     if module is not None and name.partition(".")[0] not in sys.stdlib_module_names:
         for value in list(vars(module).values()):

@@ -33,7 +33,7 @@ def _refined(obj: Any, times: int, turned: list[str], depth: int) -> Any:
         return obj
     before = len(turned)
     values = _refined_attributes(vars(obj), times, turned, depth)
-    of_class = _refined_class_knobs(obj, times)
+    of_class = _refined_class_settings(obj, times)
     if len(turned) == before and not of_class:
         return obj
     made = copy.copy(obj)
@@ -56,8 +56,7 @@ def _refined_attributes(
     return found
 
 
-def _refined_class_knobs(obj: Any, times: int) -> dict[str, Any]:
-    """The refined solver settings among the attributes of an object's user classes."""
+def _refined_class_settings(obj: Any, times: int) -> dict[str, Any]:
     held: dict[str, Any] = {}
     for base in reversed(type(obj).__mro__):
         if base.__module__.partition(".")[0] not in PACKAGES:

@@ -44,7 +44,7 @@ class JaxTracedCall:
         self.trained = frozenset(name for name, one in zip(self.names, moves, strict=True) if one)
         self.call, self.context, self.x = call, context, x
         self.given = (*self.state, x) if context is None else (*self.state, x, context)
-        self.program, self.guards = self._trace()
+        self.program, self.guards = self._inlined_program()
         jaxpr = self.program.jaxpr
         # Values that depend on no input are constants of the trace.
         self.moving, self.narrow = set(jaxpr.invars), set[Any]()
@@ -57,7 +57,7 @@ class JaxTracedCall:
                 self.narrow.update(equation.outvars)
             self.operations.append((equation, Operation(equation, [None] * len(equation.invars))))
         self.seen = self.floats(*self.given)
-        self._named()
+        self._name_variables()
 
     def run(self, state: Sequence[Any], x: Any, context: Any) -> list[Any]:
         """The results of a call, of an object with these weights."""
@@ -68,9 +68,7 @@ class JaxTracedCall:
         parts = [one for one in out if one is not None] if isinstance(out, tuple) else [out]
         return [jnp.asarray(one) for one in parts]  # a log-det may be a Python number
 
-    def _trace(self) -> Any:
-        """The inlined program of a call."""
-
+    def _inlined_program(self) -> Any:
         def run(*given: Any) -> list[Any]:
             count = len(self.state)
             return self.run(given[:count], given[count], (*given[count + 1 :], None)[0])
@@ -92,8 +90,7 @@ class JaxTracedCall:
             values.update(zip(equation.outvars, found, strict=True))
         return values
 
-    def _named(self) -> None:
-        """Gives each variable a unique name."""
+    def _name_variables(self) -> None:
         jaxpr, count = self.program.jaxpr, len(self.state)
         self.inputs = ("points", "context")[: len(jaxpr.invars) - count]
         self.by: dict[Any, str] = dict(zip(jaxpr.invars, (*self.names, *self.inputs), strict=True))
@@ -112,7 +109,7 @@ class JaxTracedCall:
         constants: dict[str, Any] = dict(zip(self.names, map(np.asarray, self.state), strict=True))
         nodes = [self._constant(one, constants) for one in jaxpr.constvars if _numeric(one)]
         for equation in jaxpr.eqns:
-            nodes += self._nodes(equation, constants)
+            nodes += self._operators_of(equation, constants)
         outputs = []
         for place, atom in enumerate(jaxpr.outvars):
             if hasattr(atom, "val"):
@@ -135,8 +132,7 @@ class JaxTracedCall:
         constants[name] = value
         return Node(name, "constant", (), {}, _node_kind(value.dtype), value.shape)
 
-    def _nodes(self, equation: Any, constants: dict[str, Any]) -> Iterator[Node]:
-        """The operators of an equation."""
+    def _operators_of(self, equation: Any, constants: dict[str, Any]) -> Iterator[Node]:
         for variable in equation.outvars:
             kind, name = _node_kind(variable.aval.dtype), self.by.get(variable, "")
             if variable not in self.moving and kind != "float":
@@ -151,7 +147,7 @@ class JaxTracedCall:
             args = [self._argument(one) for one in equation.invars]
             alone = [at for at, one in enumerate(args) if isinstance(one, float)]
             spread = equation.primitive.name == "broadcast_in_dim"
-            if alone and kind == "float" and not spread and not self._arrays(equation):
+            if alone and kind == "float" and not spread and not self._has_array_argument(equation):
                 # Operators take arrays: a number becomes a constant.
                 number = Node(f"{name}_of", "constant", (), {}, "float")
                 constants[number.name] = np.asarray(args[alone[0]])
@@ -170,8 +166,7 @@ class JaxTracedCall:
             named = {"dtype": str(variable.aval.dtype)} if op == "_to" else {}
             yield Node(name, op, given, named, kind, shape, line)
 
-    def _arrays(self, equation: Any) -> bool:
-        """Whether one of its arguments is a floating array."""
+    def _has_array_argument(self, equation: Any) -> bool:
         return any(not hasattr(one, "val") and one.aval.dtype == float for one in equation.invars)
 
     def _argument(self, atom: Any) -> Any:
@@ -181,7 +176,7 @@ class JaxTracedCall:
         """Whether the graph computes what the object does, at points and with other weights: a
         second trace must be identical, and the eager object must agree up to rounding.
         """
-        again, _ = self._trace()
+        again, _ = self._inlined_program()
         consts = zip(again.consts, self.program.consts, strict=False)
         if str(again.jaxpr) != str(self.program.jaxpr) or not all(
             identical(jnp.asarray(one), jnp.asarray(other)) for one, other in consts

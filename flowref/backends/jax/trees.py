@@ -206,7 +206,6 @@ def hashable_key(value: Any, depth: int = 0) -> Hashable:
 
 
 def _referenced_globals(function: types.FunctionType) -> Iterator[Any]:
-    """The values of a function's module that it refers to."""
     for name in function.__code__.co_names:
         if name in function.__globals__:
             yield function.__globals__[name]
@@ -251,7 +250,6 @@ def resting(obj: Any) -> bool:
 
 
 def _outside_opened_objects(tree: Tree, outside: bool = True) -> Iterator[bool]:
-    """For each floating array, whether it is outside of opened objects."""
     for entry in tree.entries:
         if entry is None:
             yield outside
@@ -285,7 +283,7 @@ def movable(node: Any) -> bool:
     try:
         properties = declared(dtype=node.dtype if isinstance(node.dtype, type) else jnp.float64)
         return all(
-            _unconstrained(properties[name], held)
+            _stays_valid_when_moved(properties[name], held)
             for name, held in node.parameters.items()
             if floating(held)
         )
@@ -293,8 +291,7 @@ def movable(node: Any) -> bool:
         return False
 
 
-def _unconstrained(property: Any, held: Any) -> bool:
-    """Whether a parameter stays valid when it is moved."""
+def _stays_valid_when_moved(property: Any, held: Any) -> bool:
     onto = type(property.default_constraining_bijector_fn()).__name__
     return onto == UNCONSTRAINED or (onto in ABOVE and positive(held))
 

@@ -114,8 +114,8 @@ class RoundedArray(np.ndarray[Any, Any]):
         linear = function.__module__ == "numpy.linalg"
         if rounding is not None and (linear or name in INSIDE):
             disturb = _normwise if linear else _relative
-            inputs = _mapped(inputs, lambda one: disturb(one, rounding))
-            named = dict(_mapped(tuple(named.items()), lambda one: one))
+            inputs = _map_nested_arrays(inputs, lambda one: disturb(one, rounding))
+            named = dict(_map_nested_arrays(tuple(named.items()), lambda one: one))
             return self._kept(function(*inputs, **named), None, rounding)
         return self._kept(
             super().__array_function__(function, types, inputs, named), None, rounding
@@ -124,7 +124,7 @@ class RoundedArray(np.ndarray[Any, Any]):
     def _kept(self, result: Any, out: Any, rounding: Rounding | None) -> Any:
         if out is not None:
             return out[0] if len(out) == 1 else out
-        return _mapped(result, lambda one: _rounded_argument(one, rounding))
+        return _map_nested_arrays(result, lambda one: _rounded_argument(one, rounding))
 
 
 @contextlib.contextmanager
@@ -215,12 +215,11 @@ def _has_dtype(value: Any, dtype: Any) -> bool:
     return isinstance(value, np.ndarray | np.floating) and value.dtype == dtype
 
 
-def _mapped(value: Any, change: Any) -> Any:
-    """Applies ``change`` to arrays in nested tuples and lists."""
+def _map_nested_arrays(value: Any, change: Any) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_mapped(one, change) for one in value))
+        return type(value)(*(_map_nested_arrays(one, change) for one in value))
     if isinstance(value, tuple | list):
-        return type(value)(_mapped(one, change) for one in value)
+        return type(value)(_map_nested_arrays(one, change) for one in value)
     return change(value)
 
 

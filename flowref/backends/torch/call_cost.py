@@ -73,7 +73,7 @@ class Measuring(Watching):
             for value in out if isinstance(out, (tuple, list)) else (out,):
                 if isinstance(value, torch.Tensor):
                     self._result(value, rule.in_place, weight)
-            self.products += _products(name, args, out)
+            self.products += _multiply_adds(name, args, out)
             if name in MATRICES:
                 self.factors += sum(args[index].numel() for index in MATRICES[name])
         if self.work > self.most:
@@ -88,10 +88,9 @@ class Measuring(Watching):
             return
         size = value.numel() * value.element_size()
         self.written += size
-        self._hold(value, value)
+        self._count_held_bytes(value, value)
 
-    def _hold(self, owner: Any, value: torch.Tensor) -> None:
-        """Counts the bytes of a result until its last owner is gone."""
+    def _count_held_bytes(self, owner: Any, value: torch.Tensor) -> None:
         storage = value.untyped_storage()
         place, size = storage.data_ptr(), value.numel() * value.element_size()
         owners, size = self.owners.get(place, (0, size))
@@ -117,15 +116,14 @@ class Measuring(Watching):
             if (
                 value.untyped_storage().data_ptr() in self.owners
             ):  # neither a parameter nor an input
-                self._hold(saved, value)
+                self._count_held_bytes(saved, value)
             return saved
 
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved.value):
             yield
 
 
-def _products(name: str, args: tuple[Any, ...], out: Any) -> float:
-    """The number of multiply-adds of an operator."""
+def _multiply_adds(name: str, args: tuple[Any, ...], out: Any) -> float:
     if name in MATRICES:
         first, second = (args[index] for index in MATRICES[name])
         return float(first.numel() * (second.shape[-1] if second.dim() > 1 else 1))

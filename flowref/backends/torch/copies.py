@@ -233,7 +233,6 @@ def _originals(obj: Any, original: Any) -> dict[int, torch.Tensor]:
 
 
 def _container_entries(containers: list[Any]) -> Iterator[Any]:
-    """The entries of sequences, and the keys of mappings."""
     return itertools.chain.from_iterable(containers)
 
 

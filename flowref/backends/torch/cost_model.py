@@ -62,7 +62,6 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
 
 
 def _sampler_of_points(sample: Callable[..., Any]) -> Callable[..., Any]:
-    """A sampler as a function of points, which draws as many."""
     return lambda obj, x, context: sample(obj, len(x), context)
 
 

@@ -99,7 +99,6 @@ def _supports_devices(obj: Any) -> bool:
 
 
 def _user_source_code(kind: Any) -> str:
-    """The source of a class or function outside of libraries, or ""."""
     module = str(sys.modules.get(getattr(kind, "__module__", "")))
     if any(name in module for name in LIBRARIES):
         return ""
@@ -145,7 +144,7 @@ def there(stage: TorchScenarioObject, step: steps.There) -> steps.Located:
     try:
         with stage.device():
             if isinstance(step.step, steps.Learn):
-                _learn(stage, step.step)
+                _training_step(stage, step.step)
                 return steps.Located()
             out = _run_on_device(stage, step.step)
             left = _results_elsewhere(step.step.call, out, stage.device.torch)
@@ -174,14 +173,12 @@ def _tf32(device: Device) -> bool:
 
 
 def _input_on_device(stage: TorchScenarioObject, value: Any) -> Any:
-    """An array input as a tensor on the device; other inputs unchanged."""
     if not isinstance(value, np.ndarray):
         return value
     return stage.tensor(value).to(stage.device.torch)
 
 
 def _dialect_on_device(stage: TorchScenarioObject) -> Dialect:
-    """The dialect with bound tensors moved to the device."""
     dialect = stage.live.dialect
     bound = {each.name: getattr(dialect, each.name) for each in fields(dialect)}
     device = stage.device.torch
@@ -194,7 +191,6 @@ def _dialect_on_device(stage: TorchScenarioObject) -> Dialect:
 
 
 def _bound_tensors_moved(value: Any, device: torch.device) -> Any:
-    """Moves tensors in nested bound arguments to a device."""
     if isinstance(value, torch.Tensor):
         return value.to(device)
     if type(value) in (tuple, list):
@@ -232,8 +228,7 @@ def _results_elsewhere(call: str, out: Any, device: torch.device) -> tuple[str, 
     )
 
 
-def _learn(stage: TorchScenarioObject, step: steps.Learn) -> None:
-    """A backward pass of the loss, and an optimizer step."""
+def _training_step(stage: TorchScenarioObject, step: steps.Learn) -> None:
     parameters = [parameter for _, parameter in trainable(stage.obj)]
     if not parameters:
         raise Unsupported("it has no trainable parameters", waits=False)

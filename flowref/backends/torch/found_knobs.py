@@ -366,7 +366,6 @@ def _refined_number(value: float, times: int) -> float:
 
 
 def _numbers_in_function(function: types.FunctionType) -> set[float]:
-    """The candidate numbers in a function, in nested functions, and in its defaults."""
     written = [*_defaults(function), *_code_constants(function.__code__)]
     return {value for value in written if _may_be_steps(value) or _may_be_tolerance(value)}
 

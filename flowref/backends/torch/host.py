@@ -100,9 +100,9 @@ def host() -> Iterator[None]:
         return
     functions = {
         "Generator": Generator,
-        "load": partial(_load, torch.load),
+        "load": partial(_load_on_cpu, torch.load),
         "set_default_device": partial(_default_device, torch.set_default_device, True),
-        "set_default_tensor_type": partial(_default_type, torch.set_default_tensor_type),
+        "set_default_tensor_type": partial(_set_default_cpu_type, torch.set_default_tensor_type),
     }
     answers = {name: partial(_granted_answer, answer) for name, answer in ANSWERS.items()}
     parsed: Any = torch._C._nn  # modules parse their target device by this
@@ -190,10 +190,9 @@ def _cpu_tensor_type(kind: Any) -> Any:
     return kind.replace("torch.cuda.", "torch.")
 
 
-def _load(
+def _load_on_cpu(
     load: Callable[..., Any], f: Any, map_location: Any = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """Loads a file on the CPU, wherever it was saved."""
     anywhere = map_location is None or isinstance(map_location, dict)
     return load(f, "cpu" if anywhere else _on_cpu(map_location), *args, **kwargs)
 
@@ -216,8 +215,7 @@ def _default_device(set_default: Callable[[Any], None], granting: bool, device: 
         _refuse_gpu()
 
 
-def _default_type(set_default: Callable[[Any], None], kind: Any) -> None:
-    """Sets the default tensor type, on the CPU."""
+def _set_default_cpu_type(set_default: Callable[[Any], None], kind: Any) -> None:
     set_default(_cpu_tensor_type(kind))
 
 

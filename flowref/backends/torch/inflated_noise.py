@@ -42,8 +42,8 @@ class Widening(Dispatch):
             return out
         if name not in SCALED or torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **named)
-        mean, std = _moments(func, args, named)
-        wide = _with_std(func, args, named, std * self.factor)
+        mean, std = _mean_and_deviation(func, args, named)
+        wide = _with_deviation(func, args, named, std * self.factor)
         out = func(*wide[0], **wide[1])
         self._note((out - mean) / (std * self.factor))
         return out
@@ -68,8 +68,7 @@ class Widening(Dispatch):
         return total if found else None
 
 
-def _moments(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-    """The mean and the deviation among an operator's arguments."""
+def _mean_and_deviation(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
     first = 1 if func.overloadpacket.__name__ != "normal" else 0
     values = list(args[first : first + 2])
     mean = values[0] if values else named.get("mean", 0.0)
@@ -77,10 +76,9 @@ def _moments(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[A
     return mean, std
 
 
-def _with_std(
+def _with_deviation(
     func: Any, args: tuple[Any, ...], named: dict[str, Any], std: Any
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with another deviation."""
     at = 2 if func.overloadpacket.__name__ != "normal" else 1
     if len(args) > at:
         return (*args[:at], std, *args[at + 1 :]), named

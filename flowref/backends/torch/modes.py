@@ -33,7 +33,6 @@ def mode_matters(live: Live) -> bool:
 
 
 def _reads_mode(live: Live, name: str) -> bool:
-    """Whether a call reads the flag ``training`` of a module."""
     obj, reads = live.take(), list[str]()
     try:
         for whole in modules(obj):
@@ -47,8 +46,6 @@ def _reads_mode(live: Live, name: str) -> bool:
 
 
 def _mode_reporting_class(cls: type[nn.Module], read: Callable[[str], None]) -> type[nn.Module]:
-    """A subclass that reports when the mode of an object is read."""
-
     def get(self: nn.Module) -> bool:
         read(cls.__name__)
         return bool(vars(self).get("training", True))
@@ -62,7 +59,6 @@ def _mode_reporting_class(cls: type[nn.Module], read: Callable[[str], None]) -> 
 
 
 def _differs_by_mode(live: Live, name: str) -> bool:
-    """Whether a call differs between train mode and eval mode, under one random state."""
     outcomes: list[list[Any]] = []
     for training in (False, True):
         obj = live.take()
@@ -73,14 +69,15 @@ def _differs_by_mode(live: Live, name: str) -> bool:
             tensors = [
                 one for one in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(one)
             ]
-            outcomes.append([(array(one).tobytes(), *_graph(one)) for one in tensors])
+            outcomes.append(
+                [(array(one).tobytes(), *_graph_operation_names(one)) for one in tensors]
+            )
         except Exception as error:  # one of the modes may reject the call
             outcomes.append([type(error).__name__])
     return outcomes[0] != outcomes[1]
 
 
-def _graph(tensor: torch.Tensor) -> Iterator[str]:
-    """The names of the operations in a tensor's graph."""
+def _graph_operation_names(tensor: torch.Tensor) -> Iterator[str]:
     ahead, seen = [tensor.grad_fn], set[Any]()
     while ahead:
         node = ahead.pop()

@@ -156,22 +156,23 @@ class RandomRounding(Dispatch):
         self.busy += 1  # its own arrays are not those of the audited code
         try:
             if self.double:
-                if _any_single(args):
+                if _any_float32(args):
                     self.narrowing = any(map(self._was_narrowed, args))
                     args = self._entering(func, rule.name, args, named)
                 elif named and named.get("dtype") is torch.float32:
-                    self.narrowing = any(map(_double, args))
-            out = func(*args, **named) if rule.exact else self._run(func, rule, args, named)
+                    self.narrowing = any(map(_is_float64, args))
+            out = func(*args, **named) if rule.exact else self._run_rounded(func, rule, args, named)
             if self.narrowing:
                 for value in out if isinstance(out, (tuple, list)) else (out,):
-                    if _single(value):
+                    if _is_float32(value):
                         self.narrowed[value] = True
             return out
         finally:
             self.busy -= 1
 
-    def _run(self, func: Any, rule: Rule, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Runs an operator that rounds."""
+    def _run_rounded(
+        self, func: Any, rule: Rule, args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> Any:
         if rule.inside:
             kept, again = rule.written, rule.name in CONSUMING
             args = tuple(
@@ -184,7 +185,7 @@ class RandomRounding(Dispatch):
             args = tuple([self._normwise(value) for value in args])
         out = func(*args, **named)
         if rule.name in ONE_PASS:
-            self._one_pass(args, out)
+            self._add_one_pass_error(args, out)
         if isinstance(out, torch.Tensor):
             return self._rounded(rule, args, out)
         if isinstance(out, (tuple, list)):
@@ -195,8 +196,7 @@ class RandomRounding(Dispatch):
             )
         return out
 
-    def _one_pass(self, args: tuple[Any, ...], out: tuple[torch.Tensor, ...]) -> None:
-        """Adds the error of one-pass moments to a result."""
+    def _add_one_pass_error(self, args: tuple[Any, ...], out: tuple[torch.Tensor, ...]) -> None:
         if not all(map(self.concerns, out)):
             return
         given = tuple(array_of(one) if isinstance(one, torch.Tensor) else one for one in args)
@@ -207,7 +207,7 @@ class RandomRounding(Dispatch):
         self, func: Any, name: str, args: tuple[Any, ...], named: Mapping[str, Any]
     ) -> tuple[Any, ...]:
         """Arguments of an operator from float32 to float64, perturbed within their rounding."""
-        wider = any(map(_double, args)) or name == "_local_scalar_dense"
+        wider = any(map(_is_float64, args)) or name == "_local_scalar_dense"
         if not wider and named.get("dtype") != torch.float64:
             return args
         written = [one.alias_info is not None for one in func._schema.arguments]
@@ -227,7 +227,7 @@ class RandomRounding(Dispatch):
     def _meant(self, value: Any) -> Any:
         if isinstance(value, (tuple, list)):
             return type(value)(map(self._meant, value))
-        if not _single(value) or not self.concerns(value) or value in self.narrowed:
+        if not _is_float32(value) or not self.concerns(value) or value in self.narrowed:
             return value
         return torch.from_numpy(self.meant(array_of(value)))
 
@@ -236,7 +236,7 @@ class RandomRounding(Dispatch):
         one.
         """
         if not self.concerns(value):
-            return self._rounded_complex(value) if _complex(value) else value
+            return self._rounded_complex(value) if _is_complex(value) else value
         array = array_of(value)
         magnitude = self.magnitude_of(array)
         if _large(array):
@@ -285,7 +285,7 @@ class RandomRounding(Dispatch):
         return torch.from_numpy(np.asarray(array + magnitude * size * turned))
 
     def _normwise(self, value: Any) -> Any:
-        if _complex(value) and value.dim() >= 2:
+        if _is_complex(value) and value.dim() >= 2:
             return self._rounded_complex(value, NORMWISE_CONSTANT, normwise=True)
         if not self.concerns(value) or value.dim() < 2:
             return value
@@ -299,7 +299,7 @@ class RandomRounding(Dispatch):
         their own.
         """
         if not self.concerns(out):
-            return out.copy_(self._rounded_complex(out)) if _complex(out) else out
+            return out.copy_(self._rounded_complex(out)) if _is_complex(out) else out
         array = array_of(out)
         # inf times a factor is inf, nan stays nan: noise never makes either finite.
         exact = exact_where(rule.name, args, array) if rule.sometimes else None
@@ -352,26 +352,24 @@ def _generator_state(generator: np.random.Generator) -> bytes:
     return bytes(state["state"].tobytes())
 
 
-def _any_single(values: Any) -> bool:
-    """Whether float32 tensors are among the arguments, also nested."""
+def _any_float32(values: Any) -> bool:
     for value in values:
         kind = type(value)
         if kind is torch.Tensor or kind is torch.nn.Parameter:
             if value.dtype is torch.float32:
                 return True
-        elif kind not in PLAIN and _single(value):
+        elif kind not in PLAIN and _is_float32(value):
             return True
     return False
 
 
-def _single(value: Any) -> bool:
+def _is_float32(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
-        return any(map(_single, value))
+        return any(map(_is_float32, value))
     return isinstance(value, torch.Tensor) and value.dtype == torch.float32
 
 
-def _complex(value: Any) -> bool:
-    """Whether a value is a non-empty complex tensor on the CPU."""
+def _is_complex(value: Any) -> bool:
     return (
         isinstance(value, torch.Tensor)
         and value.is_complex()
@@ -380,9 +378,9 @@ def _complex(value: Any) -> bool:
     )
 
 
-def _double(value: Any) -> bool:
+def _is_float64(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
-        return any(map(_double, value))
+        return any(map(_is_float64, value))
     return isinstance(value, torch.Tensor) and value.dtype == torch.float64
 
 

@@ -44,8 +44,8 @@ class Folding(Dispatch):
         """Runs an operator, or returns its cached result."""
         kind = _operator_purity(func)
         if kind == "writes":
-            self._writing(func, args)
-        key = self._key(func, args) if kind == "pure" and not named else None
+            self._drop_written_results(func, args)
+        key = self._cache_key(func, args) if kind == "pure" and not named else None
         if key is None or key in self.written:
             return func(*args, **named)
         if key in self.results:
@@ -59,8 +59,7 @@ class Folding(Dispatch):
             self.memory.add(_memory(out))
         return out
 
-    def _key(self, func: Any, args: tuple[Any, ...]) -> Key | None:
-        """The cache key of an operator on constants; None if there are other inputs."""
+    def _cache_key(self, func: Any, args: tuple[Any, ...]) -> Key | None:
         found, large = [func], False
         for value in args:
             if isinstance(value, torch.Tensor):
@@ -82,8 +81,7 @@ class Folding(Dispatch):
                 return None
         return tuple(found) if large else None
 
-    def _writing(self, func: Any, args: tuple[Any, ...]) -> None:
-        """Drop cached results that an operator writes to."""
+    def _drop_written_results(self, func: Any, args: tuple[Any, ...]) -> None:
         for argument, value in zip(func._schema.arguments, args, strict=False):
             if argument.alias_info is None or not argument.alias_info.is_write:
                 continue

@@ -221,7 +221,6 @@ def _unshared_storage_address(value: torch.Tensor) -> int:
 
 
 def _is_mask(value: torch.Tensor) -> bool:
-    """Whether a tensor holds only 0, 1 and -1."""
     return bool((value.detach().abs() * (value.detach().abs() - 1) == 0).all())
 
 

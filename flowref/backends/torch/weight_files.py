@@ -42,7 +42,9 @@ def _content(path: Path, size: int, changed: int) -> Any:
         raise TargetError(f"{path} is empty; {AGAIN}")
     if head[:2] == b"PK":
         return _archive(path)
-    if path.suffix == ".safetensors" or (head[8:9] == b"{" and _header(head) <= size):
+    if path.suffix == ".safetensors" or (
+        head[8:9] == b"{" and _safetensors_header_length(head) <= size
+    ):
         return _safetensors(path)
     if head[:1] == b"\x80":
         return _pickled(path)
@@ -52,8 +54,7 @@ def _content(path: Path, size: int, changed: int) -> Any:
     )
 
 
-def _header(head: bytes) -> int:
-    """The length of the header of a safetensors file."""
+def _safetensors_header_length(head: bytes) -> int:
     return int.from_bytes(head[:8], "little")
 
 

@@ -70,7 +70,7 @@ def load_weight_file(obj: Any, path: Path, key: str = "") -> None:
     wanted = module.state_dict(keep_vars=True)
     chosen = _select_candidate(wanted, path, key)
     entries = _with_aliases(chosen.entries, wanted)
-    fits = entries.keys() == wanted.keys() and not _misshaped(entries, wanted)
+    fits = entries.keys() == wanted.keys() and not _names_of_other_shapes(entries, wanted)
     if not fits and not _accepted(module, entries):
         raise TargetError(_mismatch_sentence(entries, wanted, path, module))
     trained = {name for name, _ in trainable(module)}
@@ -96,7 +96,6 @@ def weight_candidate(obj: Any, path: Path, key: str = "") -> Candidate:
 
 
 def _module_of(obj: Any, path: Path) -> nn.Module:
-    """The module whose state dict is loaded."""
     owners = modules(obj)
     if len(owners) == 1 and owners[0].state_dict():
         return owners[0]
@@ -168,7 +167,7 @@ def _select_candidate(wanted: State, path: Path, key: str) -> Candidate:
     fitting = [
         one
         for one in candidates
-        if one.entries.keys() == wanted.keys() and not _misshaped(one.entries, wanted)
+        if one.entries.keys() == wanted.keys() and not _names_of_other_shapes(one.entries, wanted)
     ]
     if len(fitting) > 1 and not all(_same_weights(fitting[0], other) for other in fitting[1:]):
         names = [one.name or "the whole" for one in fitting]
@@ -180,7 +179,6 @@ def _select_candidate(wanted: State, path: Path, key: str) -> Candidate:
 
 
 def _same_weights(one: Candidate, other: Candidate) -> bool:
-    """Whether two candidates hold the same weights under two names."""
     first, second = one.entries, other.entries
     return all(torch.equal(first[name], second[name]) for name in first)
 
@@ -201,8 +199,7 @@ def _with_aliases(entries: dict[str, Any], wanted: State) -> dict[str, Any]:
     return found
 
 
-def _misshaped(entries: State, wanted: State) -> list[str]:
-    """The names whose shapes differ."""
+def _names_of_other_shapes(entries: State, wanted: State) -> list[str]:
     return [
         name
         for name, value in wanted.items()
@@ -223,7 +220,6 @@ def _accepted(module: nn.Module, entries: State) -> bool:
 
 
 def _mismatch_sentence(entries: State, wanted: State, path: Path, module: nn.Module) -> str:
-    """A sentence on how the weights differ from those of the object."""
     missing = [name for name in wanted if name not in entries]
     others = [name for name in entries if name not in wanted]
     parts = []
@@ -232,7 +228,7 @@ def _mismatch_sentence(entries: State, wanted: State, path: Path, module: nn.Mod
         parts.append(f"it lacks {_listed(named, len(missing))}")
     if others:
         parts.append(f"it has {_listed(others[:LISTED], len(others))}, which the model lacks")
-    shapes = _misshaped(entries, wanted)
+    shapes = _names_of_other_shapes(entries, wanted)
     if shapes:
         named = [
             f"{name} has shape {tuple(entries[name].shape)} and the model's "

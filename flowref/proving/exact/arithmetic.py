@@ -190,7 +190,6 @@ def where(bit: Any, a: Any, b: Any) -> Residues:
 
 
 def _select_entries(known: Any, a: Residues, b: Residues) -> Residues:
-    """Entries of two arrays, selected by a constant mask."""
     one, other = aligned(a, b)
     shape = np.broadcast_shapes(known.shape, one.shape)
     full = one.field.constant(np.zeros(shape))
@@ -281,7 +280,6 @@ def _sum_residues(x: Residues) -> Residues:
 
 
 def _pairwise_reduction(x: Residues, join: Callable[[Residues, Residues], Residues]) -> Residues:
-    """A reduction along the last axis by pairs."""
     while x.shape[-1] > 1:
         half = x.shape[-1] // 2
         one, other = slice_along_axis(x, -1, 0, half), slice_along_axis(x, -1, half, 2 * half)

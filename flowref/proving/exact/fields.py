@@ -66,15 +66,14 @@ class Towers:
         primes = [tower_of(self.rng) for _ in range(self.towers)]
         self.primes: Words = np.array(primes, np.uint64)
         self.keys = self.rng.integers(1, 2**63, size=(self.towers, LEVELS), dtype=np.uint64)
-        bases = [[self._base(*pair) for pair in pairwise(one)] for one in primes]
+        bases = [[self._element_of_order(*pair) for pair in pairwise(one)] for one in primes]
         # Powers of the bases for four digits of eight bits, and of others for imaginary exponents.
         self.powers: list[Words] = [
             self._digits(np.array(bases, np.uint64)),
             self._digits(self._others(bases)),
         ]
 
-    def _base(self, p: int, order: int) -> int:
-        """An element of a given order modulo a prime."""
+    def _element_of_order(self, p: int, order: int) -> int:
         while True:
             if (base := pow(int(self.rng.integers(2, p)), (p - 1) // order, p)) != 1:
                 return base

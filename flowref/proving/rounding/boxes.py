@@ -359,7 +359,9 @@ def _rounding_bound(kind: str, asked: Box, graph: Graph, proved: Proved | None) 
     if isinstance(found, str):
         return Bound(kind, asked, reason=found)
     box, (count, _, most) = found
-    return Bound(kind, asked, box, count, most=_rounded_up(most) if proved is not None else 0.0)
+    return Bound(
+        kind, asked, box, count, most=_rounded_up_to_two_digits(most) if proved is not None else 0.0
+    )
 
 
 def _largest_box(
@@ -388,8 +390,7 @@ def _largest(value: Intervals, graph: Graph, *, summed: bool) -> Any:
     return value.err.reshape(len(value.err), *parts).sum(-1).max(-1, initial=0)
 
 
-def _rounded_up(number: float) -> float:
-    """A bound rounded up to two digits."""
+def _rounded_up_to_two_digits(number: float) -> float:
     if not number:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
@@ -448,8 +449,6 @@ def _jacobians_on(graph: Graph, box: Box) -> Any:
 
 
 def _codomain_bound(graph: Graph, asked: Box, low: float, high: float) -> Bound:
-    """The bound that values are in a codomain."""
-
     def evaluate(values: dict[str, Any], count: int) -> BoxResults:
         least, most = (
             np.broadcast_to(one.reshape(len(one), -1), (count, one[0].size))

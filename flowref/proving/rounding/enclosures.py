@@ -187,12 +187,10 @@ def _sech_squared(a: Ends) -> Ends:
 
 
 def _one_minus_square(a: Ends) -> Ends:
-    """1 - a^2."""
     return plus((1.0, 1.0), negative(square(a)))
 
 
 def _one_plus_square(a: Ends) -> Ends:
-    """1 + a^2."""
     return plus((1.0, 1.0), square(a))
 
 
