@@ -220,7 +220,11 @@ def _affine(run: GraphRun[Field]) -> bool:
     """
     y, x, dy, v, q = _columns(run)
     return _products_agree(dy, _row(v, 0), _row(dy, 0), v, q) and _products_agree(
-        _difference(y, _row(y, 0), q), _row(v, 0), _row(dy, 0), _difference(x, _row(x, 0), q), q
+        _pair_difference(y, _row(y, 0), q),
+        _row(v, 0),
+        _row(dy, 0),
+        _pair_difference(x, _row(x, 0), q),
+        q,
     )
 
 
@@ -229,7 +233,7 @@ def _normalized(run: GraphRun[Field]) -> bool:
     points.
     """
     y, x, dy, _, q = _columns(run)
-    up, along = _difference(y, _row(y, 0), q), _difference(x, _row(x, 0), q)
+    up, along = _pair_difference(y, _row(y, 0), q), _pair_difference(x, _row(x, 0), q)
     sums = [part.sum(2, dtype=np.uint64) % q[..., 0] for part in dy if part is not None]
     return not any(one.any() for one in sums) and _products_agree(
         up, _row(along, 1), _row(up, 1), along, q
@@ -252,7 +256,7 @@ def _row(pair: Pair, at: int) -> Pair:
     return re, im
 
 
-def _difference(one: Pair, other: Pair, q: Words) -> Pair:
+def _pair_difference(one: Pair, other: Pair, q: Words) -> Pair:
     return plus(one, minus(other, q), q)
 
 
