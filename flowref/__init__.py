@@ -71,8 +71,7 @@ _HOMES = {
 }
 __all__ = [*_HOMES, "__version__"]
 
-# Modules that a page showed under another name in this release -> the name that they have now, with the
-# names in them that changed as well.
+# Modules that a page of this release showed under another name -> the name that they have now.
 _FORMER_MODULES = {
     "flowref.adapters.common.described": "flowref.adapters.common.object_components",
     "flowref.laws.common.defects": "flowref_zoo.mutants.combinators (in properties/ of a checkout)",
