@@ -47,7 +47,7 @@ One column per planted bug, one row per law that catches any, grouped by family.
 if it is violated, or if its advice is not followed. Marks off the diagonal are the other symptoms of
 a bug.
 
-![The kill matrix: laws by planted defects](power/kills.png)
+![The kill matrix: laws by planted defects](power/kills.svg)
 
 {escaped}
 
@@ -85,7 +85,7 @@ law misses it. The size is whatever the mutant multiplies or adds; most are rela
 that they change. A statistical law must catch it under every one of {seeds} root seeds, so that the size shown is
 a bias that it sees with high probability.
 
-![The smallest size of each mutant that its law still catches](power/sizes.png)
+![The smallest size of each mutant that its law still catches](power/sizes.svg)
 
 {sizes}"""
 NO_SIZES = "Not measured yet: the second of the commands measures it."
@@ -101,9 +101,9 @@ def main() -> int:
         return 2
     sizes = [asdict(one) for one in thresholds.read_thresholds(folder / "sizes.jsonl")]
     rounds = soak.Soak(soak.read_rounds(folder / "soak.jsonl"))
-    pictures.kills(folder / "kills.png", kills)
+    pictures.kills(folder / "kills.svg", kills)
     if sizes:
-        pictures.sizes(folder / "sizes.png", sizes)
+        pictures.sizes(folder / "sizes.svg", sizes)
     (REPORTS / PAGE).write_text(page(kills, sizes, rounds), encoding="utf-8")
     return 0
 
