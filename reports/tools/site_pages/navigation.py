@@ -12,7 +12,7 @@ from site_pages.laws import FAMILIES, title
 WELL = (
     ("", "index"),
     ("How much flowref sees", "power"),
-    ("Why laws stay silent", "excuses"),
+    ("Why planted bugs are missed", "missed-bugs"),
     ("Proofs", "proofs"),
     ("Models of published size", "published"),
     ("How cost grows", "growth"),
