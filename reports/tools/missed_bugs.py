@@ -1,4 +1,4 @@
-"""Write `reports/missed-bugs.json` and `reports/missed-bugs.md`: the reasons why laws give no verdict, by the mutants that they let live.
+"""Write `reports/missed-bugs.json` and `reports/missed-bugs.md`: reasons why laws give no verdict, by the mutants missed.
 
 Usage: `python reports/tools/missed_bugs.py [LAW-GLOB ...] [--each N] [--kills FILE]`. Every mutant of the
 laws named (all by default) is put into N further hosts (3 by default), healthy twins of the zoo that
@@ -27,11 +27,12 @@ SHOWN = 3
 KINDS = {"waits": "not tested"}
 PAGE = """# Why planted bugs are missed
 
-A law gives no verdict if something is missing or unknown, if a promise exempts the flow, or if nothing can be decided. This page
-counts the bugs that each reason lets through: {mutants} mutants were planted into further correct code in the style of users, and audited
-under the law that is meant to catch them. Of {tried} mutants in such hosts {told} were caught. The others were missed for these
-reasons; *planted* counts bugs of the kill matrix that no law meant for them caught. *held* means that the mutant makes no difference
-in that host, or too small a one.
+A law gives no verdict if something is missing or unknown, if a promise exempts the flow, or if nothing can be
+decided. This page counts the bugs that each reason lets through: {mutants} mutants were planted into further
+correct code in the style of users, and audited under the law that is meant to catch them. Of {tried} mutants
+in such hosts {told} were caught. The others were missed for these reasons; *planted* counts bugs of the kill
+matrix that no law meant for them caught. *held* means that the mutant makes no difference in that host, or
+too small a one.
 
 `python reports/tools/missed_bugs.py` writes this page.
 
