@@ -56,7 +56,11 @@ a bug.
 *Alone*: bugs that no other law catches. *Seconds*: of all its pairs in this run, on one core; ratios
 are meaningful, seconds depend on the machine.
 
+<details data-search-exclude markdown="1"><summary>Every law</summary>
+
 {laws}
+
+</details>
 
 ## Which cases are visited
 
@@ -79,7 +83,11 @@ draws, and not about other code.
 CASES_TEXT = """A statement is measured in its usual case, beside it in those of its own, and in circumstances that any statement
 may have: {circumstances}. Which it leaves out, and why:
 
-{{cases}}""".format(circumstances=", ".join(circumstances.EVERY))
+<details data-search-exclude markdown="1"><summary>Every statement</summary>
+
+{{cases}}
+
+</details>""".format(circumstances=", ".join(circumstances.EVERY))
 SIZES_TEXT = """A mutant with a size is planted smaller and smaller, by factors of the square root of ten, until its
 law misses it. The size is whatever the mutant multiplies or adds; most are relative to the number
 that they change. A statistical law must catch it under every one of {seeds} root seeds, so that the size shown is
@@ -87,7 +95,11 @@ a bias that it sees with high probability.
 
 ![The smallest size of each mutant that its law still catches](power/sizes.svg)
 
-{sizes}"""
+<details data-search-exclude markdown="1"><summary>Every mutant</summary>
+
+{sizes}
+
+</details>"""
 NO_SIZES = "Not measured yet: the second of the commands measures it."
 
 
