@@ -63,6 +63,7 @@ def save(figure: Figure, path: Path) -> None:
             bbox_inches="tight",
             pad_inches=0.1,
             transparent=True,
+            dpi=200,
         )
     path.write_text(themed(path.read_text(encoding="utf-8"), path.stem), encoding="utf-8")
 

@@ -15,7 +15,7 @@ COLORS = dict(zip(FAMILIES, ("#0072B2", "#D55E00", "#009E73", "#AA4499"), strict
 MARKERS = dict(zip(FAMILIES, "osD^", strict=True))
 MEBIBYTES, SECONDS = (256, 512, 1024, 2048, 4096), (1, 3, 10, 30, 100, 300, 1000)
 # How far apart values are at least, as a ratio, to have each a number.
-APART = 1.45
+APART = 1.9
 LABELS = {
     "features": "features",
     "layers": "layers",

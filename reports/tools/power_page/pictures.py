@@ -32,7 +32,9 @@ def kills(path: Path, matrix: dict[str, Any]) -> None:
         ):
             if points:
                 x, y = np.array(points).T
-                axes.scatter(x, y, s=5, marker="s", c=color, label=label, linewidths=0)
+                # Thousands of marks: as pixels, which a page shows at once.
+                axes.scatter(x, y, s=5, marker="s", c=color, linewidths=0, rasterized=True)
+                axes.scatter([], [], s=5, marker="s", c=color, label=label)
         _families(axes, laws)
         split = sum(defect["kind"] == "mutant" for defect in defects)
         axes.axvline(split - 0.5, color="#555555", lw=0.8)
