@@ -15,7 +15,7 @@ from flowref.auditing.power import sizes
 from flowref.model import Law, Mutant, base_of, cases_of, statement_of
 from flowref.reporting.catalogue import FORCES, HISTORIES, TOLERANCES
 from flowref.reporting.markup import escaped
-from site_pages.pieces import escape, fenced, inline, link, statement, table
+from site_pages.pieces import breakable, escape, fenced, inline, link, statement, table
 
 # What the family of a law is about, in the order of the catalogue.
 FAMILIES = {
@@ -244,9 +244,9 @@ def _law(
     if mutants:
         rows = [
             (
-                f"`{mutant.name}`",
+                breakable(mutant.name),
                 escape(mutant.description).replace("|", "&#124;"),
-                f"`{mutant.host}`",
+                breakable(mutant.host),
                 _smallest(mutant, power),
             )
             for mutant in mutants

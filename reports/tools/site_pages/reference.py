@@ -15,6 +15,8 @@ from site_pages.docstrings import entry
 from site_pages.pieces import fenced
 
 WIDTH = 100
+# Modules whose names are no words.
+TITLES = {"ot flow": "OT-Flow", "rad": "RAD", "real nvp": "Real NVP"}
 # Public names in the order in which a reader meets them; what is listed nowhere is for those who extend flowref.
 USED = {
     "Checks": ("audit", "check_flow", "check", "watch"),
@@ -76,7 +78,7 @@ def _layers() -> str:
         homes.setdefault(home.rpartition(".")[2].replace("_", " "), []).append(name)
     lines = [LAYERS, ""]
     for home in sorted(homes):
-        lines += [f"## {home.capitalize()}", ""]
+        lines += [f"## {TITLES.get(home, home.capitalize())}", ""]
         for name in homes[home]:
             lines += entry(name, getattr(reference, name), 3)
     return "\n".join(lines)
