@@ -96,7 +96,7 @@ def signature(name: str, value: Any) -> str:
 
 
 def _parameter(one: inspect.Parameter) -> str:
-    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+    stars = "**" if one.kind is one.VAR_KEYWORD else "*" if one.kind is one.VAR_POSITIONAL else ""
     kind = "" if one.annotation is one.empty else f": {_annotation(one.annotation)}"
     default = one.default
     if default is one.empty:

@@ -33,7 +33,7 @@ def inline(text: str) -> str:
 
 def breakable(name: str) -> str:
     """A long name as code, which a line may break after its punctuation and nowhere else."""
-    return f"<code>{re.sub(r'(?<=[.:_?&])', '<wbr>', escape(name)).replace('|', '&#124;')}</code>"
+    return f"<code>{re.sub(r'(?<=[.:_?])', '<wbr>', escape(name)).replace('|', '&#124;')}</code>"
 
 
 def link(text: str, to: str) -> str:
