@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from inspect import cleandoc
 from pathlib import Path
 from textwrap import indent
+from types import SimpleNamespace
 
 import pytest
 
 import causes
+import themed_svg
 import website
 from flowref import registry
 from flowref.model import statement_of
 from rows import DEEP
-from site_pages import front, hooks, laws, links, navigation, sources
+from site_pages import docstrings, front, hooks, laws, links, navigation, sources
 from site_pages.numbers import Published
 
 
@@ -156,6 +159,41 @@ def test_links_lead_to_where_things_stand(text: str, expected: str, tmp_path: Pa
     (root / "reports" / "power.md").write_text(text, encoding="utf-8")
     sources.copy(root, source)
     assert (source / "reports" / "power.md").read_text(encoding="utf-8") == expected
+
+
+@pytest.mark.parametrize("themed", [True, False])
+def test_a_themed_picture_becomes_part_of_its_page(tmp_path: Path, themed: bool) -> None:
+    """It then has the colors of the page and not those of the system; other pictures stay files."""
+    (tmp_path / "reports").mkdir()
+    text = '<svg width="1"><path id="a" style="stroke: #000000"/></svg>'
+    drawn = themed_svg.themed(text, "x") if themed else text
+    (tmp_path / "reports" / "x.svg").write_text(drawn, encoding="utf-8")
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="reports/page.md"))
+    image = '<img alt="a curve" src="x.svg" />'
+    shown = hooks.on_page_content(image, page=page, config={"docs_dir": str(tmp_path)})
+    if not themed:
+        assert shown == image
+        return
+    assert 'aria-label="a curve"' in shown and 'id="x-a"' in shown
+    assert "stroke: currentColor" in shown and "prefers-color-scheme" not in shown
+
+
+def test_a_docstring_becomes_paragraphs_and_lists() -> None:
+    """Names are code, arguments and fields items, examples blocks, and nothing else is markup."""
+    doc = """What it_does * twice.
+
+    ``a``: the first; ``b``: the second, in $x_1$.
+    Raises: `ValueError` where a < 0.
+
+    >>> 1 + 1
+    2
+    """
+    assert docstrings.prose(cleandoc(doc)) == [
+        "What it\\_does \\* twice.", "",
+        "- `a`: the first", "- `b`: the second, in $x_1$.", "",
+        "**Raises.** `ValueError` where a &lt; 0.", "",
+        "```pycon", ">>> 1 + 1\n2", "```", "",
+    ]  # fmt: skip
 
 
 def test_a_formula_becomes_mathml() -> None:

@@ -17,7 +17,7 @@ ARGUMENT = re.compile(r"(?:^|(?<=; ))(?=``\w+`` )")
 PART = re.compile(
     r"^(Arguments|Shapes?|Units?|Raises|Returns|Options|Source|ladj|Inverse):", re.MULTILINE
 )
-PLAIN = re.compile(r"([<|*_])")
+PLAIN = str.maketrans({"<": "&lt;", "|": "&#124;", "*": r"\*", "_": r"\_"})
 WIDTH = 88
 TEXT = re.compile(r"(``?[^`]+``?|\$[^$]+\$)")
 
@@ -71,7 +71,7 @@ def _marked(text: str) -> str:
     return "".join(
         (f"`{part.strip('`')}`" if part.startswith("`") else part)
         if n % 2
-        else PLAIN.sub(r"\\\1", part)
+        else part.translate(PLAIN)
         for n, part in enumerate(TEXT.split(" ".join(text.split())))
     )
 

@@ -102,9 +102,7 @@ def _page(finding: Finding, published: Published, script: str) -> str:
         "workaround": finding.workaround[:1].upper()
         + finding.workaround[1:]
         + "." * bool(finding.workaround),
-        "upstream": f"<{finding.upstream}>"
-        if finding.upstream
-        else "No issue was found, and none was sent.",
+        "upstream": f"<{finding.upstream}>" if finding.upstream else "No issue is known.",
     }
     lines = [
         f"# {escaped(finding.title)}",
