@@ -23,7 +23,8 @@ def on_page_content(content: str, page: Any = None, config: Any = None, **_: Any
         text, themed = STYLE.subn("", (here / match[2]).read_text(encoding="utf-8"))
         if not themed:
             return match[0]
-        return text.replace("<svg ", f'<svg class="picture" role="img" aria-label="{match[1]}" ', 1)
+        text = text.replace("<svg ", f'<svg role="img" aria-label="{match[1]}" ', 1)
+        return f'<span class="picture">{text}</span>'
 
     def drawn(match: re.Match[str]) -> str:
         display = "block" if match[1] == "div" else "inline"
