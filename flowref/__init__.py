@@ -7,6 +7,10 @@ Nothing is imported here until it is used: ``import flowref`` loads no framework
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -66,6 +70,29 @@ _HOMES = {
     "watch": "flowref.watching",
 }
 __all__ = [*_HOMES, "__version__"]
+
+# Modules that a page of this release showed under another name -> the name that they have now.
+_FORMER_MODULES = {
+    "flowref.adapters.common.described": "flowref.adapters.common.object_components",
+    "flowref.laws.common.defects": "flowref_zoo.mutants.combinators (in properties/ of a checkout)",
+    "flowref.zoo": "flowref_zoo (in properties/ of a checkout)",
+}
+
+
+class _FormerModules:
+    """The last finder of imports: one sentence with the new name of a module that was renamed."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Raises: `ModuleNotFoundError` where no other finder knows a name and the table has it."""
+        if new := _FORMER_MODULES.get(name):
+            raise ModuleNotFoundError(f"{name} is named {new} now", name=name)
+        return None
+
+
+sys.meta_path.append(_FormerModules)
 
 
 def __getattr__(name: str) -> Any:

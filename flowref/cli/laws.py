@@ -70,6 +70,8 @@ def explain(law: str) -> None:
     from flowref import registry
     from flowref.reporting.catalogue import explanation, overview
 
+    for hint in registry.renamings((law,)):
+        click.echo(f"flowref: {hint}", err=True)
     cases = registry.select_laws((law,)) if law in registry.statements() else ()
     if len(cases) > 1:
         click.echo("\n".join(overview(law, registry.statement(law), cases)))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from flowref import registry
 from flowref.model import ROUNDING, USER, Status
 from flowref.reporting.numbers import rounded_text
-from flowref.reporting.text import clean, plain_statement
+from flowref.reporting.text import clean, opening
 from flowref.reporting.words import circumstances, remark
 from flowref.scripting.case import ReproductionCase
 from flowref.scripting.layout import WIDTH
@@ -37,7 +37,7 @@ def heading(case: ReproductionCase, packages: Sequence[str] = ("torch", "numpy")
     versions = [f"{name} {importlib.metadata.version(name)}" for name in packages]
     made = f"{', '.join(versions)}, Python {platform.python_version()}"
     seen += f" ({circumstances(case.recorded, verdict.part)}; {made})."
-    paragraphs = [f"The law: {plain_statement(case.law.statement)}", seen]
+    paragraphs = [f"The law: {opening(case.law.statement)}", seen]
     text = [*_filled(f'"""{first}'), ""]
     for paragraph in paragraphs:
         text += _filled(paragraph)

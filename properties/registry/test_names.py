@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from flowref import registry
@@ -50,3 +52,22 @@ def test_a_present_id_needs_no_hint() -> None:
     assert registry.renamings(["map/*", "same/history[repeat]"]) == []
     with pytest.raises(SpecError, match="no law matches"):
         registry.select_laws(("hygien/*",))
+
+
+@pytest.mark.parametrize("old", ["flowref.adapters.common.described", "flowref.zoo.seeds.flows"])
+def test_a_renamed_module_says_its_new_name(old: str) -> None:
+    """A module that pages showed under an older name is refused with the new one; so is what was in it."""
+    with pytest.raises(ModuleNotFoundError, match=r"is named .* now$"):
+        importlib.import_module(old)
+
+
+def test_a_misspelt_module_is_not_found_as_usual() -> None:
+    """A name that no module ever had gets Python's own sentence."""
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'flowref\.zoos'$"):
+        importlib.import_module("flowref.zoos")
+
+
+def test_a_renamed_function_says_its_new_name() -> None:
+    """The helper of adapters that CONTRIBUTING showed under an older name."""
+    with pytest.raises(ImportError, match=r"is named class_promises now$"):
+        exec("from flowref.adapters.common.promises import promised")

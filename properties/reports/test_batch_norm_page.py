@@ -49,7 +49,7 @@ def test_slips_name_their_laws(row: str) -> None:
 
 def test_pictures_exist() -> None:
     """Every picture on the page is there, and every picture that is there is on the page."""
-    shown = re.findall(r"^!\[[^]]+\]\((batch-norm/[a-z-]+\.png)\)$", TEXT, re.MULTILINE)
+    shown = re.findall(r"^!\[[^]]+\]\((batch-norm/[a-z-]+\.svg)\)$", TEXT, re.MULTILINE)
     assert sorted(shown) == sorted(
         path.relative_to(PAGE.parent).as_posix() for path in PAGE.with_suffix("").iterdir()
     )

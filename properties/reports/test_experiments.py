@@ -81,7 +81,7 @@ def test_a_rehearsal_measures_draws_and_writes(name: str, tmp_path: Path, one_th
     trained = [row for row in results["runs"] if "recipe" in row]
     assert trained and all(row["recipe"]["seed"] == row["seed"] for row in trained)
     text = (tmp_path / "real-nvp.md").read_text()
-    pictures = sorted(path.name for path in (tmp_path / "real-nvp").glob("*.png"))
+    pictures = sorted(path.name for path in (tmp_path / "real-nvp").glob("*.[ps][nv]g"))
     assert pictures and all(f"(real-nvp/{picture})" in text for picture in pictures)
     assert text.count("(real-nvp/E") == len(pictures) and "nan" not in text
     assert script.page(tmp_path) == text

@@ -76,7 +76,7 @@ def test_points_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert asked == [f"spline/layers/{value}" for value in (1, 4, 16, 16, 64)]
     assert growth.main(command) == 0
     assert len(asked) == 5
-    assert (tmp_path / "growth" / "layers.png").stat().st_size > 1000
+    assert (tmp_path / "growth" / "layers.svg").stat().st_size > 1000
     text = (tmp_path / "growth.md").read_text(encoding="utf-8")
     assert "| spline | 64 | 4096 | 1,024 | 9 of 10 |  |" in text
     assert "spline 2.0." in text

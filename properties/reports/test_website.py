@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from inspect import cleandoc
 from pathlib import Path
+from textwrap import indent
+from types import SimpleNamespace
 
 import pytest
 
 import causes
+import themed_svg
 import website
 from flowref import registry
 from flowref.model import statement_of
-from flowref.reporting import Report
 from rows import DEEP
-from site_pages import front, hooks, links, navigation, sources
+from site_pages import docstrings, front, hooks, laws, links, navigation, sources
+from site_pages.numbers import Published
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +42,27 @@ def test_every_law_is_on_the_page_of_its_statement(site: Path) -> None:
         assert all(law.in_case(case).id in text for case in law.cases)
 
 
+def test_every_statement_has_usual_causes_with_their_fix() -> None:
+    """No statement lacks them and no other name has any; a fix is Python, of three lines at most beside a comment
+    with the mistake.
+    """
+    causes = laws.remedies(website.ROOT / "reports" / "remedies.toml")
+    assert set(causes) == set(registry.statements())
+    for remedy in (one for rows in causes.values() for one in rows):
+        lines = [line for line in remedy.fix.splitlines() if not line.lstrip().startswith("#")]
+        assert 1 <= len(lines) <= 3
+        ends = "\n    pass" if lines[-1].endswith(":") else ""
+        compile("def f(self):\n" + indent(remedy.fix + ends, "  "), "fix", "exec")
+
+
+def test_every_finding_has_a_workaround_and_a_version() -> None:
+    """What a user does until it is fixed, and the release that it was measured with."""
+    published = Published.read(website.ROOT / "reports")
+    for finding in published.findings:
+        assert finding.workaround and published.version(finding), finding.id
+        assert finding.upstream.startswith("https://") or not finding.upstream
+
+
 @DEEP
 def test_every_finding_has_a_page_with_its_program(site: Path) -> None:
     """Each cause has a page, with its program and the text of an issue where there is one."""
@@ -52,11 +77,10 @@ def test_the_first_page_says_what_was_found(site: Path) -> None:
     """How many bugs are confirmed, as the page of findings says it, and some of them by name, each a
     link; a finding that is gone breaks the build.
     """
-    report = Report.load(website.ROOT / "reports" / "audit.json")
-    found = causes.read(website.ROOT / "reports" / "findings.toml")
+    published = Published.read(website.ROOT / "reports")
     words = (website.ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     text = (site / "index.html").read_text(encoding="utf-8")
-    confirmed = sum(finding.kind == causes.CONFIRMED for finding in found)
+    confirmed = len(published.confirmed)
     assert f"<b>{confirmed}</b>confirmed bugs" in text
     start = text.rindex("What was found")
     assert f"{confirmed} confirmed bugs" in re.sub(r"<[^>]+>", "", text[start:])
@@ -65,7 +89,7 @@ def test_the_first_page_says_what_was_found(site: Path) -> None:
     named = re.findall(r'href="findings/([a-z0-9-]+)\.html"', text[start:])
     assert len(set(named) - {"index"}) == 5
     with pytest.raises(KeyError, match="no-such-finding"):
-        front.page(words.replace("<!-- found: ", "<!-- found: no-such-finding "), report, found)
+        front.page(words.replace("<!-- found: ", "<!-- found: no-such-finding "), published)
 
 
 def test_the_tutorial_is_read_in_its_order(tmp_path: Path) -> None:
@@ -135,6 +159,41 @@ def test_links_lead_to_where_things_stand(text: str, expected: str, tmp_path: Pa
     (root / "reports" / "power.md").write_text(text, encoding="utf-8")
     sources.copy(root, source)
     assert (source / "reports" / "power.md").read_text(encoding="utf-8") == expected
+
+
+@pytest.mark.parametrize("themed", [True, False])
+def test_a_themed_picture_becomes_part_of_its_page(tmp_path: Path, themed: bool) -> None:
+    """It then has the colors of the page and not those of the system; other pictures stay files."""
+    (tmp_path / "reports").mkdir()
+    text = '<svg width="1"><path id="a" style="stroke: #000000"/></svg>'
+    drawn = themed_svg.themed(text, "x") if themed else text
+    (tmp_path / "reports" / "x.svg").write_text(drawn, encoding="utf-8")
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="reports/page.md"))
+    image = '<img alt="a curve" src="x.svg" />'
+    shown = hooks.on_page_content(image, page=page, config={"docs_dir": str(tmp_path)})
+    if not themed:
+        assert shown == image
+        return
+    assert 'aria-label="a curve"' in shown and 'id="x-a"' in shown
+    assert "stroke: currentColor" in shown and "prefers-color-scheme" not in shown
+
+
+def test_a_docstring_becomes_paragraphs_and_lists() -> None:
+    """Names are code, arguments and fields items, examples blocks, and nothing else is markup."""
+    doc = """What it_does * twice.
+
+    ``a``: the first; ``b``: the second, in $x_1$.
+    Raises: `ValueError` where a < 0.
+
+    >>> 1 + 1
+    2
+    """
+    assert docstrings.prose(cleandoc(doc)) == [
+        "What it\\_does \\* twice.", "",
+        "- `a`: the first", "- `b`: the second, in $x_1$.", "",
+        "**Raises.** `ValueError` where a &lt; 0.", "",
+        "```pycon", ">>> 1 + 1\n2", "```", "",
+    ]  # fmt: skip
 
 
 def test_a_formula_becomes_mathml() -> None:

@@ -212,7 +212,7 @@ def page() -> str:
             parts += paragraphs(claim)
         if section.picture:
             name, shows, caption = section.picture
-            parts += [f"![{shows}]({FOLDER}/{name}.png)", f"*{caption}*"]
+            parts += [f"![{shows}]({FOLDER}/{name}.svg)", f"*{caption}*"]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

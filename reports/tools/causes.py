@@ -20,7 +20,8 @@ NEEDED = ("id", "title", "class", "library", "targets", "laws", "cause", "docume
 @dataclass(frozen=True)
 class Finding:
     """One cause. ``targets`` and ``laws`` are globs in which [ stands for itself; ``script`` is a
-    path beside the file, ``off_by`` what it shows on inputs simpler than those of the audit.
+    path beside the file, ``off_by`` what it shows on inputs simpler than those of the audit; ``workaround``: what a
+    user does until it is fixed; ``upstream``: the address of an issue about it.
     """
 
     id: str
@@ -33,6 +34,13 @@ class Finding:
     documentation: str
     script: str = ""
     off_by: tuple[float, ...] = ()
+    workaround: str = ""
+    upstream: str = ""
+
+    @property
+    def home(self) -> str:
+        """The library itself, without those that have a copy of it."""
+        return self.library.partition(",")[0]
 
     def explains(self, verdict: Verdict) -> bool:
         """Whether a violation is one of this cause's: of a law, or of a case of it."""
@@ -96,6 +104,8 @@ def _finding(row: dict[str, Any], path: Path) -> Finding:
         documentation=row["documentation"],
         script=script,
         off_by=tuple(row.get("off_by", ())),
+        workaround=row.get("workaround", ""),
+        upstream=row.get("upstream", ""),
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from cluster_page.measuring import CLUSTER, POOL, REAL, WORKERS, Point, machine, measure
 
 REPORTS = Path(__file__).parents[1]
-FOLDER, FILE, PICTURE, PAGE = "cluster", "points.json", "throughput.png", "cluster.md"
+FOLDER, FILE, PICTURE, PAGE = "cluster", "points.json", "throughput.svg", "cluster.md"
 TEXT = """# How an audit grows on a cluster
 
 `flowref audit --dask tcp://host:8786` maps the pairs of an audit over the workers of a dask.distributed cluster. The
@@ -150,11 +150,11 @@ def bounds(points: Sequence[Point], where: dict[str, Any]) -> str:
 
 def draw(path: Path, points: Sequence[Point]) -> None:
     """Pairs a second against workers, a panel for each kind of pair."""
-    from flowref.training.plots import figure
+    from themed_svg import WIDTH, panels
 
     kinds = list(dict.fromkeys(point.pairs for point in points))
-    with figure(path, len(kinds), (3.0, 3.0)) as panels:
-        for axes, pairs in zip(panels, kinds, strict=True):
+    with panels(path, 1, len(kinds), (WIDTH / len(kinds), 2.8)) as (row,):
+        for axes, pairs in zip(row, kinds, strict=True):
             for how, color, marker in ((POOL, "#0072B2", "o"), (CLUSTER, "#D55E00", "s")):
                 own = [point for point in points if (point.pairs, point.how) == (pairs, how)]
                 xs, ys = [one.workers for one in own], [one.throughput for one in own]
@@ -165,8 +165,8 @@ def draw(path: Path, points: Sequence[Point]) -> None:
             axes.set_ylim(bottom=0)
             axes.grid(color="#e4e4e4", lw=0.6)
             axes.set_axisbelow(True)
-        panels[0].set_ylabel("pairs a second")
-        panels[0].legend(fontsize=8)
+        row[0].set_ylabel("pairs a second")
+        row[0].legend()
 
 
 if __name__ == "__main__":

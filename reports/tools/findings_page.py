@@ -82,7 +82,11 @@ def _head(report: Report, findings: Sequence[Finding]) -> list[str]:
             f"{len(report.minor)} of the {report.counts[Status.VIOLATED]} violations are minor: below the rounding "
             "of single precision at every point measured. Causes are sorted by the nats per point of their largest error."
         ),
-        *_paragraph(f"Versions: {versions}; Python {report.environment.python}."),
+        *_paragraph(
+            f"Versions: {versions}; Python {report.environment.python}"
+            + f"; {report.environment.started[:10]}" * bool(report.environment.started)
+            + "."
+        ),
     ]
 
 
@@ -92,6 +96,8 @@ def _section(finding: Finding, verdicts: Sequence[Verdict], published: str) -> l
         "",
         *_paragraph(f"Library: {finding.library}. {escaped(finding.cause)}"),
         *_paragraph(f"Documentation: {escaped(finding.documentation)}"),
+        *(_paragraph(f"Workaround: {finding.workaround}.") if finding.workaround else ()),
+        *(_paragraph(f"Upstream: <{finding.upstream}>") if finding.upstream else ()),
         f"Script: {_link(finding)}",
         "",
     ]

@@ -51,7 +51,7 @@ rows. One law of each kind is timed by the benchmarks (`growth` in `asv_bench`).
 """
 SECTION = """## {title}
 
-![{title}: seconds, memory and share of laws judged]({folder}/{axis}.png)
+![{title}: seconds, memory and share of laws judged]({folder}/{axis}.svg)
 
 {told}
 
@@ -164,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if found:
         points.write(file, found.values())
         for axis in {point.axis for point in found}:
-            pictures.draw(file.parent / f"{axis}.png", axis, found)
+            pictures.draw(file.parent / f"{axis}.svg", axis, found)
         text = page(found, choices.memory, choices.timeout)
         (choices.folder / PAGE).write_text(text, encoding="utf-8")
     return 0

@@ -47,7 +47,7 @@ One column per planted bug, one row per law that catches any, grouped by family.
 if it is violated, or if its advice is not followed. Marks off the diagonal are the other symptoms of
 a bug.
 
-![The kill matrix: laws by planted defects](power/kills.png)
+![The kill matrix: laws by planted defects](power/kills.svg)
 
 {escaped}
 
@@ -56,7 +56,11 @@ a bug.
 *Alone*: bugs that no other law catches. *Seconds*: of all its pairs in this run, on one core; ratios
 are meaningful, seconds depend on the machine.
 
+<details data-search-exclude markdown="1"><summary>Every law</summary>
+
 {laws}
+
+</details>
 
 ## Which cases are visited
 
@@ -79,15 +83,23 @@ draws, and not about other code.
 CASES_TEXT = """A statement is measured in its usual case, beside it in those of its own, and in circumstances that any statement
 may have: {circumstances}. Which it leaves out, and why:
 
-{{cases}}""".format(circumstances=", ".join(circumstances.EVERY))
+<details data-search-exclude markdown="1"><summary>Every statement</summary>
+
+{{cases}}
+
+</details>""".format(circumstances=", ".join(circumstances.EVERY))
 SIZES_TEXT = """A mutant with a size is planted smaller and smaller, by factors of the square root of ten, until its
 law misses it. The size is whatever the mutant multiplies or adds; most are relative to the number
 that they change. A statistical law must catch it under every one of {seeds} root seeds, so that the size shown is
 a bias that it sees with high probability.
 
-![The smallest size of each mutant that its law still catches](power/sizes.png)
+![The smallest size of each mutant that its law still catches](power/sizes.svg)
 
-{sizes}"""
+<details data-search-exclude markdown="1"><summary>Every mutant</summary>
+
+{sizes}
+
+</details>"""
 NO_SIZES = "Not measured yet: the second of the commands measures it."
 
 
@@ -101,9 +113,9 @@ def main() -> int:
         return 2
     sizes = [asdict(one) for one in thresholds.read_thresholds(folder / "sizes.jsonl")]
     rounds = soak.Soak(soak.read_rounds(folder / "soak.jsonl"))
-    pictures.kills(folder / "kills.png", kills)
+    pictures.kills(folder / "kills.svg", kills)
     if sizes:
-        pictures.sizes(folder / "sizes.png", sizes)
+        pictures.sizes(folder / "sizes.svg", sizes)
     (REPORTS / PAGE).write_text(page(kills, sizes, rounds), encoding="utf-8")
     return 0
 

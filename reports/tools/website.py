@@ -18,9 +18,9 @@ import sys
 from pathlib import Path
 
 import causes
-from flowref.reporting import Report
 from flowref.scorecard import page as scorecard
 from site_pages import findings, front, laws, links, navigation, reference, sources
+from site_pages.numbers import Published
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "build" / "site-source"
@@ -30,23 +30,24 @@ OUT = ROOT / "build" / "site"
 def write(source: Path = SOURCE) -> None:
     """Write all pages below a folder, which is emptied first."""
     reports = ROOT / "reports"
-    report = Report.load(reports / "audit.json")
-    found = causes.read(reports / "findings.toml")
-    of_jax = Report.load(reports / "audit-jax.json")
-    explained = causes.join(report, found).explained
-    for name, verdicts in causes.join(of_jax, found).explained.items():
-        explained[name] = [*explained[name], *verdicts]
+    published = Published.read(reports)
     shutil.rmtree(source, ignore_errors=True)
     made = {
-        **laws.pages(found, laws.Power.read(reports / "power")),
-        **findings.pages(found, explained, report, reports),
+        **laws.pages(
+            published.findings,
+            laws.Power.read(reports / "power"),
+            laws.remedies(reports / "remedies.toml"),
+        ),
+        **findings.pages(published, reports),
         **reference.pages(),
-        "files/scorecard.html": scorecard(report),
-        "files/scorecard-jax.html": scorecard(of_jax),
+        "files/scorecard.html": _led(scorecard(published.audits["audit.json"])),
+        "files/scorecard-jax.html": _led(scorecard(published.audits["audit-jax.json"])),
     }
     sources.copy(ROOT, source)
-    words = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    made["index.md"] = front.page(words, report, found)
+    for name in ("index.md", "scorecard.md"):
+        made[name] = front.page((ROOT / "docs" / name).read_text(encoding="utf-8"), published)
+    for name in published.audits:
+        sources.copy_file(reports / name, source / "files" / "reports" / name)
     for name, text in made.items():
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,10 +55,18 @@ def write(source: Path = SOURCE) -> None:
     sources.copy_summary(ROOT, source)
 
 
+def _led(page: str) -> str:
+    """A scorecard with links to the pages around it."""
+    here = '<nav aria-label="Sections">'
+    ways = (
+        '<a href="../scorecard.html">All libraries</a><a href="../findings/index.html">Findings</a>'
+    )
+    return page.replace(here, here + ways)
+
+
 def _libraries() -> dict[str, str]:
     """The library of each finding."""
-    found = causes.read(ROOT / "reports" / "findings.toml")
-    return {one.id: one.library.partition(",")[0] for one in found}
+    return {one.id: one.home for one in causes.read(ROOT / "reports" / "findings.toml")}
 
 
 def dashboard(out: Path) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from batch_norm_page.headings import HEADINGS
+
 TRUE, CONDITION, CONVENTION = "True", "True under a condition", "Convention"
 WRONG, MISLEADING, UNSOUND, MISSING = "Wrong", "Misleading", "Unsound", "Gap"
 
@@ -29,9 +31,8 @@ class Claim:
 
     @property
     def heading(self) -> str:
-        """What it is about, the verdict, and its number."""
-        about = self.measure.__name__.replace("_", " ").capitalize()
-        return f"### {about}: {self.verdict.lower()} ({self.row})"
+        """The claim in a few words, the verdict, and its number."""
+        return f"### {HEADINGS[self.row]}: {self.verdict.lower()} ({self.row})"
 
 
 def claim(row: str, verdict: str, *laws: str) -> Callable[[Callable[[], str]], Claim]:

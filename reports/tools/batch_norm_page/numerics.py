@@ -160,7 +160,7 @@ def missing_eps() -> str:
     r"""The first term of $d\mu$ is $-\sum d\hat x / \sqrt v$.
 
     The output divides by $\sqrt{v + \epsilon}$, and so does its derivative. With the default
-    $\epsilon$ the slip hides near the roundings of float32; the sum of the gradients over a
+    $\epsilon$ the bug hides near the roundings of float32; the sum of the gradients over a
     channel, which must be 0, shows it.
     """
     small, large = by_notes("002-4", 1.0), by_notes("002-4", 1.0, eps=0.1)
@@ -189,7 +189,7 @@ def vanishing_term() -> str:
 def three_terms() -> str:
     r"""$dx = d\hat x / \sqrt{v + \epsilon} + dv \cdot 2(x - \mu)/m + d\mu / m$.
 
-    Right once $dv$ and $d\mu$ are. (In print the square of $\sigma_B$ and two superscripts have
+    Right once $dv$ and $d\mu$ are. (In print, the square of $\sigma_B$ and two superscripts have
     slipped.)
     """
     x, dy, weight = 2 + normal(32, 3), normal(32, 3, seed=1), normal(3, seed=2)

@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+import themed_svg
 from batch_norm_page.ideas import centering, scaling
 from batch_norm_page.numerics import variance_error
 from batch_norm_page.running import fresh_gap, population_gap
@@ -48,12 +49,10 @@ STYLE: Any = {
 
 
 def save(axes: Axes, folder: Path, name: str) -> None:
-    """Write a picture without the version of the program that drew it, so that the file depends on
-    the numbers alone.
-    """
+    """Write a picture."""
     figure = axes.figure
     assert isinstance(figure, Figure)
-    figure.savefig(folder / f"{name}.png", metadata={"Software": None})
+    themed_svg.save(figure, folder / f"{name}.svg")
     plt.close("all")
 
 

@@ -71,7 +71,7 @@ def averages_keep_the_graph() -> str:
 def detached_by_data() -> str:
     """The averages are detached by `.data`.
 
-    That ends the growth, as long as nobody maps the layer over batches, which refuses `.data`: it
+    That ends the growth, unless something maps the layer over batches, which refuses `.data`: it
     goes around torch. `.detach()` does the same in the open.
     """
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flowref.training.plots import figure
 from growth_page.grid import FAMILIES, Point
 from growth_page.points import Result
+from themed_svg import WIDTH, panels
 
 # Okabe and Ito's colors, which color-blind readers tell apart.
 COLORS = dict(zip(FAMILIES, ("#0072B2", "#D55E00", "#009E73", "#AA4499"), strict=True))
 MARKERS = dict(zip(FAMILIES, "osD^", strict=True))
 MEBIBYTES, SECONDS = (256, 512, 1024, 2048, 4096), (1, 3, 10, 30, 100, 300, 1000)
 # How far apart values are at least, as a ratio, to have each a number.
-APART = 1.45
+APART = 1.9
 LABELS = {
     "features": "features",
     "layers": "layers",
@@ -26,7 +26,7 @@ LABELS = {
 
 def draw(path: Path, axis: str, points: Mapping[Point, Result]) -> None:
     """The three panels of an axis. What a budget cut off is hollow: it would have taken longer."""
-    with figure(path, 3, (4.2, 3.4)) as (seconds, memory, share):
+    with panels(path, 1, 3, (WIDTH / 3, 3.0)) as ((seconds, memory, share),):
         for family in FAMILIES:
             own = sorted(
                 (point.value, result)
@@ -50,11 +50,11 @@ def draw(path: Path, axis: str, points: Mapping[Point, Result]) -> None:
         for axes in (seconds, memory, share):
             axes.set_xscale("log", base=2)
             axes.set_xlabel(LABELS[axis])
-            axes.set_xticks(values, [f"{value:,}" for value in values], rotation=45, fontsize=8)
+            axes.set_xticks(values, [f"{value:,}" for value in values], rotation=45, fontsize=8.5)
             axes.minorticks_off()
             axes.grid(color="#e4e4e4", lw=0.6)
             axes.set_axisbelow(True)
-        seconds.legend(fontsize=8)
+        seconds.legend(fontsize=8.5)
 
 
 def _ticks(values: set[int]) -> list[int]:
@@ -72,5 +72,5 @@ def _line(axes: Any, family: str, own: list[tuple[int, Result]], height: Any) ->
     y = [height(result) for _, result in own]
     axes.plot(x, y, color=color, lw=1.6, label=family)
     for (value, result), top in zip(own, y, strict=True):
-        face = color if result.whole and not result.broken else "white"
+        face = color if result.whole and not result.broken else "none"
         axes.plot([value], [top], marker, color=color, mfc=face, ms=5)

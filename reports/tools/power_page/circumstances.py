@@ -60,7 +60,7 @@ REASONS: dict[str, tuple[tuple[str, Callable[[Sequence[Law]], bool]], ...]] = {
     ),
     "one-context": (
         ("normalizers of batches take none", lambda laws: laws[0].family == "batch-norm"),
-        ("it speaks of conditional maps and densities as they are", _always),
+        ("it is about conditional maps and densities already", _always),
     ),
     "many": (
         (LIVES, _lives),
@@ -68,7 +68,7 @@ REASONS: dict[str, tuple[tuple[str, Callable[[Sequence[Law]], bool]], ...]] = {
         ("`same/rows[many]` states that a thousand rows together are what they are alone", _always),
     ),
     "inverse": (
-        ("what it speaks of has one direction", _one_way),
+        ("its calls have one direction", _one_way),
         ("its laws call both directions, or one that is meant", _always),
     ),
 }

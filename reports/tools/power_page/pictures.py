@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from flowref.training.plots import DATA, MODEL, QUIET, figure
+from flowref.training.plots import DATA, MODEL, QUIET
+from themed_svg import WIDTH, panels
 
 # Inches that a row takes, and a picture at least.
 ROW, LEAST = 0.09, 3.0
 
 
 def kills(path: Path, matrix: dict[str, Any]) -> None:
-    """Laws by planted defects, a mark where a law tells; a law that is to tell has the stronger color."""
+    """Laws by planted defects, a mark where a law is violated; the law that a bug was planted for has the stronger color."""
     laws = [one["law"] for one in matrix["laws"] if one["kills"]]
     number = {law: row for row, law in enumerate(laws)}
     defects = sorted(matrix["defects"], key=lambda one: (one["kind"], one["laws"], one["spec"]))
@@ -24,14 +25,16 @@ def kills(path: Path, matrix: dict[str, Any]) -> None:
         for law in defect["killers"]:
             (own if law in defect["laws"] else other).append((column, number[law]))
     height = max(LEAST, ROW * len(laws))
-    with figure(path, size=(11.0, height)) as (axes,):
+    with panels(path, 1, 1, (WIDTH, height)) as ((axes,),):
         for points, color, label in (
-            (other, QUIET, "another law tells"),
-            (own, MODEL, "a law that is to tell"),
+            (other, QUIET, "violates another law as well"),
+            (own, MODEL, "violates the law that it was planted for"),
         ):
             if points:
                 x, y = np.array(points).T
-                axes.scatter(x, y, s=5, marker="s", c=color, label=label, linewidths=0)
+                # Thousands of marks: as pixels, which a page shows at once.
+                axes.scatter(x, y, s=5, marker="s", c=color, linewidths=0, rasterized=True)
+                axes.scatter([], [], s=5, marker="s", c=color, label=label)
         _families(axes, laws)
         split = sum(defect["kind"] == "mutant" for defect in defects)
         axes.axvline(split - 0.5, color="#555555", lw=0.8)
@@ -67,14 +70,14 @@ def sizes(path: Path, thresholds: list[dict[str, Any]]) -> None:
     shown = [one for one in thresholds if one["smallest"] is not None]
     shown.sort(key=lambda one: one["smallest"])
     rows = np.arange(len(shown))
-    with figure(path, size=(8.0, max(LEAST, 0.13 * len(shown)))) as (axes,):
+    with panels(path, 1, 1, (WIDTH, max(LEAST, 0.16 * len(shown)))) as ((axes,),):
         small = [one["smallest"] for one in shown]
         declared = [min(one["declared"]) for one in shown]
         axes.hlines(rows, small, declared, color="#cccccc", lw=1, zorder=0)
         axes.scatter(declared, rows, s=12, color=QUIET, label="must be caught")
         axes.scatter(small, rows, s=14, color=DATA, label="smallest that is caught")
         axes.set_yticks(rows)
-        axes.set_yticklabels([one["mutant"] for one in shown], fontsize=6)
+        axes.set_yticklabels([one["mutant"] for one in shown], fontsize=8.5)
         axes.set_xscale("log")
         axes.set_xlabel("size of the defect")
         axes.set_ylim(-1, len(shown))

@@ -46,7 +46,7 @@ def escaped(defects: Sequence[dict[str, Any]]) -> str:
     if not rows:
         return "None escaped."
     return "What escaped, and why:\n\n" + "\n".join(
-        f"- {spec}: `{law}` says {reason}" for spec, law, reason in rows
+        f"- {spec}: `{law}`: {reason}" for spec, law, reason in rows
     )
 
 

@@ -44,7 +44,11 @@ Sources:
 
 ## What was not checked, and why
 
+<details data-search-exclude markdown="1"><summary>Every reason</summary>
+
 {rest}
+
+</details>
 
 {made}
 """

@@ -182,7 +182,7 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
     """Paired differences with their intervals, and the course of some trainings."""
     found = grouped(results["runs"])
     changes = [change for change in SHOWN if change != BASE]
-    with pictures.panels(out / "E7.png", 1, 2, (5.6, 4.4), sharey=True) as axes:
+    with pictures.panels(out / "E7.svg", 1, 2, (5.6, 4.4), sharey=True) as axes:
         for place, data in zip(axes[0], SETTINGS, strict=True):
             base = {row["seed"]: row["value"] for row in found[f"{data}: {BASE}"]}
             for at, change in enumerate(changes):
@@ -240,7 +240,7 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
                 color=GRAY,
             )
             place.set_xlim(low, high)
-    with pictures.panels(out / "E7-course.png", 1, 2, (5.0, 3.7)) as axes:
+    with pictures.panels(out / "E7-course.svg", 1, 2, (5.0, 3.7)) as axes:
         for place, data in zip(axes[0], SETTINGS, strict=True):
             unit = 1.0 if data == "moons" else 1 / (64 * math.log(2))
             for change, color in COLORS.items():
@@ -359,10 +359,10 @@ changes. The convolutions for digits are weight-normalized throughout, as in the
 {words.table(["change", "moons: NLL (nats)", "difference", "digits: bits per dimension", "difference"], lines)}
 
 ![Differences from the base for each change: dots are seeds, bars the intervals of their means, for
-moons and for digits.](real-nvp/E7.png)
+moons and for digits.](real-nvp/E7.svg)
 
 ![Validation values over the steps of training for the base, three choices of norms, and the larger
-momentum.](real-nvp/E7-course.png)
+momentum.](real-nvp/E7-course.svg)
 
 **Norm layers are crucial.** Leaving out both changes the loss by
 {differences(results, "no norm", 1)}; leaving out those between the couplings by

@@ -15,6 +15,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+import themed_svg
 from flowref.reference import Flow
 from flowref.training.plane import displayed_density, on_grid
 
@@ -49,14 +50,17 @@ Box = tuple[float, float, float, float]
 def panels(
     path: Path, rows: int, columns: int, size: tuple[float, float], **options: Any
 ) -> Iterator[Any]:
-    """Axes in rows and columns, saved as a PNG afterwards, without the version of the program that
-    drew it.
+    """Axes in rows and columns, saved afterwards, without the version of the program that drew them; densities
+    and points as PNG.
     """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure.subplots(rows, columns, squeeze=False, **options)
-        figure.savefig(path, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.12)
+        if path.suffix == ".svg":
+            themed_svg.save(figure, path)
+        else:
+            figure.savefig(path, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.12)
 
 
 def frame(axes: Any, box: Box, title: str = "") -> None:

@@ -5,75 +5,111 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from causes import CLASSES, CONFIRMED, Finding
+from causes import CONFIRMED, Finding
 from flowref.model import Verdict, statement_of
 from flowref.reporting import Report
+from flowref.reporting.causes import by_size
 from flowref.reporting.digest import library
 from flowref.reporting.markup import code, escaped
+from flowref.reporting.severity import KINDS, kind, severity
 from flowref.reporting.words import circumstances, evidence_text, inputs
+from site_pages.numbers import Published
 from site_pages.pieces import fenced, statement, table
 
 CONCERNS = {
-    CONFIRMED: "The program was run and read, and the library's documentation declares no such convention.",
-    "declared convention": "The library documents this behaviour; the law asks for another.",
-    "undecided": "Whether it is an error is not clear from the documentation.",
+    CONFIRMED: "Confirmed: the program was run and read, and the library's documentation declares no such convention.",
+    "declared convention": "A declared convention: the library documents this behaviour; the law asks for another.",
+    "undecided": "Undecided: whether it is an error is not clear from the documentation.",
 }
-# Libraries whose audit is published apart.
-OF_JAX = ("flowjax", "numpyro", "bijx")
+# What the table says of causes that are no confirmed bugs.
+MARKS = {CONFIRMED: "", "declared convention": " (a convention)", "undecided": " (undecided)"}
 # Examples that a page shows; the others are listed by name.
 SHOWN = 3
+# Parts of a page that a search need not find: they repeat it.
+UNSEARCHED = "{ data-search-exclude }"
 
 
-def pages(
-    findings: Sequence[Finding],
-    explained: Mapping[str, Sequence[Verdict]],
-    report: Report,
-    scripts: Path,
-) -> dict[str, str]:
+def pages(published: Published, scripts: Path) -> dict[str, str]:
     """Path below the site -> Markdown."""
-    made = {"findings/index.md": _index(findings, explained)}
-    for finding in findings:
+    made = {"findings/index.md": _index(published)}
+    for finding in published.findings:
         text = (scripts / finding.script).read_text(encoding="utf-8") if finding.script else ""
-        page = _finding(finding, explained.get(finding.id, ()), report, text)
-        made[f"findings/{finding.id}.md"] = page
+        made[f"findings/{finding.id}.md"] = _page(finding, published, text)
     return made
 
 
-def _index(findings: Sequence[Finding], explained: Mapping[str, Sequence[Verdict]]) -> str:
+def _index(published: Published) -> str:
+    confirmed = published.confirmed
+    groups: dict[str, list[Finding]] = {}
+    for finding in published.findings:
+        groups.setdefault(finding.home, []).append(finding)
     lines = [
         "# Findings",
         "",
-        f"{sum(one.kind == CONFIRMED for one in findings)} confirmed bugs, and {sum(one.kind != CONFIRMED for one in findings)} "
-        "causes that are conventions or undecided, explain every violation in the published audits. Each page has the law "
-        "that is broken, the numbers measured, a program that shows it without flowref, and the text of an issue.",
+        f"{len(confirmed)} confirmed bugs in {len({one.home for one in confirmed})} libraries, and "
+        f"{len(published.findings) - len(confirmed)} causes that are conventions or undecided: each violation of the "
+        "published audits has a cause here. A page has the law that is broken, the numbers measured, a workaround, a "
+        "program that shows the bug without flowref, and the text of an issue.",
+        "",
+        published.note().format(files="../files/reports")
+        + " Causes without violations were measured apart, each by its program.",
         "",
     ]
-    for kind in CLASSES:
-        own = [finding for finding in findings if finding.kind == kind]
-        if not own:
-            continue
-        lines += [f"## {kind.capitalize()}", "", CONCERNS[kind], ""]
+    for name in sorted(groups, key=str.casefold):
+        own = sorted(groups[name], key=lambda one: _gravity(one, published.explained[one.id]))
+        versions = dict.fromkeys(published.version(one) for one in own)
+        lines += [f"## {name}", "", f"Measured with {min(versions, key=len)}.", ""]
         rows = [
             (
-                f"[{escaped(one.title)}]({one.id}.md)",
-                escaped(one.library),
-                str(len(explained.get(one.id, ()))),
+                f"[{escaped(one.title)}]({one.id}.md){MARKS[one.kind]}",
+                escaped(_size(one, published.explained[one.id])),
+                str(len(published.explained[one.id]) or ""),
             )
-            for one in sorted(own, key=lambda one: (one.library, one.title))
+            for one in own
         ]
-        lines += table(("cause", "library", "violations"), rows, "counted")
+        lines += table(("cause", "makes wrong", "violations"), rows, "counted")
     return "\n".join(lines)
 
 
-def _finding(finding: Finding, verdicts: Sequence[Verdict], report: Report, script: str) -> str:
+def _size(finding: Finding, verdicts: Sequence[Verdict]) -> str:
+    """What a cause makes wrong, and by how much."""
+    if verdicts:
+        return severity(by_size(verdicts)[0])
+    worst = min(map(kind, finding.laws), key=KINDS.index)
+    shown = max(map(abs, finding.off_by), default=0.0)
+    return f"{worst}: off by {shown:.2g}" if shown else worst
+
+
+def _gravity(finding: Finding, verdicts: Sequence[Verdict]) -> tuple[int, float, str]:
+    """Confirmed bugs first, and of these the largest."""
+    size = max((one.size.nats for one in verdicts if one.size), default=0.0)
+    return list(MARKS).index(finding.kind), -size, finding.title
+
+
+def _page(finding: Finding, published: Published, script: str) -> str:
+    verdicts = published.explained[finding.id]
+    report = (
+        published.audits[report_of(verdicts[0])]
+        if verdicts
+        else next(iter(published.audits.values()))
+    )
     laws = list(dict.fromkeys(verdict.law for verdict in verdicts)) or list(finding.laws)
+    facts = {
+        "library": escaped(finding.library),
+        "measured with": escaped(published.version(finding)),
+        "makes wrong": escaped(_size(finding, verdicts)),
+        "status": CONCERNS[finding.kind],
+        "workaround": finding.workaround[:1].upper()
+        + finding.workaround[1:]
+        + "." * bool(finding.workaround),
+        "upstream": f"<{finding.upstream}>" if finding.upstream else "No issue is known.",
+    }
     lines = [
         f"# {escaped(finding.title)}",
         "",
-        f"{escaped(finding.library)} · {finding.kind}. {CONCERNS[finding.kind]}",
-        "",
         escaped(finding.cause),
         "",
+        *table(("", ""), [(name, text) for name, text in facts.items() if text], "facts"),
         f"**Documentation.** {escaped(finding.documentation)}",
         "",
         "## Laws violated",
@@ -88,24 +124,23 @@ def _finding(finding: Finding, verdicts: Sequence[Verdict], report: Report, scri
                 "",
             ]
     if verdicts:
-        lines += ["## Measured", ""]
+        lines += [f"## Measured {UNSEARCHED}", ""]
         for verdict in verdicts[:SHOWN]:
             lines += _measured(verdict)
         if len(verdicts) > SHOWN:
-            lines += ['??? note "All of them"', ""]
-            for one in verdicts:
-                lines.append(f"    - {code(one.target)}: {code(one.law)}, {one.id}")
+            lines += [f'??? note "All {len(verdicts)}"', ""]
+            lines += [f"    - {code(one.target)}: {code(one.law)}, {one.id}" for one in verdicts]
             lines.append("")
     if script:
         lines += [
-            "## The program",
+            f"## The program {UNSEARCHED}",
             "",
             "It needs the library, its framework and numpy, and ends with exit code 1 while the error is there.",
             "",
             *fenced(script, "python"),
-            "## An issue",
+            f"## An issue {UNSEARCHED}",
             "",
-            *fenced(issue(finding, verdicts, report, script), "markdown"),
+            *fenced(issue(finding, verdicts, report, script, published.versions), "markdown"),
         ]
     return "\n".join(lines)
 
@@ -120,17 +155,33 @@ def _measured(verdict: Verdict) -> list[str]:
     return [*lines, ""]
 
 
+# Libraries whose audit is published apart.
+OF_JAX = ("flowjax", "numpyro", "bijx", "flax", "equinox")
+
+
 def report_of(verdict: Verdict) -> str:
     """The published report that a verdict is in."""
-    jax = library(verdict.target) in OF_JAX
-    return "audit-jax.json" if jax else "audit.json"
+    return "audit-jax.json" if library(verdict.target) in OF_JAX else "audit.json"
 
 
-def issue(finding: Finding, verdicts: Sequence[Verdict], report: Report, script: str) -> str:
+def issue(
+    finding: Finding,
+    verdicts: Sequence[Verdict],
+    report: Report,
+    script: str,
+    versions: Mapping[str, str],
+) -> str:
     """A bug report for the library's tracker, in Markdown."""
-    versions = ", ".join(f"{name} {version}" for name, version in report.environment.versions)
-    lines = [finding.title, "", finding.cause, ""]
+    own = [
+        versions[name] for name in dict.fromkeys(map(library, finding.targets)) if name in versions
+    ]
+    framework = [
+        f"{name} {version}"
+        for name, version in report.environment.versions
+        if name in ("torch", "jax")
+    ]
     law = next((verdict.law for verdict in verdicts), "")
+    lines = [finding.title, "", finding.cause, ""]
     if (note := report.note(law)) is not None:
         lines += [f"Expected: {note.statement}", ""]
     if verdicts:
@@ -142,6 +193,6 @@ def issue(finding: Finding, verdicts: Sequence[Verdict], report: Report, script:
         script.rstrip("\n"),
         "~~~",
         "",
-        f"Versions: {versions}; Python {report.environment.python}.",
+        f"Versions: {', '.join(dict.fromkeys([*own, *framework]))}; Python {report.environment.python}.",
     ]
     return "\n".join(lines)

@@ -1,49 +1,41 @@
-"""The first page: what flowref is, and what the last audit of the libraries says."""
+"""The first page: what flowref is, and what the last audits of the libraries say."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
-from causes import CONFIRMED, Finding
 from flowref import registry
 from flowref.model import Status
-from flowref.reporting import Report
-from flowref.reporting.digest import library
-from flowref.reporting.outcomes import LABELS, labels
+from flowref.reporting.outcomes import LABELS
 from flowref.scorecard.phrases import grouped_digits
-from site_pages.pieces import table, tiles
+from site_pages.numbers import Published
+from site_pages.pieces import tiles
 
 # Where the first page names findings.
 FOUND = re.compile(r"<!-- found: (.*?) -->", re.DOTALL)
-FLOWREF = "reference"
 
 
-def page(words: str, report: Report, findings: Sequence[Finding]) -> str:
-    """The text of `docs/index.md` with the numbers of the audit below it."""
-    confirmed = sum(finding.kind == CONFIRMED for finding in findings)
+def page(words: str, published: Published) -> str:
+    """A text of docs/ with the numbers of the audits in the places of its comments."""
     numbers = [
         (str(sum(not law.is_case for law in registry.laws())), "laws", False),
-        (str(len(registry.mutants())), "mutants that they must catch", False),
-        (str(len(report.targets)), "constructions audited", False),
-        (grouped_digits(report.counts[Status.HOLDS]), "times a law held", False),
-        (
-            grouped_digits(labels(report.verdicts).count(LABELS[Status.VIOLATED])),
-            "violations",
-            True,
-        ),
-        (str(confirmed), "confirmed bugs", True),
+        (str(len(registry.mutants())), "planted bugs that they must catch", False),
+        (grouped_digits(published.constructions), "constructions audited", False),
+        (grouped_digits(published.count(LABELS[Status.HOLDS])), "times a law held", False),
+        (grouped_digits(published.count(LABELS[Status.VIOLATED])), "violations", True),
+        (str(len(published.confirmed)), "confirmed bugs", True),
     ]
     words = words.replace("<!-- numbers -->", "\n".join(tiles(numbers)))
-    words = words.replace("<!-- libraries -->", "\n".join(_libraries(report, findings)))
-    return FOUND.sub(lambda mark: "\n".join(_found(mark[1].split(), report, findings)), words)
+    words = words.replace("<!-- libraries -->", "\n".join(published.libraries()))
+    words = words.replace("<!-- measured -->", published.note().format(files="files/reports"))
+    return FOUND.sub(lambda mark: "\n".join(_found(mark[1].split(), published)), words)
 
 
-def _found(names: Sequence[str], report: Report, findings: Sequence[Finding]) -> list[str]:
+def _found(names: Sequence[str], published: Published) -> list[str]:
     """How many bugs are confirmed, and those of these names."""
-    by_name = {finding.id: finding for finding in findings if finding.kind == CONFIRMED}
-    libraries = {one.library.partition(",")[0] for one in by_name.values()}
+    by_name = {finding.id: finding for finding in published.confirmed}
+    libraries = {one.home for one in by_name.values()}
     lines = [
         f"[{len(by_name)} confirmed bugs](findings/index.md) in {len(libraries)} libraries, each with the smallest "
         "input that shows it and a program that needs the library alone. Among them:",
@@ -51,26 +43,3 @@ def _found(names: Sequence[str], report: Report, findings: Sequence[Finding]) ->
     ]
     found = [by_name[name] for name in names]
     return lines + [f"- {one.library}: [{one.title}](findings/{one.id}.md)" for one in found]
-
-
-def _libraries(report: Report, findings: Sequence[Finding]) -> list[str]:
-    counted: Counter[tuple[str, str]] = Counter()
-    for verdict, word in zip(report.verdicts, labels(report.verdicts), strict=True):
-        counted[library(verdict.target), word] += 1
-    rows = []
-    for name in sorted({library(target) for target in report.targets}, key=str.casefold):
-        targets = sum(library(target) == name for target in report.targets)
-        causes = sum(any(one.startswith(f"{name}:") for one in f.targets) for f in findings)
-        held, violated = (counted[name, LABELS[one]] for one in (Status.HOLDS, Status.VIOLATED))
-        rows.append(
-            (
-                f"`{name}`",
-                str(targets),
-                grouped_digits(held),
-                grouped_digits(violated),
-                str(causes or ""),
-            )
-        )
-    return table(
-        ("library", "constructions", "laws that held", "violations", "causes"), rows, "numbers"
-    )

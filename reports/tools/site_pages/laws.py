@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from flowref.auditing.power import sizes
 from flowref.model import Law, Mutant, base_of, cases_of, statement_of
 from flowref.reporting.catalogue import FORCES, HISTORIES, TOLERANCES
 from flowref.reporting.markup import escaped
-from site_pages.pieces import escape, inline, link, statement, table
+from site_pages.pieces import breakable, escape, fenced, inline, link, statement, table
 
 # What the family of a law is about, in the order of the catalogue.
 FAMILIES = {
@@ -70,7 +71,23 @@ def _json(path: Path) -> dict[str, Any]:
     return read
 
 
-def pages(findings: Sequence[Finding], power: Power) -> dict[str, str]:
+@dataclass(frozen=True)
+class Remedy:
+    """A usual cause of a violation, and the lines that are right."""
+
+    cause: str
+    fix: str
+
+
+def remedies(path: Path) -> dict[str, list[Remedy]]:
+    """Statement -> the usual causes of its violations."""
+    read = tomllib.loads(path.read_text(encoding="utf-8"))
+    return {name: [Remedy(row["cause"], row["fix"]) for row in rows] for name, rows in read.items()}
+
+
+def pages(
+    findings: Sequence[Finding], power: Power, causes: Mapping[str, Sequence[Remedy]]
+) -> dict[str, str]:
     """Path below the site -> Markdown."""
     laws = [law for law in registry.laws() if not law.is_case]
     mutants: dict[str, list[Mutant]] = {}
@@ -94,11 +111,19 @@ def pages(findings: Sequence[Finding], power: Power) -> dict[str, str]:
         )
         for name in members:
             parts = [f"# {name}", "", statement(registry.statement(name)), ""]
+            parts += _causes(causes.get(name, ()))
             for law in statements[name]:
                 about = [one for one in findings if law.id in map(base_of, one.laws)]
                 parts += _law(law, mutants.get(law.id, []), about, power)
             made[f"laws/{name}.md"] = "\n".join(parts)
     return made
+
+
+def _causes(causes: Sequence[Remedy]) -> list[str]:
+    lines = ["## Usual causes, and the fix", ""] if causes else []
+    for one in causes:
+        lines += [one.cause, "", *fenced(one.fix, "python")]
+    return lines
 
 
 def title(family: str) -> str:
@@ -213,15 +238,15 @@ def _law(
         f"    flowref explain '{law.id}'",
         f"    flowref audit mypackage.flows:make --laws '{law.id}'",
         "",
-        "### Mutants that it must catch",
+        "### Mutants that it must catch { data-search-exclude }",
         "",
     ]
     if mutants:
         rows = [
             (
-                f"`{mutant.name}`",
+                breakable(mutant.name),
                 escape(mutant.description).replace("|", "&#124;"),
-                f"`{mutant.host}`",
+                breakable(mutant.host),
                 _smallest(mutant, power),
             )
             for mutant in mutants

@@ -12,7 +12,7 @@ from site_pages.laws import FAMILIES, title
 WELL = (
     ("", "index"),
     ("How much flowref sees", "power"),
-    ("Why laws stay silent", "excuses"),
+    ("Why planted bugs are missed", "missed-bugs"),
     ("Proofs", "proofs"),
     ("Models of published size", "published"),
     ("How cost grows", "growth"),
@@ -22,7 +22,16 @@ WELL = (
     ("Normalizing flows, claim by claim", "normalizing-flows"),
     ("Training Real NVP", "real-nvp"),
 )
-REFERENCE = (("Command line", "cli"), ("Python", "python"))
+# The reference, of which some pages are guides.
+REFERENCE = (
+    ("Options and promises", "options"),
+    ("Command line", "reference/cli"),
+    ("Python", "reference/python"),
+    ("Laws and adapters in Python", "reference/extending"),
+    ("Reference layers", "reference/layers"),
+    ("JSON", "guides/json"),
+    ("Certificates", "guides/certificates"),
+)
 ABOUT = (
     ("README", "README"),
     ("Architecture", "ARCHITECTURE"),
@@ -34,13 +43,17 @@ ABOUT = (
 
 def entries(source: Path, findings: Mapping[str, str]) -> list[Any]:
     """The navigation of the pages that were written; ``findings``: the library of each, by its id."""
+    reference = [{words: f"{path}.md"} for words, path in REFERENCE]
+    guides = [
+        one for one in _led(source, "guides") if one not in {f"{path}.md" for _, path in REFERENCE}
+    ]
     return [
         {"Start": ["index.md", {"Tutorial": ["tutorial/index.md", *_led(source, "tutorial")]}]},
-        {"Guides": ["guides/index.md", *_led(source, "guides")]},
+        {"Guides": ["guides/index.md", *guides]},
         {"Laws": ["laws/index.md", *_families(source)]},
         {"Findings": ["findings/index.md", *_by_library(source, findings)]},
         {"Scorecard": "scorecard.md"},
-        {"Reference": ["options.md", *_named(source, "reference", REFERENCE)]},
+        {"Reference": reference},
         {
             "How well it works": [
                 *_named(source, "reports", WELL),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from flowref.scorecard.formulas import formula
 
-__all__ = ["escape", "fenced", "link", "statement", "table", "tiles"]
+__all__ = ["breakable", "escape", "fenced", "link", "statement", "table", "tiles"]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> list[str]:
@@ -28,6 +29,11 @@ def statement(text: str) -> str:
 def inline(text: str) -> str:
     """The same within a line or a cell of a table."""
     return str(formula(text)).replace("|", "&#124;")
+
+
+def breakable(name: str) -> str:
+    """A long name as code, which a line may break after its punctuation and nowhere else."""
+    return f"<code>{re.sub(r'(?<=[.:_?])', '<wbr>', escape(name)).replace('|', '&#124;')}</code>"
 
 
 def link(text: str, to: str) -> str:

@@ -20,7 +20,7 @@ TAKEN = {
     **{
         f"reports/{name}.md": f"reports/{name}.md"
         for name in (
-            "batch-norm", "benchmarks", "cluster", "excuses", "growth", "normalizing-flows", "power", "proofs",
+            "batch-norm", "benchmarks", "cluster", "growth", "missed-bugs", "normalizing-flows", "power", "proofs",
             "published", "real-nvp",
         )
     },
@@ -88,7 +88,7 @@ def _led(text: str, root: Path, name: Path, place: Path, source: Path) -> str:
         if to is None and (root / meant).is_file():
             # What begins with a dot is not published.
             to = re.sub(r"(^|/)\.", r"\1dot-", f"files/{meant}")
-            _copied(root / meant, source / to)
+            copy_file(root / meant, source / to)
         if to is None:
             return words if (root / meant).is_dir() else match[0]
         return f"[{words}]({os.path.relpath(to, place.parent)}{hash_sign}{anchor})"
@@ -104,6 +104,7 @@ def _of_docs(root: Path, meant: str) -> str | None:
     return None
 
 
-def _copied(there: Path, to: Path) -> None:
+def copy_file(there: Path, to: Path) -> None:
+    """Copy a file to where the site has it."""
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(there, to)

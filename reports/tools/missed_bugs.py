@@ -1,6 +1,6 @@
-"""Write `reports/excuses.json` and `reports/excuses.md`: excuses by the mutants that they let live.
+"""Write `reports/missed-bugs.json` and `reports/missed-bugs.md`: reasons why laws give no verdict, by the mutants missed.
 
-Usage: `python reports/tools/excuses.py [LAW-GLOB ...] [--each N] [--kills FILE]`. Every mutant of the
+Usage: `python reports/tools/missed_bugs.py [LAW-GLOB ...] [--each N] [--kills FILE]`. Every mutant of the
 laws named (all by default) is put into N further hosts (3 by default), healthy twins of the zoo that
 take it, under its own law. What was measured is kept in `.flowref/excuses.jsonl`, so that an
 interrupted run goes on. Of the kill matrix, which `flowref selftest --kills FILE` writes, the reasons
@@ -23,16 +23,18 @@ from flowref.reporting.markup import code, escaped
 REPORTS = Path(__file__).parents[1]
 JOURNAL = Path(".flowref") / "excuses.jsonl"
 SHOWN = 3
-PAGE = """# Why laws stay silent
+# Kinds of reasons, as the page has them.
+KINDS = {"waits": "not tested"}
+PAGE = """# Why planted bugs are missed
 
-A law is silent where something is missing or unknown, where a promise exempts, or where nothing can be
-decided. Each reason is measured here by what it costs: {mutants} mutants were put into further correct
-code, written as users write it, and audited under the law that is meant to catch them. Of {tried}
-mutants in such hosts {told} were caught. The others were missed for these reasons; *planted* are bugs of
-the kill matrix that no law meant for them caught. "held" is no reason: the mutant makes no difference
-there, or one that is too small.
+A law gives no verdict if something is missing or unknown, if a promise exempts the flow, or if nothing can be
+decided. This page counts the bugs that each reason lets through: {mutants} mutants were planted into further
+correct code in the style of users, and audited under the law that is meant to catch them. Of {tried} mutants
+in such hosts {told} were caught. The others were missed for these reasons; *planted* counts bugs of the kill
+matrix that no law meant for them caught. *held* means that the mutant makes no difference in that host, or
+too small a one.
 
-`python reports/tools/excuses.py` writes this page.
+`python reports/tools/missed_bugs.py` writes this page.
 
 ## Where the law could have caught the mutant
 
@@ -65,8 +67,10 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{one.outcome}  {one.mutant} in {one.host}: {one.reason}", file=sys.stderr)
     rows = excuses.excuses(found, kills_of(chosen.kills))
     data = excuses.excuses_to_json(rows, found)
-    (chosen.out / "excuses.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    (chosen.out / "excuses.md").write_text(page(rows, found), encoding="utf-8")
+    (chosen.out / "missed-bugs.json").write_text(
+        json.dumps(data, indent=1) + "\n", encoding="utf-8"
+    )
+    (chosen.out / "missed-bugs.md").write_text(page(rows, found), encoding="utf-8")
     return 0
 
 
@@ -100,7 +104,7 @@ def line(row: excuses.Excuse) -> str:
     more = f" and {len(row.laws) - SHOWN} more" if len(row.laws) > SHOWN else ""
     example = code((*row.planted, *row.mutants)[0])
     counts = f"{len(row.mutants) or ''} | {len(row.planted) or ''}"
-    kind = "" if row.kind == excuses.ELSEWHERE else f" {row.kind} |"
+    kind = "" if row.kind == excuses.ELSEWHERE else f" {KINDS.get(row.kind, row.kind)} |"
     return f"| {escaped(row.reason)} |{kind} {counts} | {laws}{more} | {example} |"
 
 
