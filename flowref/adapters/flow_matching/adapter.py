@@ -13,6 +13,7 @@ from flowref.model import Adapter, Component, Dialect
 
 SCHEDULER = Dialect(forward=calls.ratio, inverse=calls.ratio_inverse)
 IN_TIME = Dialect(forward=calls.position)
+GEODESIC = Dialect(forward=calls.position_of_vector)
 RESCHEDULED = Dialect(forward=calls.position_rescheduled)
 PATH = Dialect(forward=calls.state, inverse=calls.ends)
 BY_TARGET = replace(PATH, forward=calls.state_of_target, inverse=calls.ends_by_noise)
@@ -29,7 +30,7 @@ SOLVER = Dialect(
 DIALECTS = {
     "Scheduler": SCHEDULER,
     "AffineProbPath": PATH,
-    "GeodesicProbPath": IN_TIME,
+    "GeodesicProbPath": GEODESIC,
     "FlatTorus": TORUS,
     "ODESolver": SOLVER,
 }
@@ -54,8 +55,14 @@ def components() -> Mapping[str, Component]:
     table: dict[str, Component] = {}
     for dialect, made in rows:
         table |= components_of(made, dialect, describe)
-    table |= components_of(constructions.paths_in_time(), IN_TIME, facts.in_time)
-    return table | components_of(constructions.rescheduled(), RESCHEDULED, facts.in_time)
+    in_time = (
+        (IN_TIME, constructions.paths_in_time()),
+        (GEODESIC, constructions.geodesics()),
+        (RESCHEDULED, constructions.rescheduled()),
+    )
+    for dialect, made in in_time:
+        table |= components_of(made, dialect, facts.in_time)
+    return table
 
 
 ADAPTER = Adapter(

@@ -7,7 +7,7 @@ from typing import Any
 from flowref.adapters.common import moving_frames
 
 # The accuracy to which a solver is asked to choose its steps.
-ACCURACY = 1e-9
+ACCURACY = 1e-8
 SOLVED = {"step_size": None, "method": "dopri5", "atol": ACCURACY, "rtol": ACCURACY}
 # Half of the time that a context can move a state away from the middle of its path.
 HALF = 0.48
@@ -28,6 +28,11 @@ def position(obj: Any, t: Any, context: Any) -> Any:
     # Images, of which each has a time of its own.
     x0, x1 = (one.reshape(-1, 1, 1, 1) for one in context.unbind(-1))
     there = obj.sample(x_0=x0, x_1=x1, t=t[:, 0])
+    return moving_frames.seen(t, there.x_t, there.dx_t, context)
+
+
+def position_of_vector(obj: Any, t: Any, context: Any) -> Any:
+    there = obj.sample(x_0=context[:, :1], x_1=context[:, 1:], t=t[:, 0])
     return moving_frames.seen(t, there.x_t, there.dx_t, context)
 
 
@@ -101,10 +106,7 @@ def logarithm(obj: Any, y: Any, context: Any) -> Any:
 
 
 def to_source(obj: Any, x: Any, context: Any = None) -> Any:
-    import torch
-
-    span = torch.tensor([1.0, 0.0])
-    return obj.compute_likelihood(x, _no_density, exact_divergence=True, time_grid=span, enable_grad=True, **SOLVED)  # fmt: skip
+    return obj.compute_likelihood(x, _no_density, exact_divergence=True, enable_grad=True, **SOLVED)
 
 
 def to_target(obj: Any, z: Any, context: Any = None) -> Any:
@@ -122,7 +124,8 @@ def sample(obj: Any, n: int, context: Any = None) -> Any:
 def base_sample(obj: Any, n: int, context: Any = None) -> Any:
     import torch
 
-    return torch.randn(n, obj.velocity_model.features)
+    own = next(obj.parameters())
+    return torch.randn(n, obj.velocity_model.features, dtype=own.dtype, device=own.device)
 
 
 def base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:

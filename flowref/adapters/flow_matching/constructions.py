@@ -51,12 +51,16 @@ def paths_by(what: str) -> Constructions:
 
 
 def paths_in_time() -> Constructions:
-    """Affine paths whose events are times, and a geodesic one."""
-    table: Constructions = {
+    """Affine paths whose events are times."""
+    return {
         f"AffineProbPath[{_short(name)}, in time]": (partial(path, name), (1,))
         for name in SCHEDULERS
     }
-    return {**table, "GeodesicProbPath": (_geodesic, (1,))}
+
+
+def geodesics() -> Constructions:
+    """Geodesic paths of one coordinate."""
+    return {"GeodesicProbPath": (_geodesic, (1,))}
 
 
 def rescheduled() -> Constructions:
