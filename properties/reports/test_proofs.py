@@ -48,6 +48,8 @@ ABOUT = {
     "gpytorch": ("gpytorch", "gpytorch"),
     "botorch": ("botorch", "botorch"),
     "nessai": ("nessai", "nessai"),
+    "torch_geometric": ("torch_geometric", "torch_geometric"),
+    "diffusers": ("diffusers", "diffusers"),
 }
 # The same of what is written in JAX: it runs where that is installed (`tox -e jax`).
 ABOUT_JAX = {

@@ -28,7 +28,14 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         raise unknown_shape(obj)
     if "FlatTorus" in names:
         angles, turn = Support.parse((-math.pi, math.pi)), Support.parse((0.0, 2 * math.pi))
-        return Facts(event_shape, event_shape, angles, turn, context_shape=event_shape, promises={"volume-preserving": True})
+        return Facts(
+            event_shape,
+            event_shape,
+            angles,
+            turn,
+            context_shape=event_shape,
+            promises={"volume-preserving": True},
+        )
     if "ODESolver" in names:
         accuracy = SPREAD * ACCURACY
         promises = {

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from flowref.adapters.common.normalizers.constructions import components_by_calls, facts_by_calls
-from flowref.adapters.common.normalizers.spellings import DIALECT
 from flowref.adapters.common.object_components import components_of, lineage
 from flowref.adapters.torch_geometric import constructions
 from flowref.model import Adapter, Component, Dialect, Facts, Shape, TargetError

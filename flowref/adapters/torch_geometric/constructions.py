@@ -29,7 +29,6 @@ def norms() -> Constructions:
     return {
         "BatchNorm": (norm("BatchNorm", FEATURES), NODE),
         "BatchNorm[affine=False]": (norm("BatchNorm", FEATURES, affine=False), NODE),
-        "LayerNorm[node]": (norm("LayerNorm", FEATURES, mode="node"), NODE),
     }
 
 
@@ -46,6 +45,7 @@ def norms_of_graphs() -> Constructions:
         "InstanceNorm[affine]": norm("InstanceNorm", FEATURES, affine=True),
         "InstanceNorm[tracked]": norm("InstanceNorm", FEATURES, **tracked),
         "LayerNorm": norm("LayerNorm", FEATURES),
+        "LayerNorm[node]": norm("LayerNorm", FEATURES, mode="node"),
         "GraphNorm": norm("GraphNorm", FEATURES),
         "PairNorm": norm("PairNorm"),
         "PairNorm[individually]": norm("PairNorm", scale_individually=True),
