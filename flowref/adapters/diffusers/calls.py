@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 from flowref.adapters.common.object_components import lineage
@@ -22,8 +23,21 @@ def there_and_back(obj: Any, x: Any, context: Any) -> Any:
     return state, None
 
 
-def unchanged(obj: Any, x: Any, context: Any) -> Any:
-    return x, None
+def without_noise(obj: Any, y: Any, context: Any) -> Any:
+    signal, noise = last_level(obj)
+    return (y - noise * context) / signal, None
+
+
+def last_level(scheduler: Any) -> tuple[float, float]:
+    """The factors of data and of noise in what the last step returns; 1 and 0 of most schedulers."""
+    if hasattr(scheduler, "final_alpha_cumprod"):
+        alpha = float(scheduler.final_alpha_cumprod)
+        return math.sqrt(alpha), math.sqrt(1 - alpha)
+    last = scheduler.sigmas[-1]
+    if hasattr(scheduler, "_sigma_to_alpha_sigma_t"):
+        signal, noise = scheduler._sigma_to_alpha_sigma_t(last)
+        return float(signal), float(noise)
+    return 1 - follows_flow(scheduler) * float(last), float(last)
 
 
 def noised(scheduler: Any, x: Any, noise: Any, t: Any) -> Any:
@@ -41,6 +55,8 @@ def prediction(scheduler: Any, x: Any, noise: Any, t: Any) -> Any:
     kind = scheduler.config.prediction_type
     if kind == "v_prediction":
         return scheduler.get_velocity(x, noise, t.long().expand(len(x)))
+    if kind == "flow_prediction":
+        return noise - x
     return x if kind == "sample" else noise
 
 
