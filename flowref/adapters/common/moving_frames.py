@@ -12,7 +12,7 @@ from typing import Any
 TIMES, FASTER = (0.02, 0.98), 8.0
 
 
-def seen(t: Any, x: Any, velocity: Any, ends: Any) -> tuple[Any, Any]:
+def from_moving_frame(t: Any, x: Any, velocity: Any, ends: Any) -> tuple[Any, Any]:
     """The position and its log-det for times ``(batch, 1)``, from a frame that is faster than a path between ``ends``,
     ``(batch, n)``, with noise as one of them.
     """

@@ -28,12 +28,12 @@ def position(obj: Any, t: Any, context: Any) -> Any:
     # Images, of which each has a time of its own.
     x0, x1 = (one.reshape(-1, 1, 1, 1) for one in context.unbind(-1))
     there = obj.sample(x_0=x0, x_1=x1, t=t[:, 0])
-    return moving_frames.seen(t, there.x_t, there.dx_t, context)
+    return moving_frames.from_moving_frame(t, there.x_t, there.dx_t, context)
 
 
 def position_of_vector(obj: Any, t: Any, context: Any) -> Any:
     there = obj.sample(x_0=context[:, :1], x_1=context[:, 1:], t=t[:, 0])
-    return moving_frames.seen(t, there.x_t, there.dx_t, context)
+    return moving_frames.from_moving_frame(t, there.x_t, there.dx_t, context)
 
 
 def position_rescheduled(obj: Any, t: Any, context: Any) -> Any:
@@ -41,7 +41,7 @@ def position_rescheduled(obj: Any, t: Any, context: Any) -> Any:
 
     x0, x1 = context[:, :1], context[:, 1:]
     x = AffineProbPath(obj.new_scheduler).sample(x_0=x0, x_1=x1, t=t[:, 0]).x_t
-    return moving_frames.seen(t, x, obj(x=x, t=t, x_1=x1), context)
+    return moving_frames.from_moving_frame(t, x, obj(x=x, t=t, x_1=x1), context)
 
 
 def state(obj: Any, ends: Any, context: Any) -> Any:

@@ -19,7 +19,7 @@ def forward(obj: Any, t: Any, context: Any) -> Any:
     x0, x1, noise = (one.reshape(-1, 1, 1, 1) for one in context.unbind(-1))
     x = obj.sample_xt(x0, x1, t[:, 0], noise)
     velocity = obj.compute_conditional_flow(x0, x1, t[:, 0], x)
-    return moving_frames.seen(t, x, velocity, context)
+    return moving_frames.from_moving_frame(t, x, velocity, context)
 
 
 PATH = Dialect(forward=forward)
