@@ -50,6 +50,7 @@ ABOUT = {
     "nessai": ("nessai", "nessai"),
     "torch_geometric": ("torch_geometric", "torch_geometric"),
     "diffusers": ("diffusers", "diffusers"),
+    "flow_matching": ("flow_matching", "flow_matching"),
 }
 # The same of what is written in JAX: it runs where that is installed (`tox -e jax`).
 ABOUT_JAX = {

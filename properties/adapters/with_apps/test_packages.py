@@ -65,6 +65,8 @@ KNOWN = [
     ("flow_matching:VPScheduler", "map/inverse", Status.HOLDS),
     ("flow_matching:AffineProbPath[VP, noise]", "map/inverse", Status.HOLDS),
     ("flow_matching:ScheduleTransformedModel[VP to Cosine]", "map/log-det", Status.HOLDS),
+    ("flow_matching:ODESolver", "gradient/input[value]", Status.VIOLATED),
+    ("flow_matching:ODESolver", "density/mass", Status.HOLDS),
     ("diffusers:DDIM", "map/inverse", Status.HOLDS),
     ("diffusers:DDIM[linspace]", "map/inverse", Status.VIOLATED),
     ("diffusers:DDIMInverse", "map/inverse", Status.HOLDS),
