@@ -48,6 +48,9 @@ ABOUT = {
     "gpytorch": ("gpytorch", "gpytorch"),
     "botorch": ("botorch", "botorch"),
     "nessai": ("nessai", "nessai"),
+    "torch_geometric": ("torch_geometric", "torch_geometric"),
+    "diffusers": ("diffusers", "diffusers"),
+    "flow_matching": ("flow_matching", "flow_matching"),
 }
 # The same of what is written in JAX: it runs where that is installed (`tox -e jax`).
 ABOUT_JAX = {

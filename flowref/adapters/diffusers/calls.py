@@ -1,0 +1,90 @@
+"""How schedulers of diffusers are called: from data to noise in one call, and back in steps, by a model that knows both."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+from flowref.adapters.common.object_components import lineage
+
+# Steps of a scheduler that was told no number.
+STEPS = 10
+
+
+def there_and_back(obj: Any, x: Any, context: Any) -> Any:
+    scheduler = copy.deepcopy(obj)  # steps are counted
+    scheduler.set_timesteps(scheduler.num_inference_steps or STEPS)
+    state = noised(scheduler, x, context, scheduler.timesteps[:1])
+    for t in scheduler.timesteps:
+        if hasattr(scheduler, "scale_model_input"):
+            scheduler.scale_model_input(state, t)
+        state = scheduler.step(prediction(scheduler, x, context, t), t, state).prev_sample
+    return state, None
+
+
+def without_noise(obj: Any, y: Any, context: Any) -> Any:
+    signal, noise = last_level(obj)
+    return (y - noise * context) / signal, None
+
+
+def last_level(scheduler: Any) -> tuple[float, float]:
+    """The factors of data and of noise in what the last step returns; 1 and 0 of most schedulers."""
+    if hasattr(scheduler, "final_alpha_cumprod"):
+        alpha = float(scheduler.final_alpha_cumprod)
+        return math.sqrt(alpha), math.sqrt(1 - alpha)
+    last = scheduler.sigmas[-1]
+    if hasattr(scheduler, "_sigma_to_alpha_sigma_t"):
+        signal, noise = scheduler._sigma_to_alpha_sigma_t(last)
+        return float(signal), float(noise)
+    return 1 - follows_flow(scheduler) * float(last), float(last)
+
+
+def noised(scheduler: Any, x: Any, noise: Any, t: Any) -> Any:
+    """Data and noise at a time."""
+    times = t.expand(len(x))
+    if follows_flow(scheduler):
+        return scheduler.scale_noise(x, times, noise)
+    return scheduler.add_noise(x, noise, times)
+
+
+def prediction(scheduler: Any, x: Any, noise: Any, t: Any) -> Any:
+    """What a perfect model predicts of data and noise."""
+    if follows_flow(scheduler):
+        return noise - x
+    kind = scheduler.config.prediction_type
+    if kind == "v_prediction":
+        return scheduler.get_velocity(x, noise, t.long().expand(len(x)))
+    if kind == "flow_prediction":
+        return noise - x
+    return x if kind == "sample" else noise
+
+
+def follows_flow(scheduler: Any) -> bool:
+    """Whether a scheduler is of flow matching, whose models predict velocities."""
+    return any("FlowMatch" in name for name in lineage(scheduler))
+
+
+def inversion(obj: Any, x: Any, context: Any) -> Any:
+    scheduler, _ = _pair(obj)
+    return scheduler.step(context, _middle(scheduler), x).prev_sample, None
+
+
+def step_back(obj: Any, y: Any, context: Any) -> Any:
+    inverse, scheduler = _pair(obj)
+    return scheduler.step(context, _middle(inverse), y).prev_sample, None
+
+
+def _pair(obj: Any) -> tuple[Any, Any]:
+    """A scheduler that inverts, and the one that it inverts, with the same steps."""
+    from diffusers import DDIMScheduler
+
+    inverse = copy.deepcopy(obj)
+    pair = inverse, DDIMScheduler.from_config(obj.config)
+    for scheduler in pair:
+        scheduler.set_timesteps(obj.num_inference_steps or STEPS)
+    return pair
+
+
+def _middle(inverse: Any) -> int:
+    return int(inverse.timesteps[len(inverse.timesteps) // 2])

@@ -1,0 +1,1 @@
+"""The adapter of torch_geometric."""

@@ -1,0 +1,60 @@
+"""Norms of torch_geometric. Left out is DiffGroupNorm, which adds norms of parts of a node, and is no norm itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flowref.adapters.common.object_components import Constructions
+from flowref.model import Shape
+
+FEATURES, NODES = 4, 5
+NODE: Shape = (FEATURES,)
+GRAPH: Shape = (NODES, FEATURES)
+
+
+def norm(kind: str, *sizes: Any, **options: Any) -> Callable[[], Any]:
+    """A builder of a norm."""
+
+    def make() -> Any:
+        from torch_geometric import nn
+
+        return getattr(nn, kind)(*sizes, **options)
+
+    return make
+
+
+def norms() -> Constructions:
+    """Of nodes."""
+    return {
+        "BatchNorm": (norm("BatchNorm", FEATURES), NODE),
+        "BatchNorm[affine=False]": (norm("BatchNorm", FEATURES, affine=False), NODE),
+    }
+
+
+def typed() -> Constructions:
+    """Of nodes that have a type, here all the same."""
+    return {"HeteroBatchNorm": (norm("HeteroBatchNorm", FEATURES, num_types=1), NODE)}
+
+
+def norms_of_graphs() -> Constructions:
+    """Of graphs."""
+    tracked = {"affine": True, "track_running_stats": True}
+    table = {
+        "InstanceNorm": norm("InstanceNorm", FEATURES),
+        "InstanceNorm[affine]": norm("InstanceNorm", FEATURES, affine=True),
+        "InstanceNorm[tracked]": norm("InstanceNorm", FEATURES, **tracked),
+        "LayerNorm": norm("LayerNorm", FEATURES),
+        "LayerNorm[node]": norm("LayerNorm", FEATURES, mode="node"),
+        "GraphNorm": norm("GraphNorm", FEATURES),
+        "PairNorm": norm("PairNorm"),
+        "PairNorm[individually]": norm("PairNorm", scale_individually=True),
+        "MeanSubtractionNorm": norm("MeanSubtractionNorm"),
+        "GraphSizeNorm": norm("GraphSizeNorm"),
+    }
+    return {name: (build, GRAPH) for name, build in table.items()}
+
+
+def messages() -> Constructions:
+    """Of messages to a node."""
+    return {"MessageNorm": (norm("MessageNorm", learn_scale=True), NODE)}
