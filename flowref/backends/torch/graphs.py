@@ -41,7 +41,7 @@ def ungraphed() -> Iterator[Ungraphed]:
 
     def remember(_: None) -> torch.Tensor:
         state.walked = True
-        raise Walked("the graph saved no tensors")
+        raise Walked("the graph was not kept")
 
     with noting_transforms(state), torch.autograd.graph.saved_tensors_hooks(forget, remember):
         yield state
