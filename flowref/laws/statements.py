@@ -43,6 +43,7 @@ STATEMENTS = {
     "density/support": "A density is zero outside of its support, at each of its ends.",
     "density/distribution-function": "A distribution function is the integral of the density, and its quantiles undo it.",
     "density/stated": "Moments, deviation and mode that a distribution states are those of its density.",
+    "density/score": r"A score that a density offers is its gradient: $s(x) = \nabla_x \log p(x)$.",
     "density/invariant": "A density is the same at points that the declared group takes to each other.",
     "density/units": "Bits per dimension are nats over the number of dimensions and log 2, with the log-det of preprocessing.",
     "density/loss": "A loss is the mean of minus the log-density over its batch, without penalties.",

@@ -250,6 +250,13 @@ class Stating(Flow, Protocol):
     def stated(self) -> Call[Array]: ...
 
 
+class Scoring(Flow, Protocol):
+    """The gradient of its log-density, as it offers it: ``score(x, context)``."""
+
+    @property
+    def score(self) -> Call[Array]: ...
+
+
 class Expanding(Flow, Protocol):
     """Copies of a distribution in a batch: ``expanded(x, context)``, their log-densities."""
 

@@ -31,7 +31,7 @@ CALLS = {
     "sample": Signature(("n", "seed", "context")), "base_sample": Signature(("n", "seed", "context")),
     "rsample": Signature(("n", "seed", "context")), "sample_log_prob": Signature(("n", "seed", "context"), pair=True),
     "cdf": Signature(("x",)), "icdf": Signature(("x",)), "functions": Signature(("x",)),
-    "stated": Signature(()), "expanded": AT_POINTS, "sign": Signature(()),
+    "stated": Signature(()), "expanded": AT_POINTS, "score": AT_POINTS, "sign": Signature(()),
     "estimate": Signature(("x", "draws", "seed", "context")), "loss": Signature(("x", "context", "weight")),
     "dequantize": Signature(("x", "noise")), "told_late": AT_POINTS,
     "between": Signature(("x", "context", "start", "end"), pair=True),

@@ -52,6 +52,7 @@ class Dialect:
     beside them;
     ``estimate(obj, x, draws, context)``: the log-likelihood as estimated from so many draws of the
     latents.
+    ``score(obj, x, context) -> (rows, *event)``: the gradient of the log-density in x, as a method says it.
     ``expanded(obj, x, context)``: the log-density of points by several copies of a distribution of
     torch.distributions that ``expand`` makes, ``(rows, copies)``; ``sign(obj)``: whether a transform
     says that it increases (1) or decreases (-1), nan where it does not say.
@@ -92,6 +93,7 @@ class Dialect:
     icdf: Callable[..., Any] | None = None
     functions: Callable[..., Any] | None = None
     stated: Callable[[Any], Any] | None = None
+    score: Callable[..., Any] | None = None
     expanded: Callable[..., Any] | None = None
     sign: Callable[[Any], Any] | None = None
     told_late: Callable[..., Any] | None = None

@@ -60,6 +60,7 @@ class Subject:
         beside them in place of log-dets;
         ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``; ``stated()`` -> mean, variance, entropy, deviation,
         mode and covariance as the distribution tells them, flat, nan where it does not;
+        ``score(x, context)`` -> ``(batch, *event)``, what it offers as the gradient of its log-density;
         ``expanded(x, context)`` -> ``(batch, copies)``, log-densities by copies that it expands to;
         ``sign()`` -> whether it says that it increases, 1, or decreases, -1;
         ``estimate(x, draws, seed, context)`` -> ``(batch,)``, log-likelihoods from draws;
@@ -189,6 +190,11 @@ class Subject:
     def stated(self) -> Call[Array] | None:
         """Moments, mode and entropy as told."""
         return self.calls.get("stated")
+
+    @property
+    def score(self) -> Call[Array] | None:
+        """The gradient of the log-density, as it is offered."""
+        return self.calls.get("score")
 
     @property
     def expanded(self) -> Call[Array] | None:

@@ -15,7 +15,7 @@ Direction = Literal["forward", "inverse"]
 # Options by which a user says how an object spells what it does, where that is ambiguous.
 CONVENTIONS = (
     "forward", "inverse", "inverse_ladj", "running", "ladj_list", "ladj_form", "latents", "returns", "log_prob", "sample",
-    "columns", "normalizing", "offset", "cells", "batch_axis", "draws", "padded", "beside", "log_det",
+    "columns", "normalizing", "offset", "cells", "batch_axis", "draws", "padded", "beside", "score", "log_det",
     "inverse_log_det",
 )  # fmt: skip
 

@@ -26,7 +26,7 @@ from flowref.scorecard.phrases import counted, grouped_digits, how
 # Abilities that are calls of a user's; what else a law needs is how they are looked at.
 CALLS = (
     "forward", "inverse", "log_prob", "sample", "sample_log_prob", "base_log_prob", "base_sample", "cdf",
-    "icdf", "stated", "estimate", "rescaled", "bits_per_dim", "loss", "dequantize", "push",
+    "icdf", "stated", "score", "estimate", "rescaled", "bits_per_dim", "loss", "dequantize", "push",
     "pull",
 )  # fmt: skip
 MANNERS = {

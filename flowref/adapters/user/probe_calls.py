@@ -24,6 +24,7 @@ from flowref.adapters.user.conventions.method_calls import (
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.one_way_densities import onward_of
 from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
+from flowref.adapters.user.conventions.scores import settle_score
 from flowref.adapters.user.conventions.stated_functions import settle_told
 from flowref.adapters.user.conventions.sums import settle_sum
 from flowref.adapters.user.conventions.times import with_times
@@ -66,6 +67,8 @@ def resolve_calls(inquiry: Inquiry, x: Any, context: Any, shaped: bool = True) -
     if context is None:
         dialect, words = settle_told(obj, dialect, x)
         settled = settled.saying(*words)
+    dialect, words, hints = settle_score(obj, dialect, x, context, chosen)
+    settled = replace(settled.saying(*words), hints=(*settled.hints, *hints))
     if "offset" in chosen:
         dialect, said = without(dialect, chosen["offset"], math.prod(x.shape[1:]))
         settled = settled.saying(said)

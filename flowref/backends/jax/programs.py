@@ -34,7 +34,7 @@ RUNS = 8
 # Calls that are compiled, or run step by step, as programs of points and contexts.
 POINTWISE = (
     "forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim", "cdf", "icdf", "expanded",
-    "told_late",
+    "told_late", "score",
 )  # fmt: skip
 # Numbers of parameters, for all runs of a call, beyond which programs are compiled, and noise is of one run
 # after the other.
