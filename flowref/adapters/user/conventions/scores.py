@@ -62,8 +62,9 @@ def settle_score(
     """The dialect of a density with its score, where a method gives the shape of points, in a batch and of one by
     itself, and the same in every random state; what is said of it, and of a method that is not read.
     """
-    density = calls.density_method(dialect.log_prob)
-    if dialect.log_prob is None or not density:
+    asked = list(_calls_within(dialect.log_prob))
+    density = next((str(one.keywords["method"]) for one in asked if one.keywords.get("method")), "")
+    if not density:
         return dialect, (), ()
     for name in score_methods(obj, density, chosen):
         if not _gives_points(obj, name, dialect.log_prob, x, context):
@@ -77,7 +78,7 @@ def settle_score(
 
 def _called_as(density: Any, call: Any) -> Any:
     """How a score is called where the log-density is called so: with its context first, on arrays of numpy."""
-    functions = set(_functions_within(density))
+    functions = {one.func for one in _calls_within(density)}
     if calls.context_first in functions:
         call = partial(calls.context_first, call=call)
     if through_arrays in functions:
@@ -85,9 +86,10 @@ def _called_as(density: Any, call: Any) -> Any:
     return call
 
 
-def _functions_within(call: Any) -> Iterator[Any]:
+def _calls_within(call: Any) -> Iterator[partial[Any]]:
+    """A call, and those that it is made of."""
     while isinstance(call, partial):
-        yield call.func
+        yield call
         call = call.keywords.get("call") or call.keywords.get("ask")
 
 
