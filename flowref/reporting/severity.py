@@ -23,6 +23,7 @@ TABLE = (
     (SAMPLES, "multi-scale/split[inverse] random/seeded[two-calls] random/seeded[same-seed] random/rows-independent[]"),
     (SAMPLES, "random/rows-independent[duplicates] same/train-mode[inverse]"),
     (GRADIENTS, "gradient/* batch-norm/gradient same/manner[traced-gradient] map/inverse-jacobian[solver] state/trains"),
+    (GRADIENTS, "density/score"),
     (LIKELIHOOD, "random/rows-independent[contribution] random/seeded[log-det] random/seeded[no-draws] random/once-per-solve"),
     (LIKELIHOOD, "same/history[log-det] same/manner[expanded] same/rows[contribution] same/rows[bound] same/train-mode[density]"),
     (LIKELIHOOD, "same/train-mode[log-det] map/finite[draws] map/finite-far-out[log-prob] map/inverse[gap] map/inverse[draws]"),

@@ -48,9 +48,10 @@ DAMAGE.sort(key=lambda row: (-OFTEN[row[0].host], row[0].host))
 CAUGHT = (Status.VIOLATED, Status.ADVICE)
 FINE = (Status.HOLDS, Status.INCONCLUSIVE, Status.NOT_APPLICABLE, Status.ADVICE)
 QUICK = Settings("quick")
-# Of densities and log-dets, what is asked where no event is guessed: of layers that are known, and of samples.
+# Of densities and log-dets, what is asked where no event is guessed: of layers that are known, and of samples; and what is
+# the same whatever one event is.
 KNOWN = (
-    "density/mass[contribution]", "density/stated[sample-moments]", "density/units[scale]", "map/log-det[batch]",
+    "density/mass[contribution]", "density/score", "density/stated[sample-moments]", "density/units[scale]", "map/log-det[batch]",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from flowref.model import Dialect, Shape
 # By which the context is drawn.
 SEED = 11
 # What is given a context beside points, or beside how many are drawn; noise of a base has none.
-OF_POINTS = ("forward", "inverse", "log_prob", "base_log_prob", "score")
+OF_POINTS = ("forward", "inverse", "log_prob", "base_log_prob")
 DRAWN = ("sample", "rsample")
 
 

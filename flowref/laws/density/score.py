@@ -8,7 +8,7 @@ import numpy as np
 
 from flowref.laws.common.amounts import sparing
 from flowref.laws.common.arithmetic import finite_rows, rows_max
-from flowref.laws.common.cases import CONTEXT, ONE_CONTEXT
+from flowref.laws.common.cases import CONTEXT
 from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quotients import (
     DOUBT,
@@ -37,7 +37,9 @@ class ScoringDensity(Density, Scoring, Pulling, Protocol):
 ROUGH = 1e-6
 
 
-@requires("its log-density is integrated in steps, whose error has a gradient of its own", waits=True)
+@requires(
+    "its log-density is integrated in steps, whose error has a gradient of its own", waits=True
+)
 def in_closed_form(flow: Flow) -> bool:
     """Gradients of a solver's result are those of its steps."""
     return not flow.certainty.log_det
@@ -49,11 +51,16 @@ def in_closed_form(flow: Flow) -> bool:
     scales=NEARBY,
     effort=2,
     size=16,
-    applies=in_double & true_gradients & calculated & not_estimator & exact_density & in_closed_form,
+    applies=in_double
+    & true_gradients
+    & calculated
+    & not_estimator
+    & exact_density
+    & in_closed_form,
     source="Hyvarinen 2005, Estimation of non-normalized statistical models by score matching: the score is "
     "the gradient of the log-density in the data",
     pointwise=True,
-    cases=(CONTEXT, ONE_CONTEXT),
+    cases=(CONTEXT,),
 )
 def score_of_density(flow: ScoringDensity, batch: Batch) -> Residual:
     r"""A score is the gradient of the log-density in the data, $s(x) = \nabla_x \log p(x)$, at a time or
@@ -113,9 +120,7 @@ def by_differences(flow: ScoringDensity, batch: Batch, score: Array, good: Array
     )
 
 
-def slope_of(
-    flow: ScoringDensity, batch: Batch, direction: Array
-) -> tuple[Quotient, Array, Array]:
+def slope_of(flow: ScoringDensity, batch: Batch, direction: Array) -> tuple[Quotient, Array, Array]:
     """The derivative of the log-density along directions, what it may be off, and where it is known."""
     rows = len(batch.x)
 

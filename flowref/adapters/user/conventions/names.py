@@ -56,7 +56,7 @@ GRADIENTS = re.compile(
 )
 SCORE_METHODS = re.compile(r"(compute|eval|get)?(data|input|x)?score(fn|func|function)?(x|atx)?")
 OTHER_SCORES = re.compile(
-    r"fisher|(respect to|w\.?r\.?t\.?) *(the |its |all )?(param|theta|weight|mean\b|loc|scale|mu\b)|z-?score|anomal|outlier|novelty",
+    r"fisher|(respect to|w\.?r\.?t\.?) *(the |its |all )?(param|theta|weight|mean\b|loc|scale|mu\b)|z-?score|anomal|outlier",
     re.IGNORECASE,
 )
 # Methods that are a log-density, those of them that say that it is normalized first, and those that draw.

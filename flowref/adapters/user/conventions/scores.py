@@ -127,9 +127,13 @@ def _is_asked_alike(obj: Any, name: str, density: str) -> bool:
     find differences of the log-density, which are no more than near its gradient.
     """
     own, others = (signatures.method_parameters(obj, one) for one in (name, density))
-    asked, given = ([one.name for one in some if one.kind in signatures.POSITIONAL] for some in (own, others))
+    asked, given = (
+        [one.name for one in some if one.kind in signatures.POSITIONAL] for some in (own, others)
+    )
     known = {normalized_name(one.name) for one in others}
-    more = [one for one in own if one.name not in asked[:1] and normalized_name(one.name) not in known]
+    more = [
+        one for one in own if one.name not in asked[:1] and normalized_name(one.name) not in known
+    ]
     if any(is_scale(one.name) or type(one.default) in (int, float) for one in more):
         return False
     turned = len(asked) > 1 < len(given) and asked[0] in given[1:]
