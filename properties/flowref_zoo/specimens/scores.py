@@ -58,10 +58,11 @@ class Banana(nn.Module):
         super().__init__()
         self.defect = defect
         self.bend = nn.Parameter(torch.tensor(0.4))
+        self.lifts = nn.Linear(2, 1)
 
     def lift(self, context: Any) -> Any:
         """By how much a context moves it up."""
-        return 0.0 if context is None else context[:, 0]
+        return 0.0 if context is None else self.lifts(context)[:, 0]
 
     def log_prob(self, x: Any, context: Any = None) -> Any:
         """The log-density."""
