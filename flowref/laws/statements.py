@@ -54,6 +54,12 @@ STATEMENTS = {
     "sampling/base-through-inverse": "Samples are points of the base that went through the inverse.",
     "sampling/latent-estimator": "An estimator over latents is the mean that it estimates.",
     "kernel/follows-contribution": "The contribution of a stochastic layer is the log-ratio of its densities, there and back.",
+    # Processes that take data to noise.
+    "process/rates": "Rates of jumps are not negative, and rows of a rate matrix sum to zero.",
+    "process/transitions": "Probabilities of jumps are not negative, and rows of a transition matrix sum to one.",
+    "process/moments": "Moments of noised data are those of the stochastic differential equation beside them.",
+    "process/schedule": "The arrays of a schedule of noise are those of one process.",
+    "process/conversions": "Data, noise and velocity are found from each other.",
     # Random numbers.
     "random/rows-independent": "Noise of the rows of a batch is independent.",
     "random/seeded": "A seed decides all draws, two calls draw anew, and what draws nothing touches no stream.",

@@ -36,8 +36,12 @@ CALLS = {
     "dequantize": Signature(("x", "noise")), "told_late": AT_POINTS,
     "between": Signature(("x", "context", "start", "end"), pair=True),
     "on_the_way": Signature(("x", "context", "shares"), pair=True),
+    "rates": Signature(("shares",)), "transitions": Signature(("shares",)), "moments": Signature(("x", "shares")),
+    "schedule": Signature(()), "conversions": Signature(("x", "noise", "shares")),
     "push": Signature(("x", "seed", "context"), pair=True), "pull": Signature(("x", "seed", "context"), pair=True),
 }  # fmt: skip
+# Those of a process that takes data to noise.
+PROCESS = ("rates", "transitions", "moments", "schedule", "conversions")
 # Those that draw so many points, and those of points that may draw.
 DRAWING = tuple(name for name, call in CALLS.items() if "n" in call.takes)
 KERNELS = ("push", "pull")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flowref.model.call import CALLS, OPPOSITE
+from flowref.model.call import CALLS, OPPOSITE, PROCESS
 from flowref.model.certainty import Certainty
 from flowref.model.cost import UNCOUNTED, Cost
 from flowref.model.errors import Unsupported
@@ -68,6 +68,10 @@ class Dialect:
     ``dequantize(obj, levels, noise)``: levels to reals, by noise in [0, 1).
     ``push(obj, x, context) -> (z, V)`` and ``pull(obj, z, context) -> (x, V')``: a kernel, whose
     calls may draw from the framework's generators (see `structure.kernel`); V' None if none is offered.
+    ``rates(obj, shares)`` and ``transitions(obj, shares)`` -> matrices ``(any, tokens, tokens)`` at shares of time, or all
+    that are kept; ``moments(obj, x, shares) -> (n, 5, entries)``: mean and deviation of noised data, drift and diffusion at
+    x, and the times; ``schedule(obj) -> (6, steps)``; ``conversions(obj, x, noise, shares) -> (n, 3, entries)``: data from
+    noise, noise from data and data from velocity. See `flowref.adapters.user.conventions.processes`.
     ``trained(obj, x, context) -> (y, ladj, obj)``: ``forward`` in training, of what keeps state where no
     call changes an object: the one that it is afterwards; ``evaluated``: the same in evaluation, which is
     to leave it as it was. ``held(obj, name)``: an array or a number that
@@ -106,6 +110,11 @@ class Dialect:
     dequantize: Callable[..., Any] | None = None
     push: Callable[..., Any] | None = None
     pull: Callable[..., Any] | None = None
+    rates: Callable[..., Any] | None = None
+    transitions: Callable[..., Any] | None = None
+    moments: Callable[..., Any] | None = None
+    schedule: Callable[..., Any] | None = None
+    conversions: Callable[..., Any] | None = None
     trained: Callable[..., Any] | None = None
     evaluated: Callable[..., Any] | None = None
     held: Callable[..., Any] | None = None
@@ -118,6 +127,11 @@ class Dialect:
         """The calls that it offers."""
         found = [name for name in CALLS if getattr(self, name) is not None]
         return (*found, "rescaled") if self.rescale and self.log_prob else tuple(found)
+
+    @property
+    def is_process(self) -> bool:
+        """Whether it is a process that takes data to noise, and neither a map nor a density: its points are times."""
+        return bool(self.offered) and set(self.offered) <= set(PROCESS)
 
     def listed(self, obj: Any) -> Sequence[tuple[str, Any]]:
         """The parts of a composite, or nothing where it cannot be taken apart."""

@@ -61,6 +61,8 @@ class Subject:
         ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``; ``stated()`` -> mean, variance, entropy, deviation,
         mode and covariance as the distribution tells them, flat, nan where it does not;
         ``score(x, context)`` -> ``(batch, *event)``, what it offers as the gradient of its log-density;
+        ``rates(shares)``, ``transitions(shares)``, ``moments(x, shares)``, ``schedule()``, ``conversions(x, noise,
+        shares)``: what a process that takes data to noise says of itself, as `Dialect` has it;
         ``expanded(x, context)`` -> ``(batch, copies)``, log-densities by copies that it expands to;
         ``sign()`` -> whether it says that it increases, 1, or decreases, -1;
         ``estimate(x, draws, seed, context)`` -> ``(batch,)``, log-likelihoods from draws;
@@ -230,6 +232,31 @@ class Subject:
     def rescaled(self) -> Call[Array] | None:
         """The log-density of rescaled data."""
         return self.calls.get("rescaled")
+
+    @property
+    def rates(self) -> Call[Array] | None:
+        """Matrices of rates."""
+        return self.calls.get("rates")
+
+    @property
+    def transitions(self) -> Call[Array] | None:
+        """Matrices of probabilities of jumps."""
+        return self.calls.get("transitions")
+
+    @property
+    def moments(self) -> Call[Array] | None:
+        """Moments of noised data, beside drift and diffusion."""
+        return self.calls.get("moments")
+
+    @property
+    def schedule(self) -> Call[Array] | None:
+        """The arrays of a schedule of noise."""
+        return self.calls.get("schedule")
+
+    @property
+    def conversions(self) -> Call[Array] | None:
+        """Predictions that are found from each other."""
+        return self.calls.get("conversions")
 
     @property
     def bits_per_dim(self) -> Call[Array] | None:

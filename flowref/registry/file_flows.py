@@ -36,7 +36,8 @@ EVERYTHING = "*"
 # Methods by which a class may be a map, its way back, a log-det or a density.
 TELLING = re.compile(
     r"_?(inv|revers|backward|decode|undo|unflow|pull|z_to_x|from_(latent|base|noise)|to_(latent|base|noise|data)|synth)|.*(log_?(abs_?)?(det|jac)|ladj|ldj)"
-    r"|log_?(prob|pdf|[pq]$|density|lik)|score_samples$|transform$|i?cdf$",
+    r"|log_?(prob|pdf|[pq]$|density|lik)|score_samples$|transform$|i?cdf$"
+    r"|(marginal_prob|rate_matrix|transition_matrix|q_sample)$",
     re.IGNORECASE,
 )
 # Numbers that are one by default, by which something is divided or multiplied on purpose, and what they are beside it:

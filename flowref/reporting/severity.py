@@ -29,6 +29,7 @@ TABLE = (
     (LIKELIHOOD, "same/train-mode[log-det] map/finite[draws] map/finite-far-out[log-prob] map/inverse[gap] map/inverse[draws]"),
     (LIKELIHOOD, "sampling/follows-bound sampling/follows-density[estimate] sampling/follows-density[ratios]"),
     (LIKELIHOOD, "map/log-det map/log-det-unbiased map/one-to-one map/promised-jacobian map/singular-jacobian"),
+    (LIKELIHOOD, "process/*"),
     (LIKELIHOOD, "density/* dequantize/* kernel/* residual/* composition/in-time composition/parts coupling/pattern[conditioner]"),
     (VALUES, "batch-norm/statistics[every-row] batch-norm/conventions[variance] same/manner[grad-modes]"),
     (VALUES, "same/manner[train-grad-modes] state/degenerate-batch[constant-channel] state/degenerate-batch[single-value]"),

@@ -27,7 +27,7 @@ from flowref.scorecard.phrases import counted, grouped_digits, how
 CALLS = (
     "forward", "inverse", "log_prob", "sample", "sample_log_prob", "base_log_prob", "base_sample", "cdf",
     "icdf", "stated", "score", "estimate", "rescaled", "bits_per_dim", "loss", "dequantize", "push",
-    "pull",
+    "pull", "rates", "transitions", "moments", "schedule", "conversions",
 )  # fmt: skip
 MANNERS = {
     "play": "lives: steps on one object, as training and saving are",
