@@ -103,7 +103,10 @@ def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
     slope = slope_of_drift(told, times)
     claims = {
         "mean": (told(mean, times)[:, 2], lambda at: told(x, at)[:, 0].mean(1)),
-        "variance": (2 * slope * deviation**2 + diffusion**2, lambda at: (told(x, at)[:, 1] ** 2).mean(1)),
+        "variance": (
+            2 * slope * deviation**2 + diffusion**2,
+            lambda at: (told(x, at)[:, 1] ** 2).mean(1),
+        ),
     }
     span = (end / times[:, None])[:, 0]  # times are shares of it
     worst, note, known = np.zeros(TIMES), "", np.ones(TIMES, dtype=bool)

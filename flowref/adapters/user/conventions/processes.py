@@ -13,6 +13,8 @@ from typing import Any
 
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
+from flowref.model import Dialect
+from flowref.model.call import PROCESS
 
 # Names of matrices of rates, of probabilities of jumps, and of either: those with a negative entry are rates.
 RATES = re.compile(r"(get|compute)?(rate|generator)(mat|matrix|mats|matrices)|rates?")
@@ -82,6 +84,27 @@ def processes_of(obj: Any) -> dict[str, Any]:
         except Exception:  # it is asked otherwise, or is something else
             continue
     return found
+
+
+def process_words(dialect: Dialect) -> tuple[str, ...]:
+    """What is said of a process on the line of its target: the methods and arrays that are read."""
+    read = {name: call.keywords for name in PROCESS if (call := getattr(dialect, name)) is not None}
+    words = {
+        "rates": "rates",
+        "transitions": "transition matrices",
+        "moments": "moments and equation",
+        "schedule": "schedule",
+        "conversions": "conversions",
+    }
+    names = {
+        name: [
+            *(one for one, _ in given.get("asked", ())),
+            *(given[one] for one in ("marginal", "equation", "noised") if one in given),
+            *filter(None, given.get("names", ())),
+        ]
+        for name, given in read.items()
+    }
+    return tuple(f"{words[name]}: {', '.join(some)}" for name, some in names.items())
 
 
 # Matrices.
