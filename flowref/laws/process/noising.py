@@ -4,6 +4,8 @@ process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, quotient
@@ -132,17 +134,16 @@ def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
     return Residual(np.full(len(batch.x), worst.max()), allowed=1.0, note=note)
 
 
-def slope_of_drift(told: object, times: Array) -> Array:
+def slope_of_drift(told: Callable[[Array, Array], Array], times: Array) -> Array:
     """The slope of a drift in each entry, ``(times, entries)``. Raises `Undecidable` where it is no straight line, or one
     entry moves another.
     """
     rows = np.ones((len(times), ENTRIES))
     one = np.where(np.arange(ENTRIES) == 0, rows, 0.0)
     none, all_ones, twice, first = (
-        told(points, times)[:, 2]  # type: ignore[operator]  # it is a function of points and times
-        for points in (0 * rows, rows, 2 * rows, one)
+        told(points, times)[:, 2] for points in (0 * rows, rows, 2 * rows, one)
     )
-    slope = all_ones - none
+    slope: Array = all_ones - none
     size = 1 + np.abs(twice)
     bent = np.abs(twice - all_ones - slope) > STRAIGHT * size
     mixed = np.abs(first - none)[:, 1:] > STRAIGHT * size[:, 1:]

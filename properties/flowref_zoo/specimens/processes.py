@@ -62,6 +62,9 @@ class Preserving:
 class Steps(nn.Module):
     """A cosine schedule in a hundred steps."""
 
+    sqrt_alphas_cumprod: torch.Tensor
+    sqrt_one_minus_alphas_cumprod: torch.Tensor
+
     def __init__(self, defect: str = "") -> None:
         super().__init__()
         self.defect, self.num_timesteps = defect, 100
