@@ -224,11 +224,13 @@ def test_a_defect_of_a_specimen_is_caught(spec: str, laws: tuple[str, ...]) -> N
 @pytest.mark.parametrize("spec", one_of_each(TWINS, module), ids=short)
 def test_a_healthy_twin_is_not_accused(spec: str) -> None:
     """No law of the catalogue accuses the same flow without its slip, nor breaks on it, and most of
-    the laws have a say.
+    the laws have a say; of a process that takes data to noise, and is no flow, its own.
     """
     verdicts = [checking.pair_verdict(spec, law, QUICK) for law in LAWS]
     assert [(v.law, v.status, v.reason) for v in verdicts if v.status not in FINE] == []
-    assert sum(verdict.status is Status.HOLDS for verdict in verdicts) > 10
+    assert sum(verdict.status is Status.HOLDS for verdict in verdicts) > (
+        0 if ".processes:" in spec else 10
+    )
 
 
 @pytest.mark.parametrize(
