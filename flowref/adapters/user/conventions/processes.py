@@ -111,13 +111,13 @@ def process_words(dialect: Dialect) -> tuple[str, ...]:
 
 
 def _matrices_of(obj: Any) -> dict[str, Any]:
-    sizes = {value for name, value in _attributes(obj).items() if _counts(name, value)}
+    sizes = {value for name, value in _attributes(obj).items() if _counts_tokens(name, value)}
     found: dict[str, list[tuple[str, str]]] = {"rates": [], "transitions": []}
-    for name in _names(obj) if sizes else ():
+    for name in _own_names(obj) if sizes else ():
         word = normalized_name(name)
         kinds = {"rates": RATES, "transitions": TRANSITIONS, "": EITHER}
         kind = next((kind for kind, names in kinds.items() if names.fullmatch(word)), None)
-        how = None if kind is None else _asked(obj, name, sizes)
+        how = None if kind is None else _time_form(obj, name, sizes)
         if how is None:
             continue
         negative = bool((matrices(obj, _shares(obj), ((name, how),)) < 0).any())
@@ -125,11 +125,11 @@ def _matrices_of(obj: Any) -> dict[str, Any]:
     return {kind: partial(matrices, asked=tuple(asked)) for kind, asked in found.items() if asked}
 
 
-def _counts(name: str, value: Any) -> bool:
+def _counts_tokens(name: str, value: Any) -> bool:
     return type(value) is int and value > 1 and bool(TOKENS.fullmatch(normalized_name(name)))
 
 
-def _asked(obj: Any, name: str, sizes: set[int]) -> str | None:
+def _time_form(obj: Any, name: str, sizes: set[int]) -> str | None:
     """How a method gives matrices of a size for times; empty of arrays, None where it gives none."""
     value = getattr(obj, name)
     if callable(value):
@@ -166,7 +166,7 @@ def matrices(obj: Any, shares: Any, asked: Sequence[tuple[str, str]]) -> Any:
 
 def _at_times(run: Callable[..., Any], obj: Any, shares: Any, how: str) -> Iterator[Any]:
     """What a method gives at times; of one that takes two, between half of the time and all of it."""
-    times = _steps(obj, shares) if how in (COUNTS, COUNT) else shares * _end(obj)
+    times = _steps(obj, shares) if how in (COUNTS, COUNT) else shares * _last_time(obj)
     needed = len(
         [one for one in inspect.signature(run).parameters.values() if one.default is one.empty]
     )
@@ -188,7 +188,7 @@ def _shares(obj: Any) -> Any:
     return torch.tensor(TRIED, dtype=torch.get_default_dtype())
 
 
-def _end(obj: Any) -> float:
+def _last_time(obj: Any) -> float:
     """The last time of a process, by default one."""
     values = (signatures.attribute(obj, name) for name in ENDS)
     return next((float(one) for one in values if type(one) in (int, float) and one > 0), 1.0)
@@ -225,7 +225,7 @@ def moments(
     """
     import torch
 
-    points, times = x.reshape(-1, *event), shares * _end(obj)
+    points, times = x.reshape(-1, *event), shares * _last_time(obj)
     mean, deviation = getattr(obj, marginal)(points, times)
     drift, diffusion = getattr(obj, equation)(points, times)
     if mean.shape != points.shape or drift.shape != points.shape:
@@ -245,7 +245,7 @@ def _for_each(value: Any, points: Any) -> Any:
 
 
 def _schedule_of(obj: Any) -> dict[str, Any]:
-    held = {normalized_name(name): name for name in _names(obj)}
+    held = {normalized_name(name): name for name in _own_names(obj)}
     names = {
         part: next((held[one] for one in words if one in held), "")
         for part, words in ARRAYS.items()
@@ -344,7 +344,7 @@ def _attributes(obj: Any) -> Mapping[str, Any]:
     return getattr(obj, "__dict__", {})
 
 
-def _names(obj: Any) -> list[str]:
+def _own_names(obj: Any) -> list[str]:
     """The names of an object's own attributes, buffers among them, and of the methods that its classes define."""
     methods = (name for base in type(obj).__mro__ for name in vars(base))
     own = (name for name in methods if signatures.defines_method(obj, name))
