@@ -120,6 +120,24 @@ def test_a_process_is_read_and_judged(kind: Any, law: str, wrong: bool) -> None:
     assert check(kind(wrong), law).status is (Status.VIOLATED if wrong else Status.HOLDS)
 
 
+class Shifted(Clipped):
+    """What is left after all steps is moved on purpose, and the variances of steps are used no more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alphas_cumprod = self.alphas_cumprod / (3 - 2 * self.alphas_cumprod)
+
+    def add_noise(self, x: Any, t: Any, noise: Any) -> Any:
+        """Data with noise."""
+        left = self.alphas_cumprod[t]
+        return left.sqrt() * x + (1 - left).sqrt() * noise
+
+
+def test_variances_that_nothing_reads_are_not_judged() -> None:
+    """A schedule whose methods read what is left alone may have moved it after the variances were made."""
+    assert check(Shifted(), "process/schedule").status is Status.HOLDS
+
+
 class States:
     """A linear system, whose transition matrix has nothing of probabilities."""
 

@@ -167,6 +167,7 @@ def schedule_is_one(flow: Scheduled, batch: Batch) -> Residual:
     """
     beta, bar, alpha, root, deviation, before = np.asarray(flow.schedule(), np.float64)
     last = np.concatenate([[1.0], bar[:-1]])
+    beta = np.where(np.isnan(beta), 1 - alpha, beta)
     pairs = {
         "of all steps so far": (np.where(beta < CLIPPED, bar, np.nan), last * (1 - beta), last),
         "of one step": (alpha, 1 - beta, 1.0),
@@ -177,7 +178,7 @@ def schedule_is_one(flow: Scheduled, batch: Batch) -> Residual:
     worst, note = 0.0, ""
     for name, (kept, expected, size) in pairs.items():
         off = np.abs(kept - expected) / np.maximum(size, 1e-300)
-        off = np.where(np.isfinite(kept), off, 0.0)
+        off = np.where(np.isfinite(off), off, 0.0)
         if off.max() > max(worst, SINGLE):
             at = int(off.argmax())
             note = f"the share {name} is {kept[at]:.6g} at step {at}, by the others it is {expected[at]:.6g}"

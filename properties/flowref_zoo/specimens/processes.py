@@ -62,6 +62,7 @@ class Preserving:
 class Steps(nn.Module):
     """A cosine schedule in a hundred steps."""
 
+    betas: torch.Tensor
     sqrt_alphas_cumprod: torch.Tensor
     sqrt_one_minus_alphas_cumprod: torch.Tensor
 
@@ -94,6 +95,11 @@ class Steps(nn.Module):
         return (
             x / alpha - sigma * noise if self.defect == "undivided" else (x - sigma * noise) / alpha
         )
+
+    def before(self, x: Any, t: Any, noise: Any) -> Any:
+        """The mean of what was there one step before, given the noise."""
+        beta = self.betas[t, None]
+        return (x - beta / self.amounts(t)[1] * noise) / (1 - beta).sqrt()
 
     def predict_v(self, x: Any, t: Any, noise: Any) -> Any:
         """The velocity."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common.distribution_functions import names_in
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
 from flowref.model import Dialect
@@ -53,6 +54,8 @@ ARRAYS = {
     "deviation": ("sqrtoneminusalphascumprod", "sqrtoneminusalphacumprod", "sqrtoneminusalphabar"),
     "before": ("alphascumprodprev", "alphacumprodprev"),
 }
+# Those that are of one step.
+STEPWISE = ("beta", "alpha")
 # Methods that noise data, and that find them, the noise and the velocity again; each takes points, steps and another point.
 NOISED = ("q_sample", "add_noise_at", "noise_images_at")
 CONVERTED = {
@@ -252,11 +255,26 @@ def _schedule_of(obj: Any) -> dict[str, Any]:
     }
     if not names["beta"] or not names["alpha_bar"]:
         return {}
-    call = partial(schedule, names=tuple(names.values()))
-    found = call(obj)
-    beta, bar = found[:2]
+    beta, bar = schedule(obj, tuple(names.values()))[:2]
     inside = ((beta > 0) & (beta <= 1)).all() and ((bar >= 0) & (bar <= 1)).all()
+    kept = {
+        part: name for part, name in names.items() if part not in STEPWISE or _is_used(obj, name)
+    }
+    call = partial(schedule, names=tuple(kept.get(part, "") for part in ARRAYS))
     return {"schedule": call} if bool(inside) else {}
+
+
+def _is_used(obj: Any, name: str) -> bool:
+    """Whether a method besides the constructor reads an array, or there is none that could: some schedules move what is
+    left after all steps on purpose, and use the variances of steps no more.
+    """
+    methods = [
+        getattr(base, "__dict__", {})[one]
+        for base in type(obj).__mro__
+        for one in vars(base)
+        if signatures.defines_method(obj, one) and one != "__init__"
+    ]
+    return not methods or any(name in names_in(inspect.unwrap(one)) for one in methods)
 
 
 def schedule(obj: Any, names: Sequence[str]) -> Any:
@@ -266,14 +284,15 @@ def schedule(obj: Any, names: Sequence[str]) -> Any:
     """
     import torch
 
-    first, *others = (
+    arrays = [
         torch.as_tensor(getattr(obj, name) if name else torch.nan).detach().double()
         for name in names
-    )
-    if first.dim() != 1 or others[0].shape != first.shape:
+    ]
+    bars = arrays[1]
+    if bars.dim() != 1 or (names[0] and arrays[0].shape != bars.shape):
         raise TypeError("it keeps no number for each step")
-    nothing = first.new_full(first.shape, torch.nan)
-    return torch.stack([first, *(one if one.shape == first.shape else nothing for one in others)])
+    nothing = bars.new_full(bars.shape, torch.nan)
+    return torch.stack([one if one.shape == bars.shape else nothing for one in arrays])
 
 
 # Predictions.
